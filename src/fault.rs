@@ -15,6 +15,12 @@ impl Fault {
     }
 }
 
+/// An error with its causes, as one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// Maximum number of characters quoted from a peer's text: the maximum length of a name.
 const QUOTED: usize = 128;
 

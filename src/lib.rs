@@ -21,6 +21,9 @@
 // Only commands write to the terminal. The library returns values, and the server logs.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+/// The version of this program.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 // --- What everything shares.
 
 // A field, what was got and what was expected.
@@ -31,6 +34,9 @@ pub mod name;
 
 // What the allocator keeps of freed memory.
 pub mod memory;
+
+// Locks that a panic leaves usable.
+pub mod lock;
 
 // The table of tensor names; a tensor whose bytes fit its shape.
 pub mod tensor;

@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rayon::prelude::*;
 
 use crate::estimate::{Key, Settings, Variable};
 use crate::kept::Budgeted;
+use crate::lock::lock;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
@@ -340,7 +341,7 @@ impl<'a> Prepared<'a> {
     /// Adds a remark of a score to the [`warnings`](Self::warnings).
     pub fn remark(&self, remark: String) {
         // A poisoned lock means that another score panicked; the list itself is intact.
-        self.remarks.lock().unwrap_or_else(PoisonError::into_inner).push(remark);
+        lock(&self.remarks).push(remark);
     }
 
     /// Activations that were learnt without labels, [n, k′]; `None` where they belong to concepts or were not given.
@@ -353,7 +354,7 @@ impl<'a> Prepared<'a> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
         let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
                       icl and raises its value; send float32 to compare with other runs";
-        let of_scores = self.remarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_scores = lock(&self.remarks);
         half.then(|| remark.to_owned()).into_iter().chain(of_scores.iter().cloned()).collect()
     }
 

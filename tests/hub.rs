@@ -584,8 +584,7 @@ fn a_hub_waits_for_its_database_when_it_starts() {
     server.stop();
     let (mut hub, mut said) = starting(&url);
     assert!(said.any(|line| line.unwrap().contains("waiting for the database")));
-    // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
-    assert_eq!(unsafe { libc::kill(hub.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    common::signal::terminate(&hub);
     assert!(hub.wait().unwrap().success());
     server.start_again();
 

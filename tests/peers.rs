@@ -16,6 +16,7 @@ use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use common::certificates::Authority;
+use common::signal::terminate;
 use common::{PATIENCE, Sidecar, program, text};
 use conceptwatch::server::client::{ClientError, Reader};
 use conceptwatch::server::peers::{Dialer, Protocol, Remote, Secret, Trust, raise_file_limit};
@@ -47,8 +48,7 @@ impl Started {
     }
 
     fn end(&mut self) {
-        // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        terminate(&self.child);
         assert!(self.child.wait().unwrap().success());
     }
 }

@@ -1,6 +1,8 @@
 //! What scores take, by the allocator's own count, is at most what is estimated before they are computed.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "common/counting.rs"]
+mod counting;
+
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,33 +16,20 @@ use conceptwatch::sample::Sample;
 use conceptwatch::score::catalogue::{CATALOGUE, Score, find};
 use conceptwatch::score::{Wanted, evaluate, test};
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
+use counting::Counting;
 
-/// Counts what the process holds, and the most it held.
-struct Counting;
-
+/// What the process holds, and the most it held.
 static HELD: AtomicIsize = AtomicIsize::new(0);
 static PEAK: AtomicIsize = AtomicIsize::new(0);
 /// Tests count one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-// SAFETY: every call is passed on.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let size = layout.size() as isize;
-        PEAK.fetch_max(HELD.fetch_add(size, Ordering::Relaxed) + size, Ordering::Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as isize, Ordering::Relaxed);
-        // SAFETY: as of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
+fn add(bytes: isize) {
+    PEAK.fetch_max(HELD.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(add);
 
 /// Numerical Recipes' generator of full period; its upper bits are random enough.
 struct Random(u64);

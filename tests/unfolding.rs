@@ -2,7 +2,9 @@
 //! allocator's own count.
 #![cfg(feature = "server")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "common/counting.rs"]
+mod counting;
+
 use std::cell::Cell;
 
 use bytes::Bytes;
@@ -11,14 +13,13 @@ use conceptwatch::server::proto::{
     StartRunRequest, Tensor, WatchRequest, ingest_request,
 };
 use conceptwatch::server::wire::check_call;
+use counting::Counting;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
 
-/// Counts what this thread holds, and the most it held.
-struct Counting;
-
 thread_local! {
+    /// What this thread holds, and the most it held.
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -30,25 +31,8 @@ fn add(bytes: isize) {
     });
 }
 
-// SAFETY: every call is passed on.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size() as isize);
-        // SAFETY: as of the caller.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        add(-(layout.size() as isize));
-        // SAFETY: as of the caller.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    // `realloc` by default allocates, copies and frees, which is the most that one takes.
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting(add);
 
 /// The most bytes that decoding held at once.
 fn peak<M: Message + Default>(bytes: &Bytes) -> isize {

@@ -4,6 +4,7 @@
 //! Warnings and errors are counted by the place in the code that writes them and by the peer of the call, which a span
 //! names. Each may write a few lines at once and then one a second; a summary says how many were left out.
 
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -90,7 +91,7 @@ impl LogLimit {
 
     /// The numbers of lines left out, largest first, each with the peer and the text.
     fn take_omitted(&self) -> Vec<(u64, String, String)> {
-        let mut counts = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut counts = lock(&self.0);
         let mut omitted: Vec<_> = counts
             .iter_mut()
             .filter(|(_, count)| count.omitted > 0)
@@ -105,7 +106,7 @@ impl LogLimit {
 
     /// Whether a line may be written now.
     fn admits(&self, place: Identifier, words: Words, now: Instant) -> bool {
-        let mut counts = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut counts = lock(&self.0);
         let full = |count: &Count| count.left + now.duration_since(count.at).as_secs_f64() * RATE >= BURST;
         let mut kind = Some((place, words.peer));
         if counts.len() >= KINDS && !counts.contains_key(&kind) {

@@ -2,12 +2,13 @@
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::terminal::tell_part;
 use crate::fault::printable;
+use crate::lock::lock;
 
 /// Shorter work is over before anyone wonders.
 const QUIET: Duration = Duration::from_secs(2);
@@ -30,7 +31,7 @@ impl Progress {
                 let began = Instant::now();
                 let mut pause = QUIET;
                 while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                    let what = says.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let what = lock(&says).clone();
                     tell_part(&format!("\r\x1b[K{:.0} s  {}", began.elapsed().as_secs_f64(), printable(&what)));
                     pause = PAUSE;
                 }
@@ -44,7 +45,7 @@ impl Progress {
     }
 
     pub fn say(&self, what: &str) {
-        what.clone_into(&mut self.now.lock().unwrap_or_else(PoisonError::into_inner));
+        what.clone_into(&mut lock(&self.now));
     }
 }
 

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::VERSION;
 use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::memory;
@@ -140,7 +141,7 @@ impl Addresses {
             Endpoint::Tcp(address) => format!("{}://{address}/", if *tls { "https" } else { "http" }),
             Endpoint::Unix(_) => http.to_string(),
         };
-        tracing::info!(%grpc, page, tls, version = env!("CARGO_PKG_VERSION"), "listening");
+        tracing::info!(%grpc, page, tls, version = VERSION, "listening");
         let Some(path) = port_file else { return Ok(()) };
         write_owned(path, &format!("{grpc} {http}\n"))
             .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::VERSION;
 use crate::fault::Fault;
 use crate::history::{HistoryError, Postgres};
 use crate::server::work::{Counts, LEASE, Shared, Stop, WorkOptions, Worker};
@@ -64,7 +65,7 @@ fn work(options: &Options) -> Result<String, Failure> {
     let counts = Arc::new(Counts::default());
     let host = sysinfo::System::host_name().unwrap_or_else(|| "unknown".to_owned());
     let jobs = Arc::new(Shared { store, worker: format!("{host}:{}", std::process::id()) });
-    tracing::info!(threads = checked.threads, version = env!("CARGO_PKG_VERSION"), "working");
+    tracing::info!(threads = checked.threads, version = VERSION, "working");
     Worker { jobs, options: checked, counts: Arc::clone(&counts), stop }.work().map_err(Failure::running)?;
     let [done, returned, failed, lost] =
         [&counts.done, &counts.returned, &counts.failed, &counts.lost].map(|count| count.load(Ordering::Relaxed));

@@ -11,6 +11,7 @@
 mod applied;
 mod attempt;
 mod bottom_k;
+mod checksum;
 mod column;
 mod evaluation;
 mod features;
@@ -29,6 +30,7 @@ mod window;
 pub use applied::Source;
 pub use attempt::{Attempt, Declaration, Member, Members, StatedRank};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
+pub use checksum::Checksum;
 pub use column::{Column, Values};
 pub use evaluation::{Evaluation, Now};
 pub use features::{SCALES, windows};

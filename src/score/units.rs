@@ -4,11 +4,10 @@
 //! A result depends on which units are of this sample and on nothing else: not on the order they were done in, on the
 //! batches or on threads. Their numbers are read in unit order, and the rows' influences are summed exactly.
 
-use std::sync::PoisonError;
-
 use rayon::prelude::*;
 
 use crate::kept::{Cell, Family, Kept, Numbers, Unit};
+use crate::lock::lock;
 use crate::prepare::Prepared;
 
 use super::term::{Concepts, Sum, Term};
@@ -76,7 +75,7 @@ pub fn compute(p: &Prepared, shape: &Shape, compute: impl Fn(usize, &mut [Sum]) 
 fn refresh(p: &Prepared, shape: &Shape, batch: impl Fn(&[usize]) -> (Vec<Computed>, Vec<Sum>)) -> Units {
     let budgeted = p.budgeted().expect("only budgeted evaluations refresh");
     // A panic elsewhere is one of this evaluation, after which nothing is kept.
-    let mut kept = budgeted.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = lock(budgeted.kept);
     let evaluation = kept.evaluation();
     (shape.family)(&mut kept).fit(shape.units, shape.cells);
     let cost = (shape.family)(&mut kept).cost();

@@ -8,15 +8,17 @@ use crate::alert::{Alerts, Change, Rule, Standing, State};
 use crate::point::Point;
 use crate::sample::Attempt;
 
-use super::clock::lock;
 use super::events::Events;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
+use crate::lock::lock;
 
 /// Answers kept for each run; few are enough, since all ranks ask about a step at almost the same time.
 const KEPT: usize = 4096;
 /// Past changes kept for pages that are opened later.
 const CHANGES: usize = 2000;
+/// Newest points of each split that the rules evaluate again when a process takes up a run of an earlier one.
+pub const RESTORED: usize = 200;
 
 /// An answer to "should training stop?"
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
-//! The clocks of the server, and its way to lock a mutex.
+//! The clocks of the server.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::sample::Now;
@@ -23,10 +22,4 @@ impl Clock {
 #[expect(clippy::disallowed_methods, reason = "the one function that asks the system")]
 pub fn unix_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// Locks a mutex even if it is poisoned: the state behind the server's locks is consistent after every statement, so a
-/// panic leaves it usable.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

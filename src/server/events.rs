@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use futures::Stream;
 use tokio::sync::Notify;
 
-use super::clock::lock;
 use super::live::Event;
+use crate::lock::lock;
 
 /// What waits for the slowest watcher, at most. The newest event always does.
 #[derive(Clone, Copy, Debug)]

@@ -71,7 +71,7 @@ impl Latest {
 }
 
 /// The sidecar as a whole.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
     pub version: &'static str,
     pub catalogue_version: u32,

@@ -13,6 +13,7 @@ mod advice;
 mod blocking;
 mod board;
 mod clock;
+mod curves;
 mod directory;
 mod events;
 mod grpc;

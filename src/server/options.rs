@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::schedule::{Budget as CpuBudget, Ticks};
 
-use super::grpc::IngestLimits;
+use super::grpc::{IngestLimits, PortFailed};
 use super::notify::Options as NotifyOptions;
 use super::peers::{Endpoint, Listener, Secret, Tls};
 use super::runs::SamplingOptions;
@@ -88,7 +88,7 @@ pub enum ServeError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("the gRPC port failed: {0}")]
-    Grpc(#[from] tonic::transport::Error),
+    Grpc(#[from] PortFailed),
 }
 
 impl Options {

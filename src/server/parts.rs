@@ -8,6 +8,7 @@ use prometheus::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::VERSION;
 use crate::alert::Alerts;
 use crate::history::Store;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
@@ -27,7 +28,7 @@ use super::publish::Publisher;
 use super::runs::Runs;
 use super::scoring::Scoring;
 use super::settlement::Settlement;
-use super::sidecar::{Sidecar, VERSION};
+use super::sidecar::Sidecar;
 use super::traces::Traces;
 use super::upkeep::Upkeep;
 use super::upstream::{Reach, Spread, SpreadParts, Upstream};

@@ -48,9 +48,7 @@ impl Publisher {
 
     /// Adds slow scores and tests of fast ones, computed in `seconds`, to the published point of an evaluation.
     pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, late: Late, seconds: f64) {
-        // A run that resumed from a checkpoint may have evaluated the same step again.
-        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
-        if newest.is_some_and(|newest| newest.step == point.step && newest.time != point.time) {
+        if self.is_evaluated_again(evaluation, point) {
             self.pass_over_slow(evaluation);
             return;
         }
@@ -59,14 +57,20 @@ impl Publisher {
 
     /// Publishes the completed form of the point `published`, whose slow scores were computed elsewhere.
     pub fn publish_whole(&self, evaluation: &Evaluation, published: &Point, whole: &Arc<Point>) {
-        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
-        if newest.is_some_and(|newest| newest.step == whole.step && newest.time != published.time) {
+        if self.is_evaluated_again(evaluation, published) {
             self.pass_over_slow(evaluation);
             return;
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let slow = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
         self.join(evaluation, whole, slow);
+    }
+
+    /// Whether the newest point of the split is another evaluation of the step of `published`: a run that resumed from a
+    /// checkpoint may have evaluated it again.
+    fn is_evaluated_again(&self, evaluation: &Evaluation, published: &Point) -> bool {
+        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
+        newest.is_some_and(|newest| newest.step == published.step && newest.time != published.time)
     }
 
     /// `slow` are the scores that join the published point.

@@ -18,8 +18,9 @@ use crate::run::SplitKey;
 use crate::sample::{Attempt, Evaluation};
 use crate::step::Step;
 
-use super::clock::{lock, unix_time};
+use super::clock::unix_time;
 use super::metrics::Metrics;
+use crate::lock::lock;
 
 /// Interval at which records are written.
 const FLUSH: Duration = Duration::from_millis(100);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::VERSION;
 use crate::history::Store;
 use crate::point::Point;
 use crate::sample::Evaluation;
@@ -16,8 +17,6 @@ use super::runs::Runs;
 use super::scoring::queue::Queue;
 use super::traces::Traces;
 use super::upstream::Reach;
-
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub struct Sidecar {
     pub history: Arc<dyn Store>,

@@ -6,19 +6,16 @@
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::hash::Hasher;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use siphasher::sip::SipHasher13;
 
 use crate::history::Store;
 use crate::run::SplitKey;
-use crate::sample::{SavedWindow, client_hash};
-use crate::tensor::TensorName;
+use crate::sample::{Checksum, SavedWindow, client_hash};
 
 use super::metrics::Metrics;
 
@@ -59,7 +56,7 @@ impl Windows {
     pub fn save(&self, key: &SplitKey, window: &SavedWindow) {
         let Some(folder) = self.of_run(&key.run) else { return };
         let (run, split) = (key.run.to_string(), key.split.to_string());
-        let written = encode(&Saved { tensors: tensors(), run, split, window })
+        let written = encode(&Saved { tensors: Checksum::WINDOW.of_tensors(), run, split, window })
             .and_then(|bytes| replace(&folder, &name(&key.split), &bytes));
         if let Err(error) = written {
             self.metrics.history_errors.inc();
@@ -166,22 +163,12 @@ fn name(split: &str) -> String {
     format!("{:016x}.window", client_hash(split))
 }
 
-fn tensors() -> u64 {
-    checksum(TensorName::ALL.iter().map(|name| name.text()).collect::<Vec<_>>().join(" ").as_bytes())
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x7769_6e64_6f77_7300);
-    hasher.write(bytes);
-    hasher.finish()
-}
-
 fn encode<W: Serialize>(saved: &Saved<W>) -> io::Result<Vec<u8>> {
     let content = postcard::to_stdvec(saved).map_err(io::Error::other)?;
     let mut bytes = Vec::with_capacity(HEAD + content.len());
     bytes.extend_from_slice(MARK);
     bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    bytes.extend_from_slice(&checksum(&content).to_le_bytes());
+    bytes.extend_from_slice(&Checksum::WINDOW.of(&content).to_le_bytes());
     bytes.extend_from_slice(&content);
     Ok(bytes)
 }
@@ -196,11 +183,11 @@ fn decode(bytes: &[u8]) -> Result<Saved<SavedWindow>, String> {
     if format != FORMAT.to_le_bytes() {
         return Err(format!("got format {format:?}, expected {FORMAT}"));
     }
-    if sum != checksum(content).to_le_bytes() {
+    if sum != Checksum::WINDOW.of(content).to_le_bytes() {
         return Err("it does not match its checksum".into());
     }
     let saved: Saved<SavedWindow> = postcard::from_bytes(content).map_err(|error| error.to_string())?;
-    if saved.tensors != tensors() {
+    if saved.tensors != Checksum::WINDOW.of_tensors() {
         return Err("it was written by a release with other tensors".into());
     }
     Ok(saved)

@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod npy;
 pub mod postgres;
 pub mod rows;
+pub mod signal;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -132,8 +133,7 @@ impl Sidecar {
     /// Sends SIGTERM and returns the exit status. Panics if the process does not end.
     pub fn terminate(mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
-        // SAFETY: kill takes two numbers; the process is a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        signal::terminate(&self.child);
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;

@@ -2,6 +2,8 @@
 //! number of processes, the order, repeats and cut-offs; and bytes that are no part are refused.
 
 mod bytes;
+#[path = "../common/counting.rs"]
+mod counting;
 mod job;
 
 use std::collections::BTreeMap;

@@ -9,6 +9,8 @@ mod parts;
 #[path = "../common/postgres.rs"]
 mod postgres_server;
 mod processes;
+#[path = "../common/signal.rs"]
+mod signal;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

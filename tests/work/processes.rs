@@ -11,6 +11,7 @@ use conceptwatch::sample::Attempt;
 
 use crate::parts::Job;
 use crate::postgres_server::{Server, database};
+use crate::signal::terminate;
 use crate::{SETTINGS, content, in_one_process, pass, whole};
 
 /// No loaded machine reaches it.
@@ -29,11 +30,6 @@ fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "{what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn signal(child: &Child, signal: i32) {
-    // SAFETY: kill takes plain numbers, and the child has not been waited for, so its number is its own.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
 }
 
 fn ended(mut child: Child) -> ExitStatus {
@@ -95,7 +91,7 @@ fn two_workers_of_which_one_is_killed_store_the_points_of_one_process_once() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     wait_for("all jobs are done", || is_done(&store));
-    signal(&other, libc::SIGTERM);
+    terminate(&other);
     assert!(ended(other).success());
     let found = stored(&store, "run");
     let expected = store_one_process(&store, &passes);
@@ -136,7 +132,7 @@ fn a_worker_that_is_told_to_stop_returns_its_job_at_once() {
     wait_for("the point is stored and a slow score is being computed", || {
         store.point("run", "val", None, false).unwrap().is_some() && store.job_queue().unwrap().leased == 1
     });
-    signal(&stopped, libc::SIGTERM);
+    terminate(&stopped);
     assert!(ended(stopped).success());
     assert_eq!(store.job_queue().unwrap().leased, 0);
     assert!(ended(worker(&url, &["--idle-exit", "0"])).success());
@@ -163,7 +159,7 @@ fn a_database_that_crashes_delays_the_work() {
         let has_point = store.point("run", "val", Some(7), false).is_ok_and(|point| point.is_some());
         has_point && store.job_queue().is_ok_and(|queue| (queue.waiting, queue.leased) == (0, 0))
     });
-    signal(&worker, libc::SIGTERM);
+    terminate(&worker);
     assert!(ended(worker).success());
 }
 
@@ -205,7 +201,7 @@ fn a_hub_with_threads_closes_overdue_passes_and_computes() {
     command.args(["--workers", "1", "--pass-deadline", "1", "--seed", "4", "--niceness", "0", "--log", "warn"]);
     let hub = command.stdin(Stdio::null()).spawn().unwrap();
     wait_for("all jobs are done", || store.point("run", "val", Some(8), false).unwrap().is_some() && is_done(&store));
-    signal(&hub, libc::SIGTERM);
+    terminate(&hub);
     assert!(ended(hub).success());
     let found = stored(&store, "run");
     assert_eq!(found[0], store_one_process(&store, &[whole_pass])[0]);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::Value;
 
+use crate::VERSION;
 use crate::cli::contact::{Contact, own_sockets};
 use crate::cli::exchange::{Answering, who_answers};
 use crate::cli::options::DEFAULT_ADDRESSES;
@@ -28,7 +29,7 @@ const HOUR: f64 = 3600.0;
 /// Prints what is found. Whether none of it is a fault.
 pub fn check(contact: &Contact) -> bool {
     let program = std::env::current_exe().map_or_else(|_| "this program".to_owned(), |path| path.display().to_string());
-    print(&format!("program: conceptwatch {}, schema {}, {program}\n", env!("CARGO_PKG_VERSION"), schema()));
+    print(&format!("program: conceptwatch {}, schema {}, {program}\n", VERSION, schema()));
     print(&machine());
     let places = places();
     sidecars(contact, &places);
@@ -94,7 +95,7 @@ fn said(contact: &Contact, address: &Remote) -> String {
 fn described(status: &Value) -> String {
     let number = |name: &str| status[name].as_f64().unwrap_or_default();
     let version = in_short(status["version"].as_str().unwrap_or_default());
-    let other = if version == env!("CARGO_PKG_VERSION") { "" } else { ", another version than this program" };
+    let other = if version == VERSION { "" } else { ", another version than this program" };
     let mut text = format!(
         "conceptwatch {version}{other}, up {:.1} h, samples of {:.0} MiB, scoring delay {:.1} s",
         number("uptime_seconds") / HOUR,

@@ -11,6 +11,7 @@ mod run;
 
 use std::path::PathBuf;
 
+use crate::VERSION;
 use crate::diagnosis::INTERVAL;
 use crate::limits::SHOWN;
 use crate::point::Outcome;
@@ -50,7 +51,7 @@ impl Report<'_> {
             self.run.concept_count(),
             escaped(self.estimator),
             100.0 * self.tie_fraction,
-            env!("CARGO_PKG_VERSION"),
+            VERSION,
         );
         body += &self.glance();
         body += &self.table();

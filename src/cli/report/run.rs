@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::VERSION;
 use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Diagnosis, Line, State};
 use crate::score::catalogue::find;
@@ -34,7 +35,7 @@ impl RunReport<'_> {
             if title == run { String::new() } else { format!("{} · ", escaped(run)) },
             escaped(split),
             self.labels(),
-            env!("CARGO_PKG_VERSION"),
+            VERSION,
         );
         if let Some(note) = self.run["note"].as_str().filter(|note| !note.is_empty()) {
             let lines: Vec<String> = note.lines().map(escaped).collect();

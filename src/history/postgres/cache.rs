@@ -4,12 +4,13 @@
 //! reading are in the cache already; for all other writes the table `change` names the runs, and only these are read again.
 //! So the cache equals the snapshot, even where transactions commit in another order than they began.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::change::Changed;
 use super::link::Link;
 use crate::history::error::HistoryError;
+use crate::lock::lock;
 
 /// Age at which everything is read again. Changes are kept for an hour.
 const WHOLE: Duration = Duration::from_secs(600);
@@ -50,7 +51,7 @@ impl<T: Clone> Cached<T> {
         again: impl FnOnce(&mut Link, &mut T, &[String]) -> Result<(), HistoryError>,
     ) -> Result<Arc<T>, HistoryError> {
         // Locked while reading, so that snapshots are cached in the order in which they are taken.
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = lock(&self.0);
         let row = link.query_one(
             "SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database()), \
              pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM pg_control_system(), pg_control_checkpoint()",

@@ -2,6 +2,7 @@
 
 use postgres::error::SqlState;
 
+use crate::fault::with_causes;
 use crate::history::error::HistoryError;
 
 impl From<postgres::Error> for HistoryError {
@@ -11,7 +12,7 @@ impl From<postgres::Error> for HistoryError {
             return match error.is_closed()
                 || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
             {
-                true => Self::Unreachable { why: full(&error) },
+                true => Self::Unreachable { why: with_causes(&error) },
                 false => Self::Storage(error.into()),
             };
         };
@@ -32,15 +33,9 @@ impl From<postgres::Error> for HistoryError {
             {
                 Self::Unreachable { why }
             }
-            _ => Self::Storage(full(&error).into()),
+            _ => Self::Storage(with_causes(&error).into()),
         }
     }
-}
-
-/// An error with its causes.
-fn full(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Whether the same call may succeed on another connection.

@@ -1,7 +1,7 @@
 //! The newest evaluations of a split in one row, so that one query compares thousands of runs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use postgres::Row;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use super::link::Link;
 use super::runs::number;
 use crate::compare::OF_GROUPS;
 use crate::history::error::HistoryError;
+use crate::lock::lock;
 use crate::point::{Brief, Whole};
 
 /// Evaluations per row: as many as a comparison reads by default.
@@ -32,7 +33,7 @@ pub(super) struct Newest(Mutex<Vec<(String, Arc<Cached<Evaluations>>)>>);
 
 impl Newest {
     fn of(&self, split: &str) -> Arc<Cached<Evaluations>> {
-        let mut splits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut splits = lock(&self.0);
         let known = splits.iter().position(|(known, _)| known == split).map(|at| splits.remove(at));
         let (split, kept) = known.unwrap_or_else(|| (split.to_owned(), Arc::default()));
         splits.insert(0, (split, Arc::clone(&kept)));

@@ -1,6 +1,6 @@
 //! The pool of connections, and the two ways in which it is used: to read and to change.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use r2d2::{Pool, PooledConnection};
@@ -14,6 +14,7 @@ use super::migrate::migrate;
 use super::recent::Newest;
 use crate::history::error::HistoryError;
 use crate::history::usage::Dropped;
+use crate::lock::lock;
 
 /// The project of runs whose token names none.
 pub const DEFAULT_PROJECT: &str = "default";
@@ -95,7 +96,7 @@ impl Postgres {
             first => first,
         };
         let why = result.as_ref().err().filter(|error| is_passing(error)).map(ToString::to_string);
-        *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *lock(&self.unreachable) = why;
         result
     }
 
@@ -109,11 +110,11 @@ impl Postgres {
 
     /// What this process has removed because there was too much of it.
     pub(super) fn dropped(&self) -> MutexGuard<'_, Dropped> {
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.dropped)
     }
 
     /// Why the database could not be reached when it was last asked.
     pub(super) fn unreachable(&self) -> Option<String> {
-        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.unreachable).clone()
     }
 }

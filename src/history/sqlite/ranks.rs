@@ -105,23 +105,6 @@ pub(super) fn declare_process(
     Ok(())
 }
 
-/// The process that declared itself as a rank; empty where it is not known.
-pub(super) fn process_of(
-    connection: &Connection,
-    run: i64,
-    attempt: Attempt,
-    rank: u32,
-) -> Result<String, HistoryError> {
-    let name = connection
-        .prepare_cached(
-            "SELECT name FROM process WHERE restart = ?3 AND rank = ?4 \
-             AND launch = (SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2)",
-        )?
-        .query_row(params![run, attempt.launch, attempt.restart, rank], |row| row.get(0))
-        .optional()?;
-    Ok(name.unwrap_or_default())
-}
-
 pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
     let run = run_id(connection, run)?;
     let mut statement = connection.prepare_cached(

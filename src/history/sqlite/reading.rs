@@ -1,7 +1,8 @@
 //! What readers see.
 
+use crate::lock::lock;
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::Connection;
 
@@ -18,10 +19,10 @@ pub(super) struct Reading<'a> {
 
 impl Reading<'_> {
     pub fn damage(&self) -> MutexGuard<'_, Damage> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.noted)
     }
 
     pub fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(self.open)
     }
 }

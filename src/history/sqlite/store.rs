@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -23,6 +23,7 @@ use super::reading::Reading;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, Waiting};
+use crate::lock::lock;
 
 /// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
 pub struct Sqlite {
@@ -71,7 +72,7 @@ impl Sqlite {
 
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Inner> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.store)
     }
 
     /// The store, unless it is in use.
@@ -84,16 +85,16 @@ impl Sqlite {
     }
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
-        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.damage)
     }
 
     pub(super) fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.declared)
     }
 
     /// As of the last change. Waits for no reader or writer.
     pub(super) fn noted(&self) -> Waiting {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.waiting).clone()
     }
 
     pub(super) fn reading<'a>(&'a self, store: &'a Inner) -> Reading<'a> {
@@ -134,7 +135,7 @@ impl Sqlite {
             bytes: gap.map_or(0, Gap::bytes) as u64,
             refused: store.refused,
         };
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        *lock(&self.waiting) = state;
     }
 }
 

@@ -20,9 +20,6 @@
 //! each byte of its length, whatever they say.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
 
 use super::Part;
 use super::check::MOST_ROW_BYTES;
@@ -30,6 +27,7 @@ use crate::batch::{MOST_CELLS, Schema};
 use crate::fault::Fault;
 use crate::run::MAX_WORLD_SIZE;
 use crate::sample::bottom_k::Sampling;
+use crate::sample::checksum::Checksum;
 use crate::sample::column::{Column, Values};
 use crate::sample::priority::{Origin, priority};
 use crate::sample::rows::Rows;
@@ -57,16 +55,6 @@ const INT16: u8 = 3;
 const INT32: u8 = 4;
 const TEXT: u8 = 5;
 
-fn tensors() -> u64 {
-    checksum(TensorName::ALL.iter().map(|name| name.text()).collect::<Vec<_>>().join(" ").as_bytes())
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x7061_7274_0000_0000);
-    hasher.write(bytes);
-    hasher.finish()
-}
-
 impl Part {
     /// This part as bytes, the same for equal parts.
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -76,7 +64,7 @@ impl Part {
         to.extend_from_slice(&FORMAT.to_le_bytes());
         to.extend_from_slice(&[0; 8]);
         self.write(&mut to);
-        let sum = checksum(&to[HEAD..]);
+        let sum = Checksum::PART.of(&to[HEAD..]);
         to[HEAD - 8..HEAD].copy_from_slice(&sum.to_le_bytes());
         to
     }
@@ -93,7 +81,7 @@ impl Part {
             (HASHED, hashed),
             (IMAGE, image.is_some()),
         ];
-        to.extend(tensors().to_le_bytes());
+        to.extend(Checksum::PART.of_tensors().to_le_bytes());
         var(to, self.step.get());
         var(to, self.sampling.rows as u64);
         to.extend(self.sampling.seed.to_le_bytes());
@@ -133,7 +121,7 @@ impl Part {
             let got = u16::from_le_bytes([format[0], format[1]]);
             return Err(Fault::new("part.format", format!("got {got}, expected {FORMAT}: update the older program")));
         }
-        if sum != checksum(content).to_le_bytes() {
+        if sum != Checksum::PART.of(content).to_le_bytes() {
             return Err(Fault::new("part.checksum", "got one that does not match the content"));
         }
         let mut from = Reader { left: content };
@@ -292,7 +280,7 @@ impl<'a> Reader<'a> {
 }
 
 fn read(from: &mut Reader) -> Result<Part, Fault> {
-    if from.fixed("part.tensors")? != tensors() {
+    if from.fixed("part.tensors")? != Checksum::PART.of_tensors() {
         return Err(Fault::new(
             "part.tensors",
             "got those of another version, expected the same version of the program",

@@ -11,6 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tower::service_fn;
 
+use crate::VERSION;
 use crate::run::Run;
 use crate::server::peers::{Dialer, Remote};
 use crate::tensor::TensorName;
@@ -58,7 +59,7 @@ impl Client {
         let start = StartRunRequest {
             run: Some(convert::run_message(run)),
             client: name.to_owned(),
-            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            client_version: VERSION.to_owned(),
             ..Default::default()
         };
         let run = relay.start(start).await?;

@@ -28,5 +28,5 @@ pub use hub::service::HubService;
 pub use ingest::{Ingest, Limits as IngestLimits};
 pub use project::{Project, Token};
 pub use reader::Reader;
-pub use serve::{Calls, Port, serve, transport};
+pub use serve::{Calls, Port, PortFailed, serve, transport};
 pub use service::Service;

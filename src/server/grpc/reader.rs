@@ -10,7 +10,7 @@ use tonic::Status;
 
 use super::convert;
 use super::proto;
-use super::status::refused;
+use super::status::{blocking, refused};
 use crate::alert::State;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
@@ -39,10 +39,7 @@ impl Reader {
         call: impl FnOnce(&dyn Store) -> Result<T, HistoryError> + Send + 'static,
     ) -> Result<T, Status> {
         let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || call(&*history)).await {
-            Ok(result) => result.map_err(|error| Refusal::from(error).into()),
-            Err(_) => Err(Status::internal("the history call failed")),
-        }
+        blocking(move || call(&*history), "the history call failed").await
     }
 
     /// The runs of a request.

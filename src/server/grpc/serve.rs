@@ -19,8 +19,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::service::Routes;
+use tonic::transport::Server;
 use tonic::transport::server::Connected;
-use tonic::transport::{Error, Server};
 use tracing::Instrument;
 
 use crate::server::metrics::Metrics;
@@ -65,6 +65,11 @@ pub struct Port {
     pub address: Endpoint,
 }
 
+/// Why the port ended before it was stopped.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct PortFailed(#[from] tonic::transport::Error);
+
 /// The calls of a port.
 pub enum Calls {
     /// Of a sidecar.
@@ -106,7 +111,7 @@ pub async fn serve(
     calls: Calls,
     metrics: Metrics,
     stop: CancellationToken,
-) -> Result<(), Error> {
+) -> Result<(), PortFailed> {
     let (reporter, health) = tonic_health::server::health_reporter();
     // The hub answers calls of that name, too.
     reporter.set_serving::<ConceptWatchServer<Service>>().await;

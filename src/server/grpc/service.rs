@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument;
 
+use crate::VERSION;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::{check_name, check_optional_name};
@@ -23,7 +24,7 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::server::advice::{Advice, Decision, Missed};
+use crate::server::advice::{Advice, Decision, Missed, RESTORED};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
@@ -39,8 +40,6 @@ const ANSWERS: usize = 64;
 /// Chunk size in bytes that clients are asked to use. Larger chunks are accepted, but use more memory per connection and
 /// are not faster.
 const ASKED_CHUNK: usize = 1 << 20;
-/// Newest points of each split that the alert rules evaluate again when a run resumes after a restart of the sidecar.
-const RESTORED: usize = 200;
 
 #[derive(Clone)]
 pub struct Service {
@@ -136,7 +135,7 @@ impl ConceptWatch for Service {
         let windows = options.windows.iter();
         Ok(Response::new(proto::StartRunResponse {
             resumed: record.resumed,
-            server_version: env!("CARGO_PKG_VERSION").into(),
+            server_version: VERSION.into(),
             sample_rows: options.sampling.rows as u64,
             sample_seed: options.sampling.seed,
             max_chunk_bytes: self.ingest.limits.chunk_bytes.min(ASKED_CHUNK) as u64,
@@ -281,7 +280,7 @@ impl ConceptWatch for Service {
         _: Request<proto::GetSidecarRequest>,
     ) -> Result<Response<proto::GetSidecarResponse>, Status> {
         Ok(Response::new(proto::GetSidecarResponse {
-            server_version: env!("CARGO_PKG_VERSION").into(),
+            server_version: VERSION.into(),
             page_url: self.page_url.clone(),
             data_dir: self.data_dir.clone(),
             ends_unused: self.ends_unused,

@@ -39,6 +39,21 @@ pub fn refused(fault: Fault) -> Status {
     Refusal::from(fault).into()
 }
 
+/// Makes a call on a thread that may block. `broken` is what the status says where the call panics.
+pub async fn blocking<T, E>(
+    call: impl FnOnce() -> Result<T, E> + Send + 'static,
+    broken: &'static str,
+) -> Result<T, Status>
+where
+    T: Send + 'static,
+    E: Into<Refusal> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(call).await {
+        Ok(result) => result.map_err(|error| error.into().into()),
+        Err(_) => Err(Status::internal(broken)),
+    }
+}
+
 /// The status of a call whose message cannot be read. Where sending it again would not help, the code must not be one that
 /// clients may take for temporary, such as OUT_OF_RANGE.
 pub fn unreadable(error: &Unreadable, call: &Call) -> Status {

@@ -16,8 +16,8 @@ use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
+use crate::lock::lock;
 use crate::point::{Outcome, Point};
-use crate::server::clock::lock;
 use crate::server::live::{AlertsStatus, Latest};
 
 /// Evaluations that a verdict looks at first, and those where it has to look further back.

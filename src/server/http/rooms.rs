@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::server::clock::lock;
+use crate::lock::lock;
 use crate::server::peers::Visit;
 
 /// Age of an answer of metrics, and of any other, from which it makes room for the next one: real ones take

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::server::clock::lock;
+use crate::lock::lock;
 
 /// How long a session lasts.
 pub const LASTS: Duration = Duration::from_secs(12 * 3600);

@@ -16,6 +16,7 @@ use super::assets::Page;
 use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
+use crate::VERSION;
 use crate::alert::{Alerts, Rules};
 use crate::history::Store;
 use crate::point::Point;
@@ -32,7 +33,6 @@ use crate::server::peers::{Attempts, Endpoint};
 const JUDGED: usize = 10_000;
 /// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(600);
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What there is without a sidecar: the alerts that rules find in the curves.
 struct Stored(AlertsStatus);
@@ -55,23 +55,7 @@ impl Live for Stored {
     }
 
     fn status(&self) -> Status {
-        Status {
-            version: VERSION,
-            catalogue_version: CATALOGUE_VERSION,
-            uptime_seconds: 0.0,
-            lag_seconds: 0.0,
-            rows_dropped: 0,
-            points_skipped: 0,
-            memory_bytes: 0,
-            memory_limit_bytes: 0,
-            scoring_memory_bytes: 0,
-            scoring_memory_limit_bytes: 0,
-            staleness_seconds: 0.0,
-            cpu_share: 0.0,
-            cpu_seconds: 0.0,
-            estimator: "",
-            upstream: None,
-        }
+        Status { version: VERSION, catalogue_version: CATALOGUE_VERSION, ..Status::default() }
     }
 
     fn forget(&self, _: &str) {}

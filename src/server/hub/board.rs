@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::clock::DatabaseClock;
+use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 use crate::score::catalogue::{self, Cost};
-use crate::server::clock::lock;
+use crate::server::curves::{Curves, Shown};
 use crate::server::live::Latest;
 
 /// Evaluations of a split whose scores are remembered, to tell late ones from those of a new evaluation.
@@ -19,31 +20,27 @@ pub struct SharedBoard {
     /// How long the curves of a finished run are listed.
     linger: Duration,
     pub clock: DatabaseClock,
-    runs: Mutex<BTreeMap<Arc<str>, Curves>>,
+    /// The time at which a run finished is in seconds since 1970-01-01 UTC.
+    curves: Curves<f64, Curve>,
     /// Runs of the database whose curves were not read, or are not kept: nobody has sent to them of late.
     aside: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Default)]
-struct Curves {
-    /// k names.
-    concepts: Arc<[String]>,
-    /// Seconds since 1970-01-01 UTC.
-    finished: Option<f64>,
-    splits: BTreeMap<Arc<str>, Curve>,
-}
-
-#[derive(Default)]
 struct Curve {
-    newest: Option<Arc<Point>>,
-    slow: Option<Arc<Point>>,
-    filling: bool,
+    shown: Shown,
     /// The newest attempt, its first step, and the time of the evaluation that began it.
     attempt: Option<(Attempt, u64, f64)>,
     /// The latest step of the newest attempt that was judged, or has no point.
     settled: Option<u64>,
     /// By step: the time of its evaluation and the scores it has.
     known: BTreeMap<u64, (f64, Vec<String>)>,
+}
+
+impl AsRef<Shown> for Curve {
+    fn as_ref(&self) -> &Shown {
+        &self.shown
+    }
 }
 
 /// What a point of the database is to those who saw the ones before.
@@ -58,25 +55,25 @@ pub enum News {
 
 impl SharedBoard {
     pub fn new(linger: Duration) -> Self {
-        Self { linger, clock: DatabaseClock::default(), runs: Mutex::default(), aside: Mutex::default() }
+        Self { linger, clock: DatabaseClock::default(), curves: Curves::default(), aside: Mutex::default() }
     }
 
     /// Notes a run; its curves stay.
     pub fn set(&self, run: &Arc<str>, concepts: Arc<[String]>, finished: Option<f64>) {
-        let mut runs = lock(&self.runs);
+        let mut runs = self.curves.lock();
         let curves = runs.entry(Arc::clone(run)).or_default();
         (curves.concepts, curves.finished) = (concepts, finished);
     }
 
     /// Takes a point of a run that is known.
     pub fn take(&self, point: &Point, attempt: Option<Attempt>) -> News {
-        let mut runs = lock(&self.runs);
+        let mut runs = self.curves.lock();
         let Some(curves) = runs.get_mut(&point.run) else { return News::None };
         let curve = curves.splits.entry(Arc::clone(&point.split)).or_default();
         if !curve.begin(point, attempt) {
             return News::None;
         }
-        curve.filling = point.provisional;
+        curve.shown.filling = point.provisional;
         if point.provisional {
             return News::Evaluation;
         }
@@ -85,17 +82,17 @@ impl SharedBoard {
         if curve.known.len() > REMEMBERED {
             curve.known.pop_first();
         }
-        let newer = curve.newest.as_ref().is_none_or(|newest| {
+        let newer = curve.shown.newest.as_ref().is_none_or(|newest| {
             // A run that went back to an earlier step goes on from there.
             point.step >= newest.step || point.time > newest.time
         });
         if newer {
-            curve.newest = Some(Arc::new(point.clone()));
+            curve.shown.newest = Some(Arc::new(point.clone()));
         }
         if let Some(slow) = slow_scores(point)
-            && (newer || curve.slow.as_ref().is_none_or(|known| point.step >= known.step))
+            && (newer || curve.shown.slow.as_ref().is_none_or(|known| point.step >= known.step))
         {
-            curve.slow = Some(Arc::new(slow));
+            curve.shown.slow = Some(Arc::new(slow));
         }
         match before.filter(|(time, _)| *time == point.time) {
             None => News::Evaluation,
@@ -109,7 +106,7 @@ impl SharedBoard {
 
     /// Notes that the evaluation of a step was judged, or that there is none.
     pub fn settle(&self, run: &str, split: &str, step: u64, attempt: Option<Attempt>) {
-        let mut runs = lock(&self.runs);
+        let mut runs = self.curves.lock();
         let Some(curves) = runs.get_mut(run) else { return };
         let curve = curves.splits.entry(split.into()).or_default();
         if attempt.is_none() || curve.attempt.is_none_or(|(newest, ..)| Some(newest) <= attempt) {
@@ -119,57 +116,54 @@ impl SharedBoard {
 
     /// Whether the evaluation of `step` was judged, or a later one of the attempt or a newer one.
     pub fn is_settled(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> bool {
-        let runs = lock(&self.runs);
-        let curve = runs.get(run).and_then(|curves| curves.splits.get(split));
-        curve.is_some_and(|curve| {
+        let settled = |curve: &Curve| {
             let reached = curve.attempt.is_none_or(|(newest, ..)| newest >= attempt);
             reached && curve.settled.is_some_and(|settled| settled >= step)
-        })
+        };
+        self.curves.read(run, split, settled).unwrap_or(false)
     }
 
     pub fn has_split(&self, run: &str, split: &str) -> bool {
-        lock(&self.runs).get(run).is_some_and(|curves| curves.splits.contains_key(split))
+        self.curves.has_split(run, split)
     }
 
     /// Names of all runs.
     pub fn known(&self) -> Vec<Arc<str>> {
-        lock(&self.runs).keys().cloned().collect()
+        self.curves.lock().keys().cloned().collect()
     }
 
     /// Whether the curves of a run are here.
     pub fn knows(&self, run: &str) -> bool {
-        lock(&self.runs).contains_key(run) && !self.is_aside(run)
+        self.curves.lock().contains_key(run) && !self.is_aside(run)
     }
 
     /// Names of runs, those that have finished before `time` alone.
     pub fn finished_before(&self, time: f64) -> Vec<Arc<str>> {
-        let runs = lock(&self.runs);
+        let runs = self.curves.lock();
         let over = runs.iter().filter(|(_, curves)| curves.finished.is_some_and(|finished| finished < time));
         over.map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Runs that have not finished.
     pub fn open(&self) -> Vec<Arc<str>> {
-        let runs = lock(&self.runs);
+        let runs = self.curves.lock();
         runs.iter().filter(|(_, curves)| curves.finished.is_none()).map(|(name, _)| Arc::clone(name)).collect()
     }
 
     /// Whether a stored point belongs to the newest attempt of its split, or precedes it.
     pub fn admits(&self, point: &Point) -> bool {
-        let runs = lock(&self.runs);
-        let curve = runs.get(&*point.run).and_then(|curves| curves.splits.get(&*point.split));
-        let attempt = curve.and_then(|curve| curve.attempt);
+        let attempt = self.curves.read(&point.run, &point.split, |curve| curve.attempt).flatten();
         attempt.is_none_or(|(_, first_step, since)| point.time >= since || point.step < first_step)
     }
 
     pub fn forget(&self, run: &str) {
-        lock(&self.runs).remove(run);
+        self.curves.forget(run);
         lock(&self.aside).remove(run);
     }
 
     /// Keeps of a run only that there is one.
     pub fn put_aside(&self, run: &str) {
-        lock(&self.runs).remove(run);
+        self.curves.forget(run);
         lock(&self.aside).insert(run.to_owned());
     }
 
@@ -185,31 +179,12 @@ impl SharedBoard {
     /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
     pub fn latest(&self) -> Vec<Latest> {
         let since = self.clock.now() - self.linger.as_secs_f64();
-        let runs = lock(&self.runs);
-        let lingers = |curves: &&Curves| curves.finished.is_none_or(|finished| finished >= since);
-        let mut latest: Vec<Latest> = Vec::new();
-        for (name, run) in runs.iter().filter(|(_, run)| lingers(run)) {
-            latest.extend(run.splits.iter().map(|(split, curve)| Latest {
-                run: Arc::clone(name),
-                split: Arc::clone(split),
-                concepts: Arc::clone(&run.concepts),
-                point: curve.newest.clone(),
-                slow: curve.slow.clone(),
-                rolling: false,
-                filling: curve.filling,
-            }));
-        }
-        drop(runs);
-        Latest::newest_first(&mut latest);
-        latest
+        self.curves.latest(|finished| *finished >= since)
     }
 
     /// The highest age, in seconds, of a newest point over the splits of unfinished runs; 0 if there is none.
     pub fn staleness(&self) -> f64 {
-        let now = self.clock.now();
-        let runs = lock(&self.runs);
-        let open = runs.values().filter(|curves| curves.finished.is_none()).flat_map(|curves| curves.splits.values());
-        open.filter_map(|curve| curve.newest.as_ref()).map(|point| now - point.time).fold(0.0, f64::max)
+        self.curves.staleness(self.clock.now())
     }
 }
 
@@ -228,8 +203,8 @@ impl Curve {
                 self.attempt = Some((attempt, point.step, point.time));
                 self.settled = None;
                 let gone = |known: &Arc<Point>| known.step >= point.step && known.time < point.time;
-                self.newest = self.newest.take().filter(|known| !gone(known));
-                self.slow = self.slow.take().filter(|known| !gone(known));
+                self.shown.newest = self.shown.newest.take().filter(|known| !gone(known));
+                self.shown.slow = self.shown.slow.take().filter(|known| !gone(known));
             }
         }
         true

@@ -16,15 +16,13 @@ use super::board::{News, SharedBoard};
 use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Looked, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
 use crate::sample::Attempt;
-use crate::server::advice::Advice;
+use crate::server::advice::{Advice, RESTORED};
 use crate::server::events::Events;
 use crate::server::live::Event;
 use crate::server::metrics::{HubMetrics, Metrics};
 
 /// Interval of looking for changes that others made.
 const LOOK: Duration = Duration::from_secs(1);
-/// Newest evaluations of each split that the rules judge again at the start.
-const RESTORED: usize = 200;
 /// How long a run keeps its alerts after its end, or without a word of any job.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// Interval of looking for runs that have fallen silent.

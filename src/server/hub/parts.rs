@@ -12,6 +12,7 @@ use super::follower::Follower;
 use super::intake::Intake;
 use super::state::State;
 use super::upkeep::Upkeep;
+use crate::VERSION;
 use crate::alert::Alerts;
 use crate::history::{Postgres, Store};
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
@@ -24,8 +25,6 @@ use crate::server::metrics::{AlertCollector, HistoryCollector, HubMetrics, Metri
 use crate::server::notify::Notifier;
 use crate::server::options::{Listeners, Options, ServeError, page_url};
 use crate::server::peers::Endpoint;
-
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub struct Parts {
     options: Options,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::board::SharedBoard;
+use crate::VERSION;
 use crate::history::Store;
 use crate::point::Point;
 use crate::score::catalogue::CATALOGUE_VERSION;
@@ -45,21 +46,11 @@ impl Live for State {
 
     fn status(&self) -> Status {
         Status {
-            version: env!("CARGO_PKG_VERSION"),
+            version: VERSION,
             catalogue_version: CATALOGUE_VERSION,
             uptime_seconds: self.started.elapsed().as_secs_f64(),
-            lag_seconds: 0.0,
-            rows_dropped: 0,
-            points_skipped: 0,
-            memory_bytes: 0,
-            memory_limit_bytes: 0,
-            scoring_memory_bytes: 0,
-            scoring_memory_limit_bytes: 0,
             staleness_seconds: self.metrics.staleness.get(),
-            cpu_share: 0.0,
-            cpu_seconds: 0.0,
-            estimator: "",
-            upstream: None,
+            ..Status::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod alerts;
 mod heap;
+mod history;
 mod hub;
 pub mod names;
 mod own;
@@ -13,7 +14,8 @@ mod tests;
 mod upstream;
 
 pub use alerts::AlertCollector;
+pub use history::HistoryCollector;
 pub use hub::HubMetrics;
-pub use own::{HistoryCollector, Metrics};
+pub use own::Metrics;
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 pub use upstream::UpstreamCollector;

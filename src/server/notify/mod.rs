@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, with_causes};
 
 use super::clock::unix_time;
 use super::live::AlertChange;
@@ -302,16 +302,10 @@ impl Post {
 
     async fn post(&self, body: String) -> Result<(), String> {
         let request = Request::post(&self.target.0).header(CONTENT_TYPE, "application/json").body(Body::from(body));
-        let answer = self.client.request(request.map_err(|error| in_full(&error))?).await;
-        let status = answer.map_err(|error| in_full(&error))?.status();
+        let answer = self.client.request(request.map_err(|error| with_causes(&error))?).await;
+        let status = answer.map_err(|error| with_causes(&error))?.status();
         if status.is_success() { Ok(()) } else { Err(format!("answered {status}")) }
     }
-}
-
-/// An error and all its causes as one line.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::gate::Visit;
 use super::listener::Peer;
-use crate::server::clock::lock;
+use crate::lock::lock;
 
 /// Delay after the first wrong token of a peer; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(20);

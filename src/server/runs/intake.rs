@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 use crate::history::Ending;
+use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::sample::{
     Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, WindowKind,
 };
 use crate::server::board::Beginning;
-use crate::server::clock::lock;
 use crate::server::refusal::Refusal;
 use crate::server::settlement::{Mailbox, Pass};
 use crate::step::{Epoch, Step};

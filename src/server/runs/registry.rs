@@ -14,8 +14,9 @@ use crate::sample::{
 
 use tokio::sync::Notify;
 
+use crate::lock::lock;
 use crate::server::board::Beginning;
-use crate::server::clock::{Clock, lock};
+use crate::server::clock::Clock;
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::history::Ending;
+use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Begun, Part, Split, Unfinished};
-use crate::server::clock::lock;
 use crate::server::settlement::Pass;
 use crate::step::{Rank, Step};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::score::Influences;
-use crate::server::clock::lock;
 
 /// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
 /// second evaluation on; until then its rules use the error for unpaired rows.

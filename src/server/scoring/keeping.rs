@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use crate::kept::Kept;
 use crate::run::SplitKey;
 
-use crate::server::clock::lock;
+use crate::lock::lock;
 
 /// Maximum number of splits that keep values, and of bytes for all of them. The values of 112 concepts with embeddings
 /// take 1.1 MiB, those of 1000 concepts 90 MiB. Above either bound the split with the oldest tick is removed; its next

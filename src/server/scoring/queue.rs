@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::schedule::{Budget, Closed, Job, Room, Schedule, Skipped, Ticks};
-use crate::server::clock::lock;
 use crate::server::metrics::Metrics;
 
 use super::pace;

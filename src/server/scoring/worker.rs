@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::history::Ending;
 use crate::kept::{Budgeted, Kept};
+use crate::lock::lock;
 use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
-use crate::server::clock::lock;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
 
@@ -116,9 +116,7 @@ impl Worker {
         }
         Some(point)
     }
-}
 
-impl Worker {
     fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
         kept.end(self.queue.spent());
         self.publisher.metrics.pairs_left.inc_by(kept.pairs_left());

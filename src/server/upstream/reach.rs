@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::history::Sqlite;
-use crate::server::clock::lock;
+use crate::lock::lock;
 use crate::server::live::UpstreamStatus;
 
 /// Whether a hub answers, and what was sent to it since the start.

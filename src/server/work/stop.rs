@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::server::clock::lock;
+use crate::lock::lock;
 
 /// Clones share the wish.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::table::{By, DECLARE, FINISH, FINISH_RANK, FinishedRank, REMARK, REMOVE, exists, launch};
+use super::table::{By, DECLARE, FINISH, FINISH_RANK, FinishedRank, REMARK, REMOVE, exists, launch, process_of};
 use crate::history::change::Launch;
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
-use crate::history::sqlite::ranks::process_of;
 use crate::sample::Attempt;
 
 /// Whether changes of a run are noted.

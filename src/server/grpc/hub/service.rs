@@ -19,7 +19,7 @@ use crate::server::grpc::convert::{self as fields, MOST_RESTARTS};
 use crate::server::grpc::project::Project;
 use crate::server::grpc::proto as v1;
 use crate::server::grpc::service::advised;
-use crate::server::grpc::status::refused;
+use crate::server::grpc::status::{blocking, refused};
 use crate::server::hub::intake::{Intake, Numbered, Pushed, Question, Sender, SentPart};
 use crate::server::refusal::Refusal;
 use crate::step::{Rank, Step};
@@ -323,10 +323,7 @@ impl HubService {
         call: impl FnOnce(&Intake) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Status> {
         let intake = Arc::clone(&self.intake);
-        match tokio::task::spawn_blocking(move || call(&intake)).await {
-            Ok(result) => result.map_err(Status::from),
-            Err(_) => Err(Status::internal("the call failed")),
-        }
+        blocking(move || call(&intake), "the call failed").await
     }
 }
 

@@ -59,8 +59,9 @@ async fn a_trickle_of_bytes_extends_no_deadline() {
     drop(connection);
     assert_eq!(open.get(), 0);
 
-    // Who has greeted has until the first request.
-    let (mut entering, address, _open) = port(8, patience(LONG, short)).await;
+    // Who has greeted has until the first request, which is long enough to read the greeting on a loaded machine.
+    let longer = Duration::from_secs(3);
+    let (mut entering, address, _open) = port(8, patience(LONG, longer)).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     client.write_all(&[b'P'; 24]).await.unwrap();
     let mut connection = entering.recv().await.unwrap();
@@ -71,7 +72,7 @@ async fn a_trickle_of_bytes_extends_no_deadline() {
     let mut connection = entering.recv().await.unwrap();
     drop(connection.visit().serve());
     let waiting = tokio::spawn(async move { read(&mut connection).await });
-    sleep(2 * short).await;
+    sleep(longer + 2 * short).await;
     client.write_all(b"late").await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), 4);
 }

@@ -8,8 +8,8 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::{Sqlite, StoredRank};
+use crate::lock::lock;
 use crate::sample::Attempt;
-use crate::server::clock::lock;
 use crate::server::grpc::hub::client::Place;
 use crate::server::grpc::proto::StartRunRequest;
 use crate::server::publish::Publisher;

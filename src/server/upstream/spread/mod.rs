@@ -17,9 +17,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::history::{Sqlite, StoredRank};
+use crate::lock::lock;
 use crate::sample::Attempt;
 use crate::server::advice::{Decision, Missed};
-use crate::server::clock::lock;
 use crate::server::grpc::hub::client::Unanswered;
 use crate::server::grpc::proto::StartRunRequest;
 use crate::server::runs::Running;
