@@ -70,7 +70,7 @@ const CONSTANT: Data =
 const SHAPES: [Data; 9] = [TIES, ONE_VALUE, BFLOAT16, FLOAT16, SATURATED, STEEPER, LEVELS_25, LEVELS_100, CONSTANT];
 
 /// Each shortcut with the data it is intended for, and data as produced by trainings.
-const SHORTCUTS: [(Shortcut, &[Data]); 11] = [
+const SHORTCUTS: [(Shortcut, &[Data]); 13] = [
     (Shortcut::Float32, &[LOGITS, SIGMOIDS, SATURATED, STEEPER]),
     (Shortcut::Cells, &[HARD, LEVELS_25, LEVELS_100, BFLOAT16, SATURATED_BFLOAT16]),
     (Shortcut::Duplicates, &[SATURATED_BFLOAT16, STEEPER, ONE_VALUE, CONSTANT, SATURATED]),
@@ -82,6 +82,8 @@ const SHORTCUTS: [(Shortcut, &[Data]); 11] = [
     (Shortcut::Long, &[ONE_VALUE, STEEPER]),
     (Shortcut::Memory, &[BFLOAT16, FLOAT16, LEVELS_25]),
     (Shortcut::CellByCell, &[CLASSES]),
+    (Shortcut::Registers, &[LOGITS, SIGMOIDS, BFLOAT16, SATURATED]),
+    (Shortcut::SmallTerms, &[CLASSES, HARD, LOGITS]),
 ];
 
 fn sigmoid(z: f64) -> f64 {

@@ -10,8 +10,9 @@ mod machine;
 use std::sync::Arc;
 use std::time::Instant;
 
+use conceptwatch::estimate::choice::{Shortcut, without};
 use conceptwatch::estimate::ross::{Search, information_by};
-use conceptwatch::estimate::{Key, Variable};
+use conceptwatch::estimate::{Key, Settings, Variable, mutual_information_with_each};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
@@ -21,6 +22,9 @@ use machine::median;
 const ROWS: [usize; 5] = [2000, 5000, 20_000, 50_000, 100_000];
 const WIDTHS: [usize; 4] = [2, 4, 8, 16];
 const NEIGHBOURS: usize = 3;
+/// Of the comparison of words.
+const LABELS: usize = 112;
+const WIDE: usize = 8;
 /// Trees of more rows or coordinates are timed only where they are chosen: they may take minutes.
 const MOST_ROWS: usize = 20_000;
 const MOST_WIDE: usize = 8;
@@ -40,6 +44,41 @@ fn main() {
             compare("CEM", width, cem.embeddings(rows));
         }
     }
+    println!(
+        "\nI(embedding; each of {LABELS} labels), d = {WIDE}; seconds, and ratio of the time without words to that with them\n"
+    );
+    for rows in if given.is_empty() { vec![2048, 10_000] } else { given } {
+        words(rows);
+    }
+}
+
+/// Labels of two classes in words of 64, and each by itself.
+fn words(rows: usize) {
+    let ids: Arc<[u64]> = (0..rows as u64).collect();
+    let (values, _) = gaussian(rows, WIDE);
+    let x = Variable::vector(&values, WIDE, &ids, Key { tensor: 0, coordinate: 0 });
+    let label = |at: usize| {
+        let (column, threshold) = (at % WIDE, (at / WIDE) as f64 / 8.0 - 0.5);
+        Variable::discrete(
+            &values.iter().skip(column).step_by(WIDE).map(|&v| i32::from(v > threshold)).collect::<Vec<_>>(),
+        )
+    };
+    let labels: Vec<Variable> = (0..LABELS).map(label).collect();
+    let labels: Vec<&Variable> = labels.iter().collect();
+    let timed = || {
+        let started = Instant::now();
+        let found = mutual_information_with_each(&x, &labels, &Settings::default());
+        (started.elapsed().as_secs_f64(), found)
+    };
+    let turns: Vec<[f64; 2]> = (0..REPEATS)
+        .map(|_| {
+            let ((with, found), (without, expected)) = (timed(), without(Shortcut::Words, timed));
+            assert_eq!(found, expected, "the same bits");
+            [with, without]
+        })
+        .collect();
+    let seconds = median(turns.iter().map(|[with, _]| *with));
+    println!("N = {rows:>7} {seconds:>9.4} {:>7.2}", median(turns.iter().map(|[with, without]| without / with)));
 }
 
 /// Independent coordinates; the label depends on the first.

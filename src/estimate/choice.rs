@@ -32,6 +32,12 @@ pub enum Shortcut {
     Memory,
     /// Discrete variables: a table of few cells is counted cell by cell.
     CellByCell,
+    /// The nearest points of a search in registers.
+    Registers,
+    /// Terms below 128 are summed up in 64 bits.
+    SmallTerms,
+    /// Vectors: 64 labels of two classes in a word.
+    Words,
 }
 
 thread_local! {
@@ -56,6 +62,23 @@ pub(super) fn left_out() -> Option<Shortcut> {
 pub(super) const FAR: usize = 1024;
 /// The same behind a group of values for which that was not enough: in a crowd it is not enough for any.
 pub(super) const FAR_IN_A_CROWD: usize = 32;
+
+/// Whether a search keeps its nearest points in registers, as far as there are enough: always.
+#[inline(always)]
+pub(super) fn takes_registers() -> bool {
+    left_out() != Some(Shortcut::Registers)
+}
+
+/// Whether terms below 128 are summed up in 64 bits: always.
+#[inline(always)]
+pub(super) fn takes_small_terms() -> bool {
+    left_out() != Some(Shortcut::SmallTerms)
+}
+
+/// Whether labels of two classes share words: always.
+pub(super) fn takes_words() -> bool {
+    left_out() != Some(Shortcut::Words)
+}
 
 /// Whether columns of float32 values are searched in float32: always.
 pub(super) fn takes_float32() -> bool {

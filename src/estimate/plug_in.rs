@@ -62,10 +62,9 @@ fn count(cells: &[u32], of: u32) -> u32 {
 
 /// Rows in each of the cells.
 fn histogram(cells: &[u32], table: usize) -> Vec<u32> {
-    // Four counters a cell, in turn: adding to the one that was just written waits for it.
-    let mut together = vec![[0_u32; 4]; table];
-    cells.iter().enumerate().for_each(|(row, &cell)| together[cell as usize][row % 4] += 1);
-    together.iter().map(|counts| counts.iter().sum()).collect()
+    let mut together = vec![0_u32; table];
+    cells.iter().for_each(|&cell| together[cell as usize] += 1);
+    together
 }
 
 /// H(X): 0 for one class.

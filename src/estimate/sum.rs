@@ -4,6 +4,7 @@
 //! split of them over threads, gives the same bits. A term is rounded by at most 2⁻⁴⁵, far below the error of any
 //! estimator.
 
+use super::choice;
 use super::width::every_width;
 
 /// The sum of finite `terms`, each below 2⁸⁰ in size.
@@ -22,14 +23,15 @@ const SMALL: f64 = 128.0;
 const CHUNK: usize = 1024;
 
 fn of_chunk(terms: &[f64]) -> i128 {
-    match of_small(terms) {
+    match choice::takes_small_terms().then(|| of_small(terms)).flatten() {
         Some(sum) => i128::from(sum),
         None => terms.iter().map(|term| (term * UNIT).round_ties_even() as i128).sum(),
     }
 }
 
 every_width! {
-/// In units; `None` unless all terms are small.
+/// In units; `None` unless all terms are small. Gain: row `SmallTerms` of the README of `estimate/` (`cargo bench --bench
+/// shapes`).
 fn of_small(terms: &[f64]) -> Option<i64> {
     let (mut sum, mut large) = (0_i64, false);
     for &term in terms {

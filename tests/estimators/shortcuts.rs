@@ -5,7 +5,7 @@ use half::bf16;
 
 use super::*;
 
-const EXACT: [Shortcut; 7] = [
+const EXACT: [Shortcut; 9] = [
     Shortcut::Float32,
     Shortcut::Cells,
     Shortcut::Duplicates,
@@ -13,6 +13,8 @@ const EXACT: [Shortcut; 7] = [
     Shortcut::TwoOrders,
     Shortcut::Memory,
     Shortcut::CellByCell,
+    Shortcut::Registers,
+    Shortcut::SmallTerms,
 ];
 const SUMS: [Shortcut; 4] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few, Shortcut::Long];
 

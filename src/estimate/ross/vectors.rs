@@ -12,7 +12,7 @@
 //! Cost: N²·d for all distances, or a search in a tree for each row; for each row a list of some dozen neighbours, a few
 //! operations for each of them and 64 labels, and for each label one term. A class of n rows looked up costs n + N/8.
 
-use crate::estimate::choice::{LONGEST_LIST, SMALL_CLASS};
+use crate::estimate::choice::{LONGEST_LIST, SMALL_CLASS, takes_words};
 use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::rows::{self, Block, Nearest, TOGETHER};
 use crate::estimate::neighbours::tree::{Tree, Within};
@@ -144,10 +144,10 @@ impl Classes<'_> {
 /// Whether a label can walk the list with others.
 fn shares(classes: &Classes) -> bool {
     let same = classes.neighbours.iter().all(|&k| k == classes.neighbours[0]);
-    classes.neighbours.len() == 2 && same && classes.neighbours[0] < 1 << DIGITS
+    classes.neighbours.len() == 2 && same && classes.neighbours[0] < 1 << DIGITS && takes_words()
 }
 
-/// Up to 64 labels of two classes.
+/// Up to 64 labels of two classes. Gain: row `Words` of the README of `estimate/` (`cargo bench --bench vectors`).
 struct Word {
     labels: Vec<usize>,
     /// The classes of each row, a bit for each label.
