@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::lock::lock;
 use crate::point::Point;
 
 use super::live::Latest;
-use crate::lock::lock;
 
 /// All curves of a board: `T` is the time at which a run finished, `C` the curve of a split.
 pub struct Curves<T, C>(Mutex<BTreeMap<Arc<str>, RunCurves<T, C>>>);

@@ -162,7 +162,7 @@ test("a search that finds nothing says so and how to clear it, and one that is i
   const head = page.locator("h1");
   const shown = () => page.locator(".runs tr[data-run]").count();
   await search.fill("lambda<");
-  await eventually("a hint", async () => (await page.locator(".hint").innerText()) === "“lambda<” needs a value, such as lambda<1. Until then it is left out.");
+  await eventually("a hint", async () => (await page.locator(".hint").innerText()) === "“lambda<” needs a value, such as lambda<1. It is ignored until then.");
   assert.equal(await shown(), 20);
   await search.fill("lamda<1");
   await eventually("no run", async () => (await head.innerText()) === "No run matches “lamda<1”");

@@ -214,7 +214,7 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   await page.keyboard.press("ArrowDown");
   assert.match(await page.locator(".read").innerText(), /c2 carries information about c3/);
   await page.keyboard.press("ArrowDown");
-  assert.match(await page.locator(".read").innerText(), /A concept against itself is not counted/);
+  assert.match(await page.locator(".read").innerText(), /A concept is not compared with itself/);
   assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);
   assert.match(await page.getByRole("region", { name: "Pairs of concepts" }).innerText(), /The oldest pair was computed 30 s before this evaluation/);
   await page.getByLabel("Score between concepts").selectOption("icl");
