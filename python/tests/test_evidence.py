@@ -53,7 +53,7 @@ def test_a_run_that_collapses_and_a_sound_one_are_told_apart(
     rule = verdicts.leaks((0.12, 0.85, 4))
     assert rule(runs[0]) is not None
     assert rule(runs[1]) is None
-    # Each says what it cost: the processor time of the program that scores, too.
+    # Each says what it cost: the CPU time of the program that scores, too.
     for cost in (run["cost"] for run in runs):
         assert cost["processes"] == 1
         assert cost["cores"] >= 1
@@ -72,7 +72,7 @@ def test_runs_side_by_side_share_the_time_that_passes(programs: Any) -> None:
     run = {"cost": {"seconds": 5400.0, "cpu_seconds": 3000.0, "processes": 2, "cores": 2}}
     text = report.cost([run, run], {"digits": [run], "birds": [run]})
     assert text.startswith("All 2 runs took 1 h 30 min on 2 cores")
-    assert "1 h 40 min of processor time" in text
+    assert "1 h 40 min of CPU time" in text
     assert "| digits | 1 | 5400.0 | 3000.0 | 50.0 |" in text
     # Runs that noted nothing are not counted as if they took no time.
     assert report.cost([run, {}], {"digits": [run, {}]}).startswith("1 of the 2 runs took 45 min")

@@ -281,7 +281,7 @@ def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts,
         begin(two, "c", stated, data_dir=str(tmp_path / "x"))
         wait_for(two.said)
         assert f"data_dir: got '{tmp_path}/x', but the sidecar at {address}" in two.said()
-        assert " keeps curves in memory; without address= and CONCEPTWATCH_ADDRESS one of your own is" in two.said()
+        assert " keeps curves in memory; leave out address= and CONCEPTWATCH_ADDRESS to start a" in two.said()
         begin(three, "d", stated, data_dir=None)
         three.do("evaluate(run, 1)")
         assert settled(three, 1) == {"point": 1}

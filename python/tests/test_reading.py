@@ -372,7 +372,8 @@ def test_the_blocks_about_loggers_and_frames(
     monkeypatch.chdir(tmp_path)
     for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    text = (ROOT / "docs/integrations.md").read_text(encoding="utf-8").partition("\n## In the logger you have\n")[2]
+    whole = (ROOT / "docs/integrations.md").read_text(encoding="utf-8")
+    text = whole.partition("\n## Log to your experiment tracker\n")[2]
     logger, reading = [part.partition("```")[0] for part in text.split("```python\n")[1:]]
     package("wandb")
     names: dict[str, Any] = {"concept_names": CONCEPTS}
