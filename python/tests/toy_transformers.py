@@ -129,6 +129,8 @@ def main() -> None:
         "rows": monitor.run.stats.rows_queued,
     }
     (folder / f"rank{done.args.process_index}.json").write_text(json.dumps(found))
+    # Threads of a group that is still there when the interpreter ends may abort the process.
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
