@@ -1,6 +1,7 @@
 //! Shortcuts change only the time: without them estimates have the same bits or, for sums over ties, the same digits.
 
 use conceptwatch::estimate::choice::{Shortcut, without};
+use conceptwatch::estimate::mutual_information_with_each;
 use half::bf16;
 
 use super::*;
@@ -61,6 +62,32 @@ fn estimates_without_a_shortcut_have_the_same_bits() {
                     assert!(without(shortcut, || estimate(x, y, &settings)) == expected, "{shortcut:?}, N = {rows}");
                 }
             }
+        }
+    }
+}
+
+/// Labels of a vector, more than a word holds, some of them of three classes.
+#[test]
+fn labels_without_words_have_the_same_bits() {
+    const WIDTH: usize = 3;
+    let mut random = random(1);
+    for rows in [150, 600] {
+        // Half of the rows repeat an earlier one, so that distances are tied.
+        let mut values = gaussians(rows / 2 * WIDTH, &mut random);
+        values.extend_from_within(..);
+        let ids: Arc<[u64]> = (0..rows as u64).collect();
+        let vector = Variable::vector(&values, WIDTH, &ids, Key { tensor: 1, coordinate: 0 });
+        let label = |at: usize| {
+            let classes = if at % 10 == 9 { 3 } else { 2 };
+            let noise = gaussians(rows, &mut random);
+            let class = |(row, noise): (usize, &f64)| (2.0 * (values[row * WIDTH] + noise)).abs() as i32 % classes;
+            Variable::discrete(&noise.iter().enumerate().map(class).collect::<Vec<_>>())
+        };
+        let labels: Vec<Variable> = (0..70).map(label).collect();
+        let labels: Vec<&Variable> = labels.iter().collect();
+        for settings in [tie_aware(1), tie_aware(5), published(3)] {
+            let estimates = || mutual_information_with_each(&vector, &labels, &settings);
+            assert!(without(Shortcut::Words, estimates) == estimates(), "N = {rows}");
         }
     }
 }
