@@ -38,6 +38,11 @@ impl Levels {
         Some(Self { values, below, of_rows })
     }
 
+    /// The values times a positive factor.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self { values: self.values.iter().map(|value| value * factor).collect(), ..self.clone() }
+    }
+
     pub fn count(&self) -> usize {
         self.below.len() - 1
     }

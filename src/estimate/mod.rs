@@ -26,6 +26,7 @@ mod noise;
 mod plug_in;
 pub mod ross;
 mod settings;
+pub(crate) mod spread;
 mod sum;
 mod ties;
 mod undefined;

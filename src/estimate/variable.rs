@@ -11,6 +11,7 @@ use super::levels::Levels;
 use super::neighbours::rows::Block;
 use super::neighbours::sorted::Sorted;
 use super::noise::Source;
+use super::spread::{root_mean_square, spread};
 use super::undefined::Undefined;
 
 /// A column of a sample, as the estimators see it.
@@ -167,6 +168,21 @@ impl<'a> Continuous<'a> {
         })
     }
 
+    /// The standard deviation without outliers: see [`spread`]. Of a vector the root mean square over its coordinates,
+    /// which are in one unit.
+    pub fn spread(self) -> f64 {
+        match self {
+            Self::Scalar(scalar) => *scalar.spread.get_or_init(|| match scalar.compact() {
+                Some(sorted) => spread(&sorted.values().iter().map(|&value| f64::from(value)).collect::<Vec<_>>()),
+                None => spread(scalar.sorted().values()),
+            }),
+            Self::Vector(vector) => *vector.spread.get_or_init(|| {
+                let spreads = self.coordinates().map(|values| spread(Sorted::new(values).values()));
+                root_mean_square(&spreads.collect::<Vec<_>>())
+            }),
+        }
+    }
+
     /// The columns, one for a scalar.
     pub fn coordinates(self) -> impl Iterator<Item = &'a [f64]> {
         let width = match self {
@@ -198,6 +214,7 @@ pub struct Scalar {
     compact: OnceLock<Option<Sorted<f32>>>,
     levels: OnceLock<Option<Box<Levels>>>,
     tied: OnceLock<usize>,
+    spread: OnceLock<f64>,
     fault: OnceLock<Option<Undefined>>,
 }
 
@@ -212,6 +229,7 @@ impl Scalar {
             compact: OnceLock::new(),
             levels: OnceLock::new(),
             tied: OnceLock::new(),
+            spread: OnceLock::new(),
             fault: OnceLock::new(),
         }
     }
@@ -269,6 +287,7 @@ pub struct Vector {
     ids: Arc<[u64]>,
     key: Key,
     tied: OnceLock<usize>,
+    spread: OnceLock<f64>,
     fault: OnceLock<Option<Undefined>>,
 }
 
@@ -279,13 +298,11 @@ impl Vector {
         let columns = (0..width)
             .flat_map(|at| values.iter().skip(at).step_by(width).map(|&value| without_sign_of_zero(value)))
             .collect();
-        Self {
-            block: Block::new(columns, ids.len()),
-            ids: Arc::clone(ids),
-            key,
-            tied: OnceLock::new(),
-            fault: OnceLock::new(),
-        }
+        Self::of_block(Block::new(columns, ids.len()), Arc::clone(ids), key)
+    }
+
+    fn of_block(block: Block, ids: Arc<[u64]>, key: Key) -> Self {
+        Self { block, ids, key, tied: OnceLock::new(), spread: OnceLock::new(), fault: OnceLock::new() }
     }
 
     pub fn block(&self) -> &Block {

@@ -8,6 +8,7 @@ mod oracle;
 mod shortcuts;
 mod ties;
 mod undefined;
+mod units;
 
 use std::sync::Arc;
 

@@ -7,7 +7,8 @@
 //!
 //! Nats. Distance is the maximum of the distances in x and in y, and within a vector the maximum over its coordinates;
 //! r_i is the distance to the k-th other point, n_x the number of other points with |x_j − x_i| < r_i, strictly.
-//! N is the number of rows, in any dimension.
+//! N is the number of rows, in any dimension. [`tie_aware`] brings x and y to a common spread first ([`units`]);
+//! [`published`] takes them as they come.
 //!
 //! Where it fails: strong dependence needs many rows (Gao, Ver Steeg and Galstyan 2015, arXiv 1411.2003), and the value
 //! cannot exceed about ψ(N). Larger k lowers the variance and raises the bias towards 0. Ties on the boundary of the ball
@@ -19,6 +20,7 @@ mod duplicates;
 mod neighbourhood;
 mod rounded;
 mod terms;
+mod units;
 
 use std::borrow::Cow;
 
@@ -35,6 +37,7 @@ use super::variable::{Continuous, Scalar};
 use balls::Balls;
 use neighbourhood::Neighbourhood;
 use terms::tie_aware_terms;
+use units::{Scaled, in_common_units};
 
 /// Noise makes equal distances a rarity. Those left, where the mean is 0 or the noise is rounded away, are counted as
 /// the authors' code does: strictly, but for a radius of 0 all identical values.
@@ -70,13 +73,6 @@ pub fn published(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
     Estimate::over_repeats(&repeats.collect::<Vec<_>>())
 }
 
-fn plain(variable: Continuous) -> Cow<Block> {
-    match variable {
-        Continuous::Scalar(v) => Cow::Owned(Block::new(v.values().to_vec(), v.values().len())),
-        Continuous::Vector(v) => Cow::Borrowed(v.block()),
-    }
-}
-
 fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: usize) -> Block {
     match this {
         Continuous::Scalar(v) => Block::new(v.with_noise(seed, side, repeat, Some(other.key())), v.values().len()),
@@ -84,17 +80,18 @@ fn noisy(this: Continuous, other: Continuous, seed: u64, side: usize, repeat: us
     }
 }
 
-/// The expectation over random orders of equal distances; without ties the estimator itself.
+/// The expectation over random orders of equal distances, in common units; without ties the estimator itself.
 pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate {
     let (n, k) = (x.rows(), settings.neighbours);
     let digamma = ties::digamma(n);
-    let terms = match (x, y) {
-        (Continuous::Scalar(a), Continuous::Scalar(b)) => match (levels_of_few_cells(a, b), float32(a, b)) {
-            (Some([a, b]), _) => cells::tie_aware_terms(a, b, k, &digamma),
-            (_, Some([a, b])) => tie_aware_terms(&Balls::new(a, b, k), &digamma),
-            _ => tie_aware_terms(&Balls::new(a.sorted(), b.sorted(), k), &digamma),
+    let [x, y] = in_common_units(x, y);
+    let terms = match x.scalar().zip(y.scalar()) {
+        Some((a, b)) => match (levels_of_few_cells(a, b, n), float32(a, b)) {
+            (Some([a, b]), _) => cells::tie_aware_terms(&a, &b, k, &digamma),
+            (_, Some([a, b])) => tie_aware_terms(&Balls::new(&a, &b, k), &digamma),
+            _ => tie_aware_terms(&Balls::new(&a.sorted(), &b.sorted(), k), &digamma),
         },
-        _ => of_blocks(&plain(x), &plain(y), k, |dx, dy, row, radius| {
+        None => of_blocks(&x.block(), &y.block(), k, |dx, dy, row, radius| {
             let mut neighbourhood = Neighbourhood::default();
             let others = dx.iter().zip(dy).enumerate().filter(|(other, _)| *other != row);
             others.for_each(|(_, (&dx, &dy))| neighbourhood.add(dx, dy, radius));
@@ -105,13 +102,13 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
 }
 
 /// The levels of two columns where a table of their cells pays.
-fn levels_of_few_cells<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Levels; 2]> {
+fn levels_of_few_cells<'a>(x: Scaled<&'a Scalar>, y: Scaled<&'a Scalar>, rows: usize) -> Option<[Cow<'a, Levels>; 2]> {
     let levels = [x.levels()?, y.levels()?];
-    choice::takes_cells(x.values().len(), levels.map(Levels::count)).then_some(levels)
+    choice::takes_cells(rows, [levels[0].count(), levels[1].count()]).then_some(levels)
 }
 
 /// Two columns in float32 where both lose nothing by it.
-fn float32<'a>(x: &'a Scalar, y: &'a Scalar) -> Option<[&'a Sorted<f32>; 2]> {
+fn float32<'a>(x: Scaled<&'a Scalar>, y: Scaled<&'a Scalar>) -> Option<[Cow<'a, Sorted<f32>>; 2]> {
     choice::takes_float32().then_some([x.compact()?, y.compact()?])
 }
 

@@ -26,6 +26,8 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
 
     fn abs(self) -> Self;
     fn widen(self) -> f64;
+    /// The nearest number of this kind.
+    fn narrow(value: f64) -> Self;
     fn order(&self, other: &Self) -> Ordering;
 
     /// The larger of two distances. Of float32 numbers that are not below 0 the larger one has the larger bits, and
@@ -50,6 +52,11 @@ macro_rules! real {
             #[inline(always)]
             fn widen(self) -> f64 {
                 f64::from(self)
+            }
+
+            #[inline(always)]
+            fn narrow(value: f64) -> Self {
+                value as $real
             }
 
             fn order(&self, other: &Self) -> Ordering {

@@ -80,6 +80,19 @@ impl<T: Real> Sorted<T> {
         parts.into_iter().map(part).collect()
     }
 
+    /// The column times a power of two, in the same order with the same ties; `None` where that would round a value.
+    pub fn scaled(&self, factor: f64) -> Option<Self> {
+        let scaled = |value: &T| T::narrow(value.widen() * factor);
+        let exact = |value: &T| scaled(value).widen() / factor == value.widen();
+        self.values().iter().all(exact).then(|| Self {
+            padded: Padded::new(self.values().iter().map(scaled)),
+            rows: self.rows.clone(),
+            ranks: self.ranks.clone(),
+            runs: self.runs.clone(),
+            gaps: OnceLock::new(),
+        })
+    }
+
     /// Ascending.
     pub fn values(&self) -> &[T] {
         self.padded.values()

@@ -33,7 +33,7 @@ impl Variable {
                 let values = (0..v.block.width()).flat_map(of).collect();
                 let block = Block::new(values, order.len());
                 let (ids, key) = (Arc::clone(&v.ids), v.key);
-                Self::Vector(Vector { block, ids, key, tied: OnceLock::new(), fault: OnceLock::new() })
+                Self::Vector(Vector::of_block(block, ids, key))
             }
         }
     }
@@ -111,6 +111,7 @@ impl Scalar {
                 compact: OnceLock::from(narrow.next()),
                 levels: OnceLock::new(),
                 tied: OnceLock::new(),
+                spread: OnceLock::new(),
                 fault: OnceLock::new(),
             }
         };
@@ -126,13 +127,8 @@ impl Vector {
                 let column = self.block.coordinate(coordinate);
                 members.iter().map(|&row| column[row as usize])
             };
-            Self {
-                block: Block::new((0..self.block.width()).flat_map(values).collect(), members.len()),
-                ids: ids_of(&self.ids, members),
-                key: self.key,
-                tied: OnceLock::new(),
-                fault: OnceLock::new(),
-            }
+            let block = Block::new((0..self.block.width()).flat_map(values).collect(), members.len());
+            Self::of_block(block, ids_of(&self.ids, members), self.key)
         };
         (0..given.sizes.len()).map(part).collect()
     }
