@@ -63,6 +63,9 @@ pub mod schedule;
 // Mutual information and entropy, and the neighbour searches below them.
 pub mod estimate;
 
+// Rows that are copies of others, of which one is scored.
+pub mod repeats;
+
 // The pairs that a rolling window keeps between ticks.
 pub mod kept;
 

@@ -262,6 +262,9 @@ pub struct Point {
     pub concept_rows: Vec<u64>,
     /// Number of distinct rows the sample was drawn from.
     pub rows_seen: u64,
+    /// Rows of the sample that are copies of scored ones, with other ids.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub repeated_rows: u64,
     /// Whether the sample was still filling; such a point is not part of the curve.
     pub provisional: bool,
     /// Whether the pass lacks a rank or rows, for example because its deadline closed it.

@@ -13,6 +13,7 @@ use crate::estimate::{Kind, Settings};
 use crate::fault::{in_short, printable};
 use crate::point::{LeftOut, Outcome};
 use crate::prepare::Prepared;
+use crate::repeats::{distinct_rows, remark};
 use crate::run::ActivationColumns;
 use crate::sample::Sample;
 use crate::score::catalogue::{CATALOGUE, Score, find};
@@ -119,6 +120,12 @@ fn score(options: &Options) -> Result<String, String> {
     let (run, batch) = read.map_err(|fault| fault.to_string())?;
     let sample = Sample::of_batch(&batch, &run);
     drop(batch);
+    let distinct = distinct_rows(&sample, &run);
+    let repeated = distinct.as_ref().map_or(0, |distinct| sample.rows() - distinct.len());
+    let sample = match distinct {
+        Some(rows) => sample.gather(&rows),
+        None => sample,
+    };
     let settings = Settings {
         kind: options.estimator,
         neighbours: usize::from(options.neighbours),
@@ -147,7 +154,8 @@ fn score(options: &Options) -> Result<String, String> {
     if scores.is_empty() {
         return Err(nothing_to_score(&options.files, &names, &passed_over));
     }
-    let warnings = prepared.warnings();
+    let mut warnings = prepared.warnings();
+    warnings.extend(remark(repeated as u64, sample.rows() as u64));
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
     if !passed_over.is_empty() {
@@ -173,6 +181,9 @@ fn score(options: &Options) -> Result<String, String> {
             "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator.name(),
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
         });
+        if repeated > 0 {
+            object["repeated_rows"] = json!(repeated);
+        }
         if !passed_over.is_empty() {
             object["passed_over"] = json!(passed_over);
         }

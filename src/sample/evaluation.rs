@@ -34,6 +34,8 @@ pub struct Evaluation {
     pub rows_seen: u64,
     /// Arrivals recognised as repeats: retries, and padding of a distributed sampler where rows have `sample_ids`.
     pub duplicates: u64,
+    /// Rows that the sample had besides: copies of others, which are not scored.
+    pub repeated_rows: u64,
     /// Whether the rolling sample is still growing: it has fewer than N rows, and more than when it was last frozen.
     pub provisional: bool,
     /// Ranks that had not ended the pass when it was closed, by a deadline or because too many passes were open.

@@ -56,6 +56,12 @@ impl Sample {
         self.columns.keys().copied()
     }
 
+    /// The rows `rows`, which ascend.
+    pub fn gather(&self, rows: &[usize]) -> Self {
+        let columns = self.columns.iter().map(|(&name, column)| (name, column.gather(rows)));
+        Self::new(rows.iter().map(|&row| self.ids[row]).collect(), columns.collect())
+    }
+
     /// Bytes held in memory.
     pub fn bytes(&self) -> usize {
         self.ids.capacity() * size_of::<u64>() + self.columns.values().map(Column::bytes).sum::<usize>()

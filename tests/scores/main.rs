@@ -24,6 +24,7 @@ mod left_out;
 mod missing;
 mod paired;
 mod ranges;
+mod repeats;
 mod shapes;
 mod task;
 mod text;

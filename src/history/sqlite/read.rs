@@ -374,6 +374,7 @@ fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
         time: row.get(4)?,
         rows: row.get::<_, i64>(5)?.cast_unsigned(),
         rows_seen: row.get::<_, i64>(6)?.cast_unsigned(),
+        repeated_rows: 0,
         provisional: row.get(7)?,
         incomplete: row.get(8)?,
         tie_fraction: row.get(9)?,

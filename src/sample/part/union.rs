@@ -53,6 +53,7 @@ pub fn union(parts: impl IntoIterator<Item = Part>, pass: PassOf) -> Result<Unio
         rows_seen: distinct_rows(joined.offered, rows.len(), rows.arrivals.iter().copied()),
         duplicates: rows.repeats().saturating_add(joined.repeated),
         sample: if rows.ids.is_empty() { Sample::default() } else { Sample::new(rows.ids, rows.columns) },
+        repeated_rows: 0,
         provisional: false,
         ranks_missing: joined.world_size - joined.ended.len() as u32,
         rows_missing: joined.stated.saturating_sub(joined.taken),

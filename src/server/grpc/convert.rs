@@ -213,6 +213,7 @@ pub fn point(point: &Point, matrices: bool) -> proto::Point {
         time: point.time,
         rows: point.rows,
         rows_seen: point.rows_seen,
+        repeated_rows: point.repeated_rows,
         provisional: point.provisional,
         incomplete: point.incomplete,
         tie_fraction: point.tie_fraction,

@@ -702,6 +702,9 @@ pub struct Point {
     /// rows in which each concept's label is known, k values; empty: all of them
     #[prost(uint64, repeated, tag = "18")]
     pub concept_rows: ::prost::alloc::vec::Vec<u64>,
+    /// rows beside the N that are copies of them and are not scored
+    #[prost(uint64, tag = "20")]
+    pub repeated_rows: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetScoresRequest {

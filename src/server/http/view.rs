@@ -23,6 +23,8 @@ pub(super) struct PointView<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     concept_rows: &'a [u64],
     rows_seen: u64,
+    /// Copies of scored rows.
+    repeated_rows: u64,
     provisional: bool,
     incomplete: bool,
     tie_fraction: f64,
@@ -99,6 +101,7 @@ impl<'a> PointView<'a> {
             rows: point.rows,
             concept_rows: &point.concept_rows,
             rows_seen: point.rows_seen,
+            repeated_rows: point.repeated_rows,
             provisional: point.provisional,
             incomplete: point.incomplete,
             tie_fraction: point.tie_fraction,

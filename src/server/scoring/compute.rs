@@ -11,6 +11,7 @@ use crate::estimate::Settings;
 use crate::kept::Budgeted;
 use crate::point::{Outcome, Point, Significance};
 use crate::prepare::Prepared;
+use crate::repeats;
 use crate::sample::Evaluation;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
 use crate::score::{Influences, Panel, PurityRows, Wanted, available_at, evaluate, test, testable, together};
@@ -62,19 +63,21 @@ impl<'a> Computing<'a> {
             true => Vec::new(),
             false => change_errors(Influences::of(&prepared, evaluation.sample.ids())),
         };
+        let rows = evaluation.sample.rows() as u64;
         let point = Point {
             run: Arc::clone(&evaluation.key.run),
             split: Arc::clone(&evaluation.key.split),
             step: evaluation.step.get(),
             epoch: evaluation.epoch.map(Epoch::get),
             time: evaluation.time,
-            rows: evaluation.sample.rows() as u64,
+            rows,
             concept_rows: prepared.concept_rows(),
             rows_seen: evaluation.rows_seen,
+            repeated_rows: evaluation.repeated_rows,
             provisional: evaluation.provisional,
             incomplete: evaluation.incomplete(),
             tie_fraction: prepared.tie_fraction(),
-            warnings: prepared.warnings(),
+            warnings: prepared.warnings().into_iter().chain(repeats::remark(evaluation.repeated_rows, rows)).collect(),
             estimator: self.settings.kind.name().to_owned(),
             neighbours: self.settings.neighbours as u32,
             seed: self.settings.seed,

@@ -7,6 +7,7 @@ use crate::history::Ending;
 use crate::kept::{Budgeted, Kept};
 use crate::lock::lock;
 use crate::point::Point;
+use crate::repeats::without_repeats;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
@@ -55,10 +56,16 @@ impl Worker {
 
     fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool) {
         // A panic in a score must not end the sidecar; the point is lost and the failure is counted.
-        let scored = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.point(&evaluation, tick))));
+        let scored = catch_unwind(AssertUnwindSafe(|| {
+            pool.install(|| {
+                let distinct = without_repeats(&evaluation);
+                let point = self.point(distinct.as_ref().unwrap_or(&evaluation), tick)?;
+                Some((point, distinct))
+            })
+        }));
         match scored {
-            Ok(Some(point)) => {
-                let point = Arc::new(point);
+            Ok(Some((point, distinct))) => {
+                let (point, evaluation) = (Arc::new(point), distinct.unwrap_or(evaluation));
                 if self.publisher.publish(&evaluation, &point) {
                     let bytes = evaluation.sample.bytes();
                     let closed = Closed { bytes, ..Closed::live(Scored { evaluation, point }) };

@@ -77,6 +77,7 @@ pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), Fault>
         rows: of.rows,
         concept_rows: of.concept_rows,
         rows_seen: of.rows_seen,
+        repeated_rows: of.repeated_rows,
         provisional: of.provisional,
         incomplete: of.incomplete,
         tie_fraction: of.tie_fraction,

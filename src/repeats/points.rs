@@ -1,0 +1,166 @@
+//! The rows of a sample as points: standardised activations, the resolution of each column, and the labels.
+
+use std::collections::HashMap;
+
+use crate::estimate::spread::spread;
+use crate::run::{ActivationKind, Run};
+use crate::sample::Sample;
+use crate::tensor::TensorName;
+
+/// The most copies of a row that are recognised as such. A value that more rows share is an *atom* of its column: where
+/// activations saturate or are rounded.
+pub const MOST_COPIES: usize = 15;
+
+/// Columns needed to distinguish copies from rows that saturation makes alike.
+const ENOUGH_COLUMNS: usize = 3;
+
+/// Standardised activations, and the labels.
+pub struct Points {
+    rows: usize,
+    columns: usize,
+    /// [n, columns], in standard deviations of each column.
+    values: Vec<f32>,
+    /// [n, columns]: the distance to the nearest distinct value of the column; infinite for an atom.
+    gaps: Vec<f32>,
+    /// A number for each row. Rows with equal numbers agree in every label.
+    labels: Vec<u32>,
+}
+
+/// The distance between two points: means over the columns in which they do not share an atom.
+#[derive(Clone, Copy)]
+pub struct Distance {
+    /// In standard deviations; infinite where they share all atoms.
+    pub plain: f32,
+    /// As `plain`, but in no column less than the distance to the nearest distinct value.
+    pub resolved: f32,
+    /// The number of columns.
+    pub columns: f32,
+}
+
+impl Distance {
+    /// Whether two rows that differ by 1 % of a standard deviation in each column are this close: the mean of that many
+    /// absolute normal differences, and two standard errors of it.
+    pub fn is_of_copies(self) -> bool {
+        self.plain <= 0.012 + 0.017 / self.columns.sqrt()
+    }
+}
+
+impl Points {
+    /// `None` where copies cannot be recognised: without activations, with hard ones, or where fewer than two columns vary.
+    pub fn new(sample: &Sample, run: &Run) -> Option<Self> {
+        let activations = sample.column(TensorName::ConceptActivations)?;
+        if run.activation_kind == ActivationKind::Hard {
+            return None;
+        }
+        let column = |at: usize| {
+            let mut values = activations.floats(at);
+            if run.activation_kind == ActivationKind::Probability {
+                values.iter_mut().for_each(|value| *value = logit(*value));
+            }
+            standardised(&values)
+        };
+        let columns: Vec<[Vec<f32>; 2]> = (0..activations.width()).filter_map(column).collect();
+        if columns.len() < 2 {
+            return None;
+        }
+        let rows = sample.rows();
+        let row_major = |which: usize| {
+            let row = |row: usize| columns.iter().map(move |column| column[which][row]);
+            (0..rows).flat_map(row).collect()
+        };
+        let (values, gaps) = (row_major(0), row_major(1));
+        Some(Self { rows, columns: columns.len(), values, gaps, labels: labels(sample) })
+    }
+
+    /// N.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns that vary.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// A number for each row. Rows with equal numbers agree in every label.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// Standardised activations of a row.
+    pub fn of(&self, row: usize) -> &[f32] {
+        &self.values[row * self.columns..(row + 1) * self.columns]
+    }
+
+    /// Whether enough of a row's values are not atoms.
+    pub fn is_distinctive(&self, row: usize) -> bool {
+        let own = self.gaps(row).iter().filter(|gap| gap.is_finite()).count();
+        own >= ENOUGH_COLUMNS.min(self.columns)
+    }
+
+    pub fn distance(&self, from: usize, to: usize) -> Distance {
+        let (mut plain, mut resolved, mut columns) = (0.0, 0.0, 0.0);
+        for ((a, b), &gap) in self.of(from).iter().zip(self.of(to)).zip(self.gaps(from)) {
+            let difference = (a - b).abs();
+            let compared = if difference == 0.0 && gap == f32::INFINITY { 0.0 } else { 1.0 };
+            let gap = if gap == f32::INFINITY { 0.0 } else { gap };
+            plain += difference;
+            resolved += if difference > gap { difference } else { gap };
+            columns += compared;
+        }
+        match columns {
+            0.0 => Distance { plain: f32::INFINITY, resolved: f32::INFINITY, columns },
+            _ => Distance { plain: plain / columns, resolved: resolved / columns, columns },
+        }
+    }
+
+    fn gaps(&self, row: usize) -> &[f32] {
+        &self.gaps[row * self.columns..(row + 1) * self.columns]
+    }
+}
+
+/// Of a probability. Those that are 0 or 1 in f64 become the largest that are not.
+fn logit(probability: f64) -> f64 {
+    let p = probability.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
+    (p / (1.0 - p)).ln()
+}
+
+/// A column in standard deviations, and its gaps; `None` where it is constant.
+fn standardised(values: &[f64]) -> Option<[Vec<f32>; 2]> {
+    let mut order: Vec<u32> = (0..values.len() as u32).collect();
+    order.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+    let ascending: Vec<f64> = order.iter().map(|&row| values[row as usize]).collect();
+    let unit = spread(&ascending);
+    if unit.is_nan() || unit <= 0.0 || unit.is_infinite() {
+        return None;
+    }
+    let mut gaps = vec![0.0; values.len()];
+    let mut start = 0;
+    for equal in ascending.chunk_by(|a, b| a == b) {
+        let end = start + equal.len();
+        let before = start.checked_sub(1).map_or(f64::INFINITY, |before| equal[0] - ascending[before]);
+        let behind = ascending.get(end).map_or(f64::INFINITY, |behind| behind - equal[0]);
+        let gap = if equal.len() > MOST_COPIES + 1 { f64::INFINITY } else { before.min(behind) / unit };
+        order[start..end].iter().for_each(|&row| gaps[row as usize] = gap as f32);
+        start = end;
+    }
+    Some([values.iter().map(|value| (value / unit) as f32).collect(), gaps])
+}
+
+/// Numbers the distinct combinations of labels.
+fn labels(sample: &Sample) -> Vec<u32> {
+    let mut bits: Vec<Vec<u64>> = vec![Vec::new(); sample.rows()];
+    for name in [TensorName::ConceptLabels, TensorName::TaskLabels] {
+        let Some(column) = sample.column(name) else { continue };
+        let width = column.width();
+        let values = column.block(0..width);
+        bits.iter_mut().zip(values.chunks(width)).for_each(|(bits, row)| bits.extend(row.iter().map(|v| v.to_bits())));
+    }
+    let mut numbers = HashMap::new();
+    bits.into_iter()
+        .map(|bits| {
+            let next = numbers.len() as u32;
+            *numbers.entry(bits).or_insert(next)
+        })
+        .collect()
+}
