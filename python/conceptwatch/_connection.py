@@ -59,7 +59,7 @@ def contact_to(
         files[name] = path
     if (files["cert_file"] is None) != (files["key_file"] is None):
         missing = "key_file" if files["key_file"] is None else "cert_file"
-        raise ValueError(f"{missing}: got none, expected one: a client certificate and its key go together")
+        raise ValueError(f"{missing} is missing: a client certificate and its key go together")
     return Contact(address, token, **files)
 
 
@@ -69,7 +69,7 @@ def _content(name: str, path: str) -> bytes:
     except OSError as error:
         raise ValueError(f"{name}: {path} cannot be read: {error}") from error
     if b"-----BEGIN " not in content:
-        raise ValueError(f"{name}: got {path} without a PEM block, expected a PEM file")
+        raise ValueError(f"{name}: {path} is not a PEM file: it has no line that begins with -----BEGIN")
     return content
 
 

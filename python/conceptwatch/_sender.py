@@ -322,7 +322,9 @@ class Sender:
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._outbox.is_ready:
                 self._failures = itertools.count(1)
                 item = self._outbox.give_up_first()
-                item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
+                item.link.warn(
+                    f"a batch was dropped, because the connection broke each time it was sent: {described(error)}"
+                )
             first = not self._warned and not unavailable
             self._warned = self._warned or first
         if first:
@@ -352,7 +354,7 @@ class Sender:
                     with self._wake:
                         self._outbox.refuse(link, "run_refused")
                         self._answered.notify_all()
-                    link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
+                    link.warn(f"the sidecar refuses this run, so nothing of it is scored: {self._refusal(error)}")
                 else:
                     raise
         self._put_off(failed)
@@ -371,7 +373,9 @@ class Sender:
                 if not any(other.declared for other in self._links):
                     raise error
                 link.waits_until = time.monotonic() + LONGEST_PAUSE
-            link.warn(f"the sidecar does not take it now; its batches wait: {described(error)}")
+            link.warn(
+                f"the sidecar does not accept this run for now; its batches wait until it does: {described(error)}"
+            )
 
     def _declare(self, calls: Calls | Recorder, link: Link) -> None:
         # The same request each time, so that a restarted sidecar finds the run by its job.
@@ -412,17 +416,15 @@ class Sender:
         link.tell_place(before, self.address)
         if skewed:
             link.warn(
-                f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
-                "them does not know is left out"
+                f"this client has version {__version__} and the sidecar {answer.server_version}: what only one of them "
+                "knows is left out; install the same version of both"
             )
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
             return described(error)
-        fault = (
-            "it requires a token and got none" if self.contact.token is None else "it got a token that is not its own"
-        )
-        return f"{fault} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
+        fault = "it requires a token" if self.contact.token is None else "the token is not the one that it requires"
+        return f"{fault}; pass token_file to init, or set CONCEPTWATCH_TOKEN_FILE"
 
     def _stream(self) -> None:
         """Makes one Ingest call, until it ends or a run has to be declared."""
@@ -478,7 +480,7 @@ class Sender:
                         continue  # it was dropped meanwhile
                     self._due = True
                     self._answered.notify_all()
-                item.link.warn(f"a batch cannot be sent: {error}")
+                item.link.warn(f"a batch was dropped, because it cannot be sent: {error}")
 
     def _is_ending(self, ended: threading.Event) -> bool:
         return ended.is_set() or self._stopping or bool(self._undeclared())
@@ -520,8 +522,8 @@ class Sender:
         if value is not None:
             link.range_checks = 0
             link.warn(
-                f"concept_activations: got {value:.4g}, expected 0 to 1 as activation_kind is 'probability'; "
-                "for logits declare activation_kind='logit', otherwise 'continuous'",
+                f"concept_activations contains {value:.4g}, which is not a probability. It is scored with the "
+                "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'",
                 is_fault=False,
             )
 
