@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import ipaddress
 import os
 from dataclasses import dataclass
@@ -127,6 +128,21 @@ def is_local(address: str) -> bool:
         return ipaddress.ip_address(parts[0]).is_loopback
     except ValueError:
         return parts[0] == "localhost"
+
+
+def serves_http(address: str) -> bool:
+    """Whether a program answers there in HTTP/1, as a sidecar's page does, but not its gRPC port."""
+    parts = host_and_port(address)
+    if parts is None:
+        return False
+    connection = http.client.HTTPConnection(*parts, timeout=1.0)
+    try:
+        connection.request("HEAD", "/api/v1/status")
+        return connection.getresponse().status > 0
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def retry_delay(error: Exception) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any
 import grpc
 
 from . import _encode
-from ._connection import Contact, channel_to, described, retry_delay
+from ._connection import Contact, channel_to, described, retry_delay, serves_http
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._outbox import Outbox
@@ -36,6 +36,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 # Longest pause while `finish` waits.
 FINISHING_PAUSE = 0.5
 CALL_TIMEOUT = 10.0
+HTTP_PORT = "this is an HTTP port; a job needs the gRPC port, by default 7800"
 # Consecutive failures, none of them "unavailable", after which the first unacknowledged message is given up.
 GIVE_UP_AFTER = 5
 # Batches of a pass wait for further ones, or for its end, up to this size and this many seconds: every message wakes
@@ -329,12 +330,13 @@ class Sender:
             self._warned = self._warned or first
         if first:
             recording = self.address.startswith(SCHEME)
+            why = HTTP_PORT if not recording and serves_http(self.address) else described(error)
             log.warning(
                 "conceptwatch: %s %s failed (%s). Training continues; batches wait in a bounded queue and are sent "
                 "once it works again. This warning is not repeated.",
                 "recording to" if recording else "the connection to the sidecar at",
                 self.address.removeprefix(SCHEME),
-                described(error),
+                why,
             )
 
     def _declare_runs(self) -> None:
