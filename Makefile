@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
+.PHONY: help demo test missing npm test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts bench-joint bench-scale bench-page screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
 	licences release-check sbom docs reference wheels workflows
 
@@ -17,8 +17,20 @@ help: ## this list
 demo: ## watch two models train, at http://127.0.0.1:7801 (ARGS="--keep-open" leaves it open)
 	cargo run --release --locked -- demo $(ARGS)
 
-test: .venv/all test-rust test-core test-widths test-python test-page ## every test, Rust, Python and the page
+# Whatever make can install is installed before the first test. What is missing is said first and, below the results, last.
+STEPS := rust core widths python page
+test: missing .venv/all npm ## every test, Rust, Python and the page: half an hour on two cores
+	@set -e; number=0; for step in $(STEPS); do \
+		number=$$((number + 1)); printf '\n== step %s of %s: make test-%s\n' $$number $(words $(STEPS)) $$step; \
+		$(MAKE) --no-print-directory test-$$step; \
+	done
 	@sh tests/missing.sh
+
+missing:
+	@sh tests/missing.sh
+
+npm:
+	@sh tests/npm.sh
 
 test-quick: .venv/ready ## the tests of an inner loop: the core, the command line and the Python client
 	cargo test --locked --lib --bins --test core --test ingest
@@ -35,11 +47,12 @@ test-widths:
 	sh tests/widths/run.sh
 
 # Two at a time, as many wait for sidecars and schedules; a file's tests share what they set up.
-test-python: .venv/all
+test-python: .venv/all npm
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -n 2 --dist loadfile python/tests
 
-test-page:
-	CONCEPTWATCH_BINARY=$(BINARY) sh tests/page/run.sh
+# FONTS=/usr/share/fonts/truetype/noto lets Chromium have these fonts only.
+test-page: npm
+	FONTS=$(FONTS) sh tests/page/run.sh
 
 check: .venv/ready ## formatting, lints and types
 	cargo fmt --check
@@ -109,12 +122,12 @@ bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, besi
 # An hour; measurements are kept in target/scale. ARGS="--parts stream" for one part, "--again" to repeat all.
 bench-scale: .venv/ready ## hubs with 10,000 runs, 1,000 streams, outages and workers: the table of docs/scale.md
 	cargo build --release --locked --bin conceptwatch --bench scale
-	npm ci --prefix tests/page --no-audit --no-fund --silent
+	sh tests/npm.sh
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/scale.py $(ARGS)
 
 bench-page: ## the page of a sidecar with 100 runs of 1,000 points, in Chromium: the table of docs/benchmarks.md
 	cargo build --release --locked --bin conceptwatch --example filled
-	npm ci --prefix tests/page --no-audit --no-fund --silent
+	sh tests/npm.sh
 	sh benches/page/run.sh target/release
 
 bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
@@ -208,7 +221,7 @@ TOOL := CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=.cache/tools/target cargo ins
 	touch $@
 
 .venv/integrations: .venv/torch python/requirements-integrations.txt
-	$(VENV)/pip install --quiet --disable-pip-version-check -r python/requirements-integrations.txt
+	$(VENV)/pip install --disable-pip-version-check --progress-bar on -r python/requirements-integrations.txt
 	touch $@
 
 .venv/reproduce: .venv/torch python/reproduce/requirements.txt

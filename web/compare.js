@@ -131,7 +131,7 @@ export function compareView(again) {
     const name = labelName(report.label);
     const range = report.least?.values ?? [];
     title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `The ${name} of least leakage is unknown`;
-    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models that are trained and whose concepts are learnt.` : sentence(report.undefined ?? "", { label: report.label, values: report.groups.map(({ value }) => value) });
+    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models with good task and concept accuracy.` : sentence(report.undefined ?? "", { label: report.label, values: report.groups.map(({ value }) => value) });
     const runs = report.groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     said.textContent = `${runs} runs in ${report.groups.length} groups, the newest evaluations of each`;
     drawSweep(report, shown);

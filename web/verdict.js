@@ -97,7 +97,7 @@ export function verdictPanel(host) {
     const unknown = (diagnosis?.lines ?? []).filter(({ state }) => state === "unknown");
     const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
       () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${named(line.text)}`)));
-    checked.replaceChildren(...(absent.length ? [`Checked and passed: ${absent.map(({ subject }) => lower(subject)).join(", ")}. `, list("Why", absent), " "] : []),
+    checked.replaceChildren(...(absent.length ? [`Nothing found in: ${absent.map(({ subject }) => lower(subject)).join(", ")}. `, list("Why", absent), " "] : []),
       ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${unknown.map(({ subject }) => lower(subject)).join(", ")}. `, list("What is missing", unknown)] : []));
   }
 }
@@ -113,8 +113,8 @@ function sentence(row, point) {
   const limit = store.limits.find(({ score }) => score === "ctl_conditional")?.limit;
   const percent = (/** @type {number} */ share) => `${signed((100 * share).toFixed(0))} %`;
   if (leak?.value !== undefined) {
-    const half = leak.standard_error === undefined ? "" : ` ± ${Math.max(1, Math.round(100 * HALF * leak.standard_error))}`;
-    said.push("Activations carry ", el("b", {}, percent(leak.value) + half), " of the task's entropy beyond the true values of their concepts", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
+    const half = leak.standard_error === undefined ? "" : ` (±${Math.max(1, Math.round(100 * HALF * leak.standard_error))})`;
+    said.push("Beyond its concept, an activation reveals ", el("b", {}, percent(leak.value) + half), " of the task", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
   } else if (leak?.undefined) {
     said.push(`Leakage to the task is undefined: ${named(leak.undefined)}. `);
   }

@@ -14,9 +14,9 @@ const POINTS = "percentage points";
 /** @type {Record<string, Word>} */
 const WORDS = {
   ctl_conditional: { name: "Leakage to the task", short: "Leakage", unit: SHARE, axis: [0, 0.2],
-    tip: "Information that an activation carries about the task beyond the true value of its concept, as a fraction of the task's entropy; 0 is none. Mean over concepts." },
+    tip: "What an activation reveals about the task beyond its concept's true value, as a share of the task's entropy; 0 is none. Mean over concepts." },
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
-    tip: "Information that an activation carries about the other concepts beyond the true value of its own, as a fraction of their entropy; 0 is none. Mean over pairs." },
+    tip: "What an activation reveals about the other concepts beyond its own concept's true value, as a share of their entropy; 0 is none. Mean over pairs." },
   intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
     tip: "Task accuracy lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
   wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,

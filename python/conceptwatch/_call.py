@@ -40,16 +40,18 @@ def _classes(output: Any, values: Any, threshold: float) -> Any:
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(output, torch.Tensor)
     if isinstance(output, (tuple, list, dict)) or output is None:
-        raise Fault(f"head: returned {_kind(output)}, expected logits [{n}, l] or classes [{n}] for {n} rows")
+        raise Fault(
+            f"head returned {_kind(output)} for {n} rows; it must return logits [{n}, l] or class numbers [{n}]"
+        )
     if not is_torch:
         output = output.detach().cpu().numpy() if hasattr(output, "detach") else np.asarray(output)
     if not is_torch and output.dtype.kind not in "biuf" and output.dtype.name != "bfloat16":
-        raise Fault(f"head: returned elements of type {output.dtype}, expected numbers")
+        raise Fault(f"head returned elements of type {output.dtype}; it must return numbers")
     shape = tuple(output.shape)
     if shape not in ((n,), (n, *shape[1:2])) or 0 in shape:
         raise Fault(
-            f"head: returned shape {list(shape)} for concepts of shape {list(values.shape)}, expected [{n}, l] logits, "
-            f"or [{n}] logits of class 1 or class numbers"
+            f"head returned shape {list(shape)} for concepts of shape {list(values.shape)}; it must return logits "
+            f"[{n}, l], or one logit of class 1 or one class number a row, [{n}]"
         )
     xp: Any = torch if is_torch else np
     floats = output.is_floating_point() if is_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"

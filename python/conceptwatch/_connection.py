@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import ipaddress
 import os
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ def contact_to(
         files[name] = path
     if (files["cert_file"] is None) != (files["key_file"] is None):
         missing = "key_file" if files["key_file"] is None else "cert_file"
-        raise ValueError(f"{missing}: got none, expected one: a client certificate and its key go together")
+        raise ValueError(f"{missing} is missing: a client certificate and its key go together")
     return Contact(address, token, **files)
 
 
@@ -69,7 +70,7 @@ def _content(name: str, path: str) -> bytes:
     except OSError as error:
         raise ValueError(f"{name}: {path} cannot be read: {error}") from error
     if b"-----BEGIN " not in content:
-        raise ValueError(f"{name}: got {path} without a PEM block, expected a PEM file")
+        raise ValueError(f"{name}: {path} is not a PEM file: it has no line that begins with -----BEGIN")
     return content
 
 
@@ -127,6 +128,21 @@ def is_local(address: str) -> bool:
         return ipaddress.ip_address(parts[0]).is_loopback
     except ValueError:
         return parts[0] == "localhost"
+
+
+def serves_http(address: str) -> bool:
+    """Whether a program answers there in HTTP/1, as a sidecar's page does, but not its gRPC port."""
+    parts = host_and_port(address)
+    if parts is None:
+        return False
+    connection = http.client.HTTPConnection(*parts, timeout=1.0)
+    try:
+        connection.request("HEAD", "/api/v1/status")
+        return connection.getresponse().status > 0
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def retry_delay(error: Exception) -> float | None:

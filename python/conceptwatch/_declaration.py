@@ -44,7 +44,7 @@ def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
         raise ValueError("concepts: got none, expected at least one")
     twice = next((name for name, count in Counter(concept.name for concept in found).items() if count > 1), None)
     if twice is not None:
-        raise ValueError(f"concepts: {twice!r} names two concepts, expected names that differ")
+        raise ValueError(f"concepts: two concepts are named {twice!r}; give each a name of its own")
     return found
 
 
@@ -125,9 +125,11 @@ def latents_of(latents: int | None, activation_columns: str, concepts: int) -> i
     if latents is None:
         return 0
     if not concepts <= latents <= MOST_LATENTS:
-        raise ValueError(f"latents: got {latents!r}, expected {concepts}, one for each concept, to {MOST_LATENTS}")
+        raise ValueError(
+            f"latents: got {latents!r}, expected at least {concepts}, one for each concept, and at most {MOST_LATENTS}"
+        )
     if activation_columns != "one_per_concept":
-        raise ValueError(f"activation_columns: got {activation_columns!r} with {latents} latents, expected one of both")
+        raise ValueError("activation_columns: leave it out; latents states the number of columns")
     return int(latents)
 
 

@@ -125,7 +125,9 @@ def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
         if column.array is None:
             sizes += np.fromiter((len(text.encode()) + 4 for text in column.texts), np.int64, rows)
     if sizes.max() > limit:
-        raise TooLarge(f"a row has {sizes.max()} bytes, expected at most {limit}, the limit of a message")
+        raise TooLarge(
+            f"one of its rows takes {sizes.max()} bytes, and at most {limit} can be sent; log smaller tensors"
+        )
     until = np.cumsum(sizes)
     ends: list[int] = []
     sent = 0

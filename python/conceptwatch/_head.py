@@ -93,7 +93,7 @@ class Head:
             steps = most + 1 if most <= MOST_UNITS else STEPS
         if isinstance(steps, (int, np.integer)):
             if steps < 2:
-                raise ValueError(f"steps: got {steps}, expected at least 2: none and all")
+                raise ValueError(f"steps: got {steps}, expected at least 2: no concept set, and all of them")
             return _evenly(most, min(int(steps), most + 1))
         found = [int(step) for step in steps]
         if found != sorted(set(found)) or not found or found[0] != 0 or found[-1] != most:

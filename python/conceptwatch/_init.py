@@ -136,7 +136,9 @@ def init(
     own_head = None if head is None else Head.of(head)
     if own_head is not None:
         if latents is not None:
-            raise ValueError(f"head: got one with {latents} latents, expected none: latents are no concepts to set")
+            raise ValueError(
+                "head: leave it out with latents: their columns are no concepts that an intervention could set"
+            )
         counts = own_head.counts(len(declared_concepts))
         if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
             intervention_counts = counts

@@ -90,8 +90,8 @@ def check_counts(tensors: Mapping[str, Any], k: int, declared: Sequence[int]) ->
         expected = tuple(declared) or (even_counts(k, len(made)) if made else ())
         if made and made != expected:
             raise Fault(
-                f"{name}: got predictions for {list(made)} concepts, expected {list(expected)}: state "
-                f"intervention_counts={list(made)} in init"
+                f"{name} are for {list(made)} concepts set, but the run expects {list(expected)}; pass "
+                f"intervention_counts={list(made)} to init"
             )
 
 
@@ -117,8 +117,8 @@ class _Batch:
         self.blocks = _blocks(cardinalities, self.c_hat.shape[1])
         if len(cardinalities) != self.k or self.blocks is None:
             raise Fault(
-                f"interventions: got {shapes} for cardinalities {cardinalities}, expected a column for each binary "
-                "concept and one for each class of the others"
+                f"interventions: got {shapes} for cardinalities {cardinalities}; activations need a column for each "
+                "binary concept and one for each class of the others"
             )
         self.units = head.units(self.k)
         self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
@@ -202,7 +202,7 @@ class _Batch:
         if tuple(end.shape) == (self.k,) and columns != self.k:
             end = end[self._like(self._concept_of_column())]
         if tuple(end.shape) not in ((), (columns,)):
-            raise Fault(f"{name}: got shape {list(end.shape)}, expected a number or [{columns}], one a column")
+            raise Fault(f"{name}: got shape {list(end.shape)}, expected a number or one for each column, [{columns}]")
         return end
 
     def _ranks(self) -> Any:
@@ -224,7 +224,7 @@ class _Batch:
         assert self.blocks is not None
         c_hat = self.c_hat.float() if self._is_torch else self.c_hat.astype(np.float64)
         if self.kind == "continuous":
-            raise Fault("policy: got 'least_confident' for continuous concepts, expected another")
+            raise Fault("policy: 'least_confident' needs probabilities or logits, but the concepts are continuous")
         middle = 0.0 if self.kind == "logit" else 0.5
         parts = []
         for block in self.blocks:

@@ -104,7 +104,7 @@ class Link:
         elif self.wanted_dir is not ... and not same_directory(self.wanted_dir, self.data_dir):
             wanted = "None" if self.wanted_dir is None else f"'{self.wanted_dir}'"
             self.warn(
-                f"data_dir: got {wanted}, but the sidecar at {address}, which was running, keeps curves {place}; "
+                f"data_dir={wanted} is not used: the sidecar that already runs at {address} keeps curves {place}; "
                 "leave out address= and CONCEPTWATCH_ADDRESS to start a sidecar of your own",
                 is_fault=False,
             )
@@ -119,17 +119,19 @@ class Link:
         """Whether the sidecar says when a pass of this split is settled."""
         return bool(self.incarnation) and self.limits.is_pass(split)
 
-    def warn(self, message: str, *, is_fault: bool = True) -> None:
+    def warn(self, message: str, *, is_fault: bool = True, outcome: str = "") -> None:
         """Logs each distinct message once; messages that differ only in numbers count as one.
 
         is_fault: it is about something that could not be sent, which `raise_errors` raises.
+        outcome: what was done with the data, as a sentence of its own.
         """
         if is_fault:
             self.fault = self.fault or message
         kind = re.sub(r"\d+", "#", message)
         if kind not in self.warned:
             self.warned.add(kind)
-            log.warning("conceptwatch, run '%s': %s", self.name, message)
+            end = f"{'' if message.endswith('?') else '.'} {outcome}" if outcome else ""
+            log.warning("conceptwatch, run '%s': %s%s", self.name, message, end)
 
 
 @dataclass(eq=False)

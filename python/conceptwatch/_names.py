@@ -27,7 +27,7 @@ def checked(field: str, name: str) -> str:
     hidden = next((character for character in name if unicodedata.category(character) in _HIDDEN), None)
     if hidden is not None:
         what = _HIDDEN[unicodedata.category(hidden)]
-        raise ValueError(f"{field}: {name!r} contains U+{ord(hidden):04X}, {what}, expected text without any")
+        raise ValueError(f"{field}: {name!r} contains U+{ord(hidden):04X}, {what}; remove it")
     if name.isspace():
-        raise ValueError(f"{field}: {name!r} is blank, expected text")
+        raise ValueError(f"{field}: {name!r} is blank; give it a name")
     return name

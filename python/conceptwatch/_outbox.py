@@ -59,8 +59,8 @@ class Outbox:
             link.stats.ends_dropped += 1
             self.unsettled(link).drop_end(content)
             link.warn(
-                f"the end of the evaluation of '{content.split}' at step {content.step} is not sent, because "
-                f"{link.waiting_ends} wait already: its point is incomplete at best, see run.stats.ends_dropped"
+                f"the evaluation of '{content.split}' at step {content.step} will be incomplete or missing, because "
+                f"{link.waiting_ends} finished evaluations already wait for a sidecar: see run.stats.ends_dropped"
             )
             return None
         else:
@@ -285,11 +285,14 @@ class Outbox:
             link.declared = False
         elif superseded:
             self.refuse(link, "superseded")
-            link.warn(f"a newer attempt of this job replaces attempt {link.launch.attempt}: this process sends no more")
+            link.warn(
+                f"a newer attempt of this job has replaced attempt {link.launch.attempt}: what this process still logs "
+                "is dropped"
+            )
         elif refused:
-            what = "an end of pass" if isinstance(content, EndOfPass) else "a batch"
+            what = "could not end an evaluation" if isinstance(content, EndOfPass) else "dropped a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
-            link.warn(f"the sidecar refused {what}: {why}")
+            link.warn(f"the sidecar {what}: {why}")
         return kept
 
     def _take_rows(self, item: Item, batch: Batch, answer: Any, *, again: bool) -> Kept | None:

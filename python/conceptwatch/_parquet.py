@@ -53,14 +53,14 @@ def export(binary: str, arguments: Sequence[str]) -> int:
     """Runs the program for CSV, and writes the same tables as Parquet. Returns the exit status."""
     package = next((name for name in PACKAGES if find_spec(name) is not None), None)
     if package is None:
-        return _failed("format: got parquet, which needs pyarrow or polars; install one of them, or export csv")
+        return _failed("format: parquet needs pyarrow or polars; install one of them, or export csv")
     to = _directory(arguments)
     if to is None:
         return subprocess.run([binary, *arguments], check=False).returncode  # it says what is missing
     names = [f"{kind}.parquet" for kind in TYPES]
     taken = next((to / name for name in names if (to / name).exists()), None)
     if taken is not None:
-        return _failed(f"to: {taken} exists, expected a directory without it")
+        return _failed(f"to: {taken} exists already; choose another directory")
     try:
         to.mkdir(parents=True, exist_ok=True)
         # On the same file system, which has the room for what is asked for.

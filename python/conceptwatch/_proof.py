@@ -64,4 +64,6 @@ def challenge(channel: grpc.Channel, address: str) -> None:
     proof = next((value for key, value in metadata if key == PROOF), "")
     expected = hmac.new(secret, f"{nonce}\n{stated}".encode(), "sha256").hexdigest()
     if not hmac.compare_digest(str(proof), expected):
-        raise Impostor(f"what answers at {stated} is not the sidecar that this process started")
+        raise Impostor(
+            f"another program answers at {stated}, not the sidecar that this process started, so it is sent nothing"
+        )

@@ -182,7 +182,7 @@ class Run:
         if source is None and self.data_dir is not None:
             source = source_of(self.data_dir)
         if source is None:
-            raise ReadError(f"run '{self.name}': the sidecar at {self.address} has no page to read from")
+            raise ReadError(f"run '{self.name}': the sidecar at {self.address} gives no HTTP port to read from")
         return stored(source, self.name)
 
     def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
@@ -356,7 +356,7 @@ class Run:
             raise ConceptwatchError(fault)
         try:
             if self._finished:
-                raise Fault("the run is finished, nothing more can be logged")
+                raise Fault("the run is finished; call init for a new one")
             if epoch is not None and not math.isfinite(epoch):
                 raise Fault(f"epoch: got {epoch}, expected a finite number")
             check_counts(tensors, len(self._link.run.concepts), self._link.run.constants.intervention_counts)
@@ -391,14 +391,18 @@ class Run:
             return tensors
         declared, rows = self._link.run, _rows({"concept_labels": given[1]})
         if declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS:
-            self._link.warn("head: the task is a measured quantity, but interventions are scored by its classes")
+            self._link.warn(
+                "head is not used, because the task is continuous: interventions are scored by the classes of the task"
+            )
             return tensors
         ids = tensors.get("sample_ids")
         options = self._head
         try:
             options = Head.of(head)
             if declared.latents:
-                raise Fault("head: got one for a run of latents, expected none: latents are no concepts to set")
+                raise Fault(
+                    "head: leave it out with latents: their columns are no concepts that an intervention could set"
+                )
             kind = _declaration.set_as(declared)
             if options.is_measured(kind):
                 self._recent.add(given[0], trained=False)
@@ -425,7 +429,8 @@ class Run:
     def _reject(self, error: Exception, rows: int) -> None:
         """Counts and reports a batch that could not be logged; raises with `raise_errors`."""
         self._sender.count_drop(self._link, "invalid", rows)
-        self._link.warn(str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}")
+        message = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+        self._link.warn(message, outcome="The batch was dropped; run.stats.rows_dropped counts such rows")
         if self._raise_errors:
             self._link.fault = None
             raise error
@@ -442,8 +447,8 @@ class Run:
                 if not usable():
                     self._sender.count_drop(self._link, "forked", end - start)
                     self._link.warn(
-                        "nothing is sent from a fork of the connected process. Log from the connected process, or "
-                        "start processes with the 'spawn' method"
+                        "what a forked process logs is dropped, because it cannot use its parent's connection. Log "
+                        "from the parent, or start processes with the 'spawn' method"
                     )
                 elif self._link.refused:
                     self._sender.count_drop(self._link, self._link.refused, end - start)

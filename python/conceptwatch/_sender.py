@@ -20,7 +20,7 @@ from typing import Any
 import grpc
 
 from . import _encode
-from ._connection import Contact, channel_to, described, retry_delay
+from ._connection import Contact, channel_to, described, retry_delay, serves_http
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._outbox import Outbox
@@ -36,6 +36,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 # Longest pause while `finish` waits.
 FINISHING_PAUSE = 0.5
 CALL_TIMEOUT = 10.0
+HTTP_PORT = "this is an HTTP port; a job needs the gRPC port, by default 7800"
 # Consecutive failures, none of them "unavailable", after which the first unacknowledged message is given up.
 GIVE_UP_AFTER = 5
 # Batches of a pass wait for further ones, or for its end, up to this size and this many seconds: every message wakes
@@ -322,17 +323,20 @@ class Sender:
             elif self._streaming and next(self._failures) >= GIVE_UP_AFTER and self._outbox.is_ready:
                 self._failures = itertools.count(1)
                 item = self._outbox.give_up_first()
-                item.link.warn(f"gave up on a message that breaks the connection: {described(error)}")
+                item.link.warn(
+                    f"a batch was dropped, because the connection broke each time it was sent: {described(error)}"
+                )
             first = not self._warned and not unavailable
             self._warned = self._warned or first
         if first:
             recording = self.address.startswith(SCHEME)
+            why = HTTP_PORT if not recording and serves_http(self.address) else described(error)
             log.warning(
                 "conceptwatch: %s %s failed (%s). Training continues; batches wait in a bounded queue and are sent "
                 "once it works again. This warning is not repeated.",
                 "recording to" if recording else "the connection to the sidecar at",
                 self.address.removeprefix(SCHEME),
-                described(error),
+                why,
             )
 
     def _declare_runs(self) -> None:
@@ -352,7 +356,7 @@ class Sender:
                     with self._wake:
                         self._outbox.refuse(link, "run_refused")
                         self._answered.notify_all()
-                    link.warn(f"the sidecar refuses it, so nothing is measured: {self._refusal(error)}")
+                    link.warn(f"the sidecar refuses this run, so nothing of it is scored: {self._refusal(error)}")
                 else:
                     raise
         self._put_off(failed)
@@ -371,7 +375,9 @@ class Sender:
                 if not any(other.declared for other in self._links):
                     raise error
                 link.waits_until = time.monotonic() + LONGEST_PAUSE
-            link.warn(f"the sidecar does not take it now; its batches wait: {described(error)}")
+            link.warn(
+                f"the sidecar does not accept this run for now; its batches wait until it does: {described(error)}"
+            )
 
     def _declare(self, calls: Calls | Recorder, link: Link) -> None:
         # The same request each time, so that a restarted sidecar finds the run by its job.
@@ -412,17 +418,15 @@ class Sender:
         link.tell_place(before, self.address)
         if skewed:
             link.warn(
-                f"this client has version {__version__} and the sidecar {answer.server_version}: what either of "
-                "them does not know is left out"
+                f"this client has version {__version__} and the sidecar {answer.server_version}: what only one of them "
+                "knows is left out; install the same version of both"
             )
 
     def _refusal(self, error: Any) -> str:
         if error.code() != grpc.StatusCode.UNAUTHENTICATED:
             return described(error)
-        fault = (
-            "it requires a token and got none" if self.contact.token is None else "it got a token that is not its own"
-        )
-        return f"{fault} (token_file, or CONCEPTWATCH_TOKEN_FILE)"
+        fault = "it requires a token" if self.contact.token is None else "the token is not the one that it requires"
+        return f"{fault}; pass token_file to init, or set CONCEPTWATCH_TOKEN_FILE"
 
     def _stream(self) -> None:
         """Makes one Ingest call, until it ends or a run has to be declared."""
@@ -478,7 +482,7 @@ class Sender:
                         continue  # it was dropped meanwhile
                     self._due = True
                     self._answered.notify_all()
-                item.link.warn(f"a batch cannot be sent: {error}")
+                item.link.warn(f"a batch was dropped, because it cannot be sent: {error}")
 
     def _is_ending(self, ended: threading.Event) -> bool:
         return ended.is_set() or self._stopping or bool(self._undeclared())
@@ -520,8 +524,8 @@ class Sender:
         if value is not None:
             link.range_checks = 0
             link.warn(
-                f"concept_activations: got {value:.4g}, expected 0 to 1 as activation_kind is 'probability'; "
-                "for logits declare activation_kind='logit', otherwise 'continuous'",
+                f"concept_activations contains {value:.4g}, which is not a probability. It is scored with the "
+                "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'",
                 is_fault=False,
             )
 

@@ -6,6 +6,7 @@ older schemas up to date and judges alerts, and its answers are those of the API
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -61,6 +62,10 @@ class Api:
                 return _object(answer.read(), self)
         except urllib.error.HTTPError as error:
             raise _refused(error.code, _body(error.read()), self) from None
+        except (ConnectionResetError, http.client.HTTPException) as error:
+            raise Unreachable(
+                f"{self.address} broke off ({error}); is it the sidecar's HTTP port, by default 7801, not that of gRPC?"
+            ) from None
         except (OSError, ValueError) as error:
             raise Unreachable(f"{self.address} cannot be reached: {error}") from None
 

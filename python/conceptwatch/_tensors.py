@@ -89,7 +89,7 @@ _SIZES = {
 
 
 class Fault(ValueError):
-    """A logged tensor that cannot be sent. The message names it, what it got and what it expected."""
+    """A logged tensor that cannot be sent. The message names it, what is wrong with it and what to send."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,18 @@ class Concepts:
         """Activation columns of the concepts, with one or two for a binary concept."""
         return sum(m if m > 2 else 1 + two_columns for m in self.cardinalities)
 
-    def hint(self, columns: int) -> str:
-        """What to declare so that this number of activation columns fits."""
-        latents = f"for columns learnt without labels declare latents={columns}"
-        if self.latents or self.columns(not self.two_columns) != columns:
-            return f"; {latents}"
-        layout = "one_per_concept" if self.two_columns else "two_per_concept"
-        return f"; declare activation_columns={layout!r}, or {latents}"
+    def misfit(self, columns: int) -> str:
+        """Why this number of activation columns does not fit, and what to pass to `init` so that it does."""
+        if self.latents:
+            return f"but init declared latents={self.latents}"
+        k, fitting = len(self.cardinalities), self.columns(self.two_columns)
+        declared = f"but init declared {k} concept{'s' * (k != 1)}"
+        misfit = declared + f", which take {fitting} columns" * (fitting != k)
+        latents = f"latents={columns} if some columns are learnt without labels"
+        if self.columns(not self.two_columns) == columns:
+            layout = "one_per_concept" if self.two_columns else "two_per_concept"
+            return f"{misfit}; pass activation_columns={layout!r} to init, or {latents}"
+        return f"{misfit}; pass to init {latents}" if columns > k else misfit
 
 
 @dataclass(slots=True)
@@ -216,15 +221,15 @@ class Checks:
         for name in tensors:
             if name not in SHAPES:
                 like = difflib.get_close_matches(name, SHAPES, 1)
-                meant = f"; did you mean {like[0]}?" if like else ""
-                raise Fault(f"{name}: unknown tensor, expected one of {', '.join(SHAPES)}{meant}")
+                known = f"did you mean {like[0]}?" if like else f"the tensors are {', '.join(SHAPES)}"
+                raise Fault(f"{name} is not a tensor that can be logged; {known}")
         found = [self._checked(name, value) for name, value in tensors.items() if value is not None]
         if not any(tensor.form.name != "sample_ids" for tensor in found):
-            raise Fault("got no tensor to score, expected at least concept_activations")
+            raise Fault("there is nothing to score; log at least concept_activations")
         first = found[0]
         for tensor in found:
             if tensor.shape[0] != first.shape[0]:
-                raise Fault(f"{tensor.name}: got {tensor.shape[0]} rows, expected {first.shape[0]} as in {first.name}")
+                raise Fault(f"{tensor.name} has {tensor.shape[0]} rows, but {first.name} has {first.shape[0]}")
         return found
 
     def _checked(self, name: str, value: Any) -> Logged:
@@ -253,23 +258,36 @@ class Checks:
     def _check_shape(self, tensor: Logged) -> None:
         name, shape = tensor.name, tensor.shape
         if not any(_fits(shape, dims, self._concepts) for dims in SHAPES[name]):
+            if 0 in shape:
+                raise Fault(f"{name} is empty: its shape is {list(shape)}")
+            if name == "concept_activations" and len(shape) in (2, 3):
+                raise Fault(f"{name} has {shape[1]} columns, {self._concepts.misfit(shape[1])}")
             expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
-            by_columns = name == "concept_activations" and len(shape) in (2, 3) and 0 not in shape
-            hint = self._concepts.hint(shape[1]) if by_columns else ""
+            hint = ""
             if name == "task_labels" and len(shape) == 2:
                 hint = "; of one-hot labels send the class numbers, of several tasks one each"
-            raise Fault(f"{name}: got shape {list(shape)}, expected {expected}{hint}")
+            raise Fault(f"{name} has shape {list(shape)} instead of {expected}{hint}")
 
 
 def _form(name: str, source: Any, is_torch: bool) -> Form:
     dtype = str(source.dtype).removeprefix("torch.") if is_torch else source.dtype.name
     if dtype not in _SIZES:
-        raise Fault(f"{name}: got elements of type {dtype}, expected one of {', '.join(_SIZES)}")
+        raise Fault(_of_no_number(name, dtype))
     if is_torch and str(source.layout) != "torch.strided":
-        raise Fault(f"{name}: got a {source.layout} tensor, expected a dense one")
+        raise Fault(f"{name} is a {source.layout} tensor; send a dense one, for example with to_dense()")
     number: messages.DataType = getattr(messages, f"DATA_TYPE_{dtype.upper()}")
     row_bytes = math.prod(source.shape[1:]) * _SIZES[dtype]
     return Form(name, dtype, number, row_bytes, is_torch, not is_torch or source.device.type == "cpu")
+
+
+def _of_no_number(name: str, dtype: str) -> str:
+    """Why elements of this type cannot be sent, and what to send."""
+    if not dtype.startswith(("str", "bytes", "Str")):
+        what = "Python objects" if dtype == "object" else f"of type {dtype}"
+        return f"{name} are {what}; send numbers, for example of type float32 or int64"
+    if name not in ("task_labels", "concept_labels", "task_predictions"):
+        return f"{name} are strings; send numbers"
+    return f"{name} are strings; send class numbers, for example from numpy.unique(y, return_inverse=True)[1]"
 
 
 def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:
@@ -285,17 +303,17 @@ def _described(dims: str, concepts: Concepts) -> str:
         width = concepts.width(letter)
         return letter if width is None else str(width)
 
-    return f"[{', '.join(map(size, dims.split()))}] with no dimension 0"
+    return f"[{', '.join(map(size, dims.split()))}]"
 
 
 def _texts(name: str, value: Iterable[Any]) -> list[str]:
     texts = [text for text in value if isinstance(text, str)]
     if len(texts) != len(value):  # type: ignore[arg-type]
-        raise Fault(f"{name}: got a value that is not a string, expected one string per row")
+        raise Fault(f"{name} contains a value that is not a string; send one string for each row")
     for row, text in enumerate(texts):
         # A character has at most four bytes, so most rows need not be encoded here.
         if len(text) * 4 > MAX_TEXT and len(text.encode(errors="replace")) > MAX_TEXT:
-            raise Fault(f"{name}: got a text of more than {MAX_TEXT} bytes in row {row}, expected at most {MAX_TEXT}")
+            raise Fault(f"{name}: the text in row {row} has more than {MAX_TEXT} bytes; shorten it")
     return texts
 
 

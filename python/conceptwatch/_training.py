@@ -186,7 +186,7 @@ class Tap:
     def take(self) -> Any:
         kept, self._kept = self._kept, None
         if kept is None:
-            raise LookupError(f"method: {self._name!r} was not called for a batch")
+            raise LookupError(f"method: the model did not call {self._name!r} for a batch")
         return kept[0]
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ class Numbered:
 
     def __init__(self, rows: Any, at: int | None = None) -> None:
         if at is not None and at < 0:
-            raise ValueError(f"at: got {at}, expected a place of 0 or more")
+            raise ValueError(f"at: got {at}, expected an index of 0 or more")
         self.rows, self.at = rows, at
         if at is not None:
             _collate_nothing()
@@ -53,7 +53,9 @@ class Numbered:
         if self.at is None:
             return (*found, row)
         if len(found) > self.at:
-            raise ValueError(f"at: got {self.at} for rows of {len(found)} parts, expected {len(found)} or more")
+            raise ValueError(
+                f"at: got {self.at}, but rows have {len(found)} parts already; expected {len(found)} or more"
+            )
         return (*found, *[_NOTHING] * (self.at - len(found)), row)
 
 

@@ -89,7 +89,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         self._saved = None if backup_dir is None else Path(backup_dir) / f"conceptwatch-{_digest(name)[:16]}.json"
         rows = {len(array) for array in (*_leaves(inputs), *labels.values())}
         if len(rows) != 1:
-            raise ValueError(f"labels: got inputs and labels of {sorted(rows)} rows, expected as many of each")
+            raise ValueError(f"labels: inputs and labels differ in their numbers of rows: {sorted(rows)}")
         self.split = split
         self.timeout = timeout
         self.advice = advice
@@ -175,7 +175,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
             return head
         if callable(self._outputs) or "concept_activations" not in self._outputs:
             raise ValueError(
-                f"head: got {head!r}, expected a function, as outputs name no layer of concept_activations"
+                f"head: got {head!r}, expected a function, because outputs name no layer for concept_activations"
             )
         concepts = self._outputs["concept_activations"]
         concepts = self.model.get_layer(concepts).output if isinstance(concepts, str) else concepts

@@ -274,7 +274,7 @@ class LeakageEarlyStopping(_Callback):
         if mode not in ("min", "max"):
             raise ValueError(f"mode: got {mode!r}, expected 'min' or 'max'")
         if monitor is None and not advice:
-            raise ValueError("monitor: got None with advice=False, expected a score, advice, or both")
+            raise ValueError("monitor: there is nothing to stop on; pass a score as monitor, advice=True, or both")
         self.monitor = monitor
         self.min_delta = abs(min_delta)
         self.patience = patience
@@ -310,7 +310,7 @@ class LeakageEarlyStopping(_Callback):
         self.judged_step = -1  # steps may start again; a checkpoint is loaded after this
         monitors = [callback for callback in trainer.callbacks if isinstance(callback, LeakageMonitor)]
         if not monitors:
-            raise ValueError("callbacks: got no LeakageMonitor, LeakageEarlyStopping expected one among them")
+            raise ValueError("callbacks: LeakageEarlyStopping needs a LeakageMonitor among them")
         self._leakage = monitors[0]
         logged = [self._leakage.key(score) for score in self._leakage._stream.scores]
         if self.monitor is not None and self.monitor not in logged:

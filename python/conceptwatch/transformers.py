@@ -176,7 +176,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
 
     def _taken(self, part: tuple[Any] | None) -> Any:
         if part is None:
-            raise LookupError(f"module: {self.module!r} was not called for a batch")
+            raise LookupError(f"module: the model did not call {self.module!r} for a batch")
         return part[0]
 
     # ------------------------------------------------------------

@@ -150,6 +150,12 @@ def package(module: str, required: str | None = None) -> Any:
         not_tested(required or module.partition(".")[0])
 
 
+def npm_packages(folder: Path) -> None:
+    """Skips the test unless the npm packages of a folder are installed, as `make test` does before the first test."""
+    if not (folder / "node_modules" / ".installed").is_file():
+        not_tested("node", "lacks packages: run `sh tests/npm.sh`")
+
+
 def not_tested(name: str, why: str = "is not installed") -> NoReturn:
     """Skips a test loudly; where CONCEPTWATCH_REQUIRE lists this name, separated by commas, the test fails instead."""
     required = [one.strip() for one in os.environ.get("CONCEPTWATCH_REQUIRE", "").split(",")]

@@ -345,7 +345,7 @@ def test_numbers_behind_the_parts_that_a_training_reads(torch: Any) -> None:
 
 
 def test_a_number_has_a_place_of_its_own(torch: Any) -> None:
-    with pytest.raises(ValueError, match=r"at: got 2 for rows of 3 parts, expected 3 or more"):
+    with pytest.raises(ValueError, match="at: got 2, but rows have 3 parts already; expected 3 or more"):
         adapters.Numbered([(1, 2, 3)], at=2)[0]
-    with pytest.raises(ValueError, match=r"at: got -1, expected a place of 0 or more"):
+    with pytest.raises(ValueError, match=r"at: got -1, expected an index of 0 or more"):
         adapters.Numbered([(1, 2, 3)], at=-1)

@@ -23,7 +23,7 @@ from typing import Any
 import grpc
 import pytest
 
-from conftest import not_tested, wait_for
+from conftest import not_tested, npm_packages, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import ask, binary, free_ports, listens
 
@@ -370,13 +370,8 @@ def test_the_operators_rules_are_those_of_prometheus() -> None:
 
 
 def test_the_operators_resources_have_their_types(tmp_path: Path) -> None:
-    node, npm = program_path("node"), program_path("npm")
-    if node is None or npm is None:
-        not_tested("node")
-    if not (CHECKS / "node_modules" / "typescript").is_dir():
-        subprocess.run(
-            [npm, "ci", "--prefix", str(CHECKS), "--no-audit", "--no-fund", "--silent"], check=True, timeout=300
-        )
+    node = program_path("node") or not_tested("node")
+    npm_packages(CHECKS)
     for name in ("podmonitor", "prometheusrule"):
         (tmp_path / f"{name}.json").write_text(json.dumps(component(name)))
         succeeds(node, CHECKS / "check.mjs", tmp_path / f"{name}.json")

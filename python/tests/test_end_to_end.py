@@ -21,7 +21,7 @@ import pytest
 from test_sidecar import validation_pass
 
 import conceptwatch
-from conftest import not_tested, wait_for
+from conftest import not_tested, npm_packages, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import ask, binary, free_ports, listens
 
@@ -168,14 +168,11 @@ def test_prometheus_has_the_curves(trained: RealSidecar, prometheus: str | None)
 @pytest.fixture(scope="module")
 def node() -> tuple[str, dict[str, str]]:
     """Node, and the environment in which the page's programs find Chromium."""
-    binary, npm = program_path("node"), program_path("npm")
-    if binary is None or npm is None:
-        not_tested("node")
+    binary = program_path("node") or not_tested("node")
     browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or program_path("chromium", "chromium-browser", "google-chrome")
     if browser is None:
         not_tested("chromium")
-    if not (PAGE / "node_modules" / "playwright-core").is_dir():
-        subprocess.run([npm, "ci", "--prefix", str(PAGE), "--no-audit", "--no-fund", "--silent"], check=True)
+    npm_packages(PAGE)
     return binary, {**os.environ, "CONCEPTWATCH_CHROMIUM": browser}
 
 

@@ -66,7 +66,11 @@ def test_a_pass_whose_end_has_no_room_is_counted_and_finish_names_it(
     stats = run.stats
     assert (stats.passes_settled, stats.passes_unsettled, stats.ends_dropped) == ({"point": 3}, 2, 2)
     assert (stats.batches_acknowledged, stats.passes_ended) == (10, 3)
-    assert [line for line in warned() if "at step 3 is not sent, because 3 wait already" in line]
+    assert [
+        line
+        for line in warned()
+        if "at step 3 will be incomplete or missing, because 3 finished evaluations already wait" in line
+    ]
     assert "2 evaluations were not settled: val at step 3, val at step 4." in warned()[-1]
     assert warned()[-1].endswith("The ends of 2 could not be sent: their points are incomplete at best")
 

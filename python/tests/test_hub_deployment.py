@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from test_containers import CHECKS, DEPLOY, KUBERNETES, _requirements, last, parsed, sidecar, succeeds, tool
 
-from conftest import not_tested
+from conftest import not_tested, npm_packages
 from monitoring import program_path
 from real_sidecar import binary, free_ports
 
@@ -136,11 +136,8 @@ def projects(path: Path) -> list[str]:
 
 
 def test_keda_takes_its_resources(tmp_path: Path) -> None:
-    node, npm = program_path("node"), program_path("npm")
-    if node is None or npm is None:
-        not_tested("node")
-    if not (CHECKS / "node_modules" / "@kubernetes-models" / "keda").is_dir():
-        succeeds(npm, "ci", "--prefix", CHECKS, "--no-audit", "--no-fund", "--silent")
+    node = program_path("node") or not_tested("node")
+    npm_packages(CHECKS)
     authentication, scaled = parsed(HUB / "keda.yaml")
     for document in (authentication, scaled):
         path = tmp_path / f"{document['kind']}.json"

@@ -138,7 +138,8 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     assert old.scores(timeout=0.1) is None
     assert old.finish()
     assert [record.getMessage() for record in caplog.records if "newer attempt" in record.getMessage()] == [
-        "conceptwatch, run 'restarted': a newer attempt of this job replaces attempt 0: this process sends no more"
+        "conceptwatch, run 'restarted': a newer attempt of this job has replaced attempt 0: "
+        "what this process still logs is dropped"
     ]
     assert new[0].scores() is None
     scores = log(new[1], 7, seed=4, first_id=600).scores(timeout=60.0)

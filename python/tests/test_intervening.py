@@ -111,13 +111,13 @@ def test_predictions_for_other_counts_than_the_run_s_are_refused(
     arrays = tensors["concept_activations"], tensors["concept_labels"]
     with run.evaluation("val", step=1) as p:
         p.log(**tensors, **conceptwatch.interventions(first, *arrays, steps=[0, 1, 3]))
-    assert "got predictions for [0, 1, 3] concepts, expected [0, 2, 3]: state intervention_counts=[0, 1, 3]" in str(
+    assert "are for [0, 1, 3] concepts set, but the run expects [0, 2, 3]; pass intervention_counts=[0, 1, 3]" in str(
         warned()
     )
     stated = start(name="stated", intervention_counts=[0, 1, 3], raise_errors=True)
     with stated.evaluation("val", step=1) as p:
         p.log(**tensors, **conceptwatch.interventions(first, *arrays, steps=[0, 1, 3]))
-        with pytest.raises(ValueError, match=r"got predictions for \[0, 1, 2, 3\] concepts, expected \[0, 1, 3\]"):
+        with pytest.raises(ValueError, match=r"are for \[0, 1, 2, 3\] concepts set, but the run expects \[0, 1, 3\]"):
             p.log(**tensors, **conceptwatch.interventions(first, *arrays))
 
 
@@ -129,9 +129,9 @@ def raises(concepts: Any) -> Any:
     ("head", "says"),
     [
         (raises, "head: RuntimeError: out of memory"),
-        (lambda x: x[1:], r"head: returned shape [19, 3] for concepts of shape [20, 3], expected [20, l]"),
-        (lambda x: None, "head: returned None"),
-        (lambda x: np.array(["a"] * len(x)), "head: "),
+        (lambda x: x[1:], r"head returned shape [19, 3] for concepts of shape [20, 3]; it must return logits [20, l]"),
+        (lambda x: None, "head returned None"),
+        (lambda x: np.array(["a"] * len(x)), "head returned elements"),
     ],
 )
 def test_a_head_that_fails_costs_its_own_scores_only(
@@ -166,7 +166,7 @@ def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Callable[..
     ("wrong", "says"),
     [
         ({"head": 7}, "head: got 7"),
-        ({"head": first, "latents": 5}, "head: got one with 5 latents"),
+        ({"head": first, "latents": 5}, "head: leave it out with latents"),
         ({"head": Head(first, steps=[0, 5])}, "steps"),
         ({"head": Head(first, groups=[[0, 9]])}, "groups"),
     ],
@@ -193,7 +193,7 @@ def test_a_measured_task_is_logged_as_it_is(
         p.log(**tensors)
     (found,) = sent(sidecar)
     assert not set(NAMES) & set(found)
-    assert ["head: the task is a measured quantity" in message for message in warned()] == [True]
+    assert ["head is not used, because the task is continuous" in message for message in warned()] == [True]
 
 
 def test_a_disabled_run_does_not_call_its_head() -> None:

@@ -181,7 +181,10 @@ def test_a_failing_probe_is_said_and_counted(keras: Any, sidecar: Sidecar, warne
     monitor = leakage_monitor("run", sidecar.serve(), outputs=outputs, timeout=0.0, raise_errors=False)
     fit(bottleneck(keras, 1.0), monitor, epochs=1)
     assert monitor.run.stats.batches_dropped == {"invalid": 4}
-    assert warned() == ["conceptwatch, run 'run': extract: RuntimeError: no such layer"]
+    assert warned() == [
+        "conceptwatch, run 'run': extract: RuntimeError: no such layer. The batch was dropped; "
+        "run.stats.rows_dropped counts such rows"
+    ]
 
 
 def test_a_probe_set_of_unequal_rows_is_an_error(keras: Any) -> None:

@@ -366,7 +366,8 @@ def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
     assert p.scores(timeout=10.0) is None
     assert run.finish()
     assert warned() == [
-        "conceptwatch, run 'run': a newer attempt of this job replaces attempt 1: this process sends no more"
+        "conceptwatch, run 'run': a newer attempt of this job has replaced attempt 1: "
+        "what this process still logs is dropped"
     ]
     assert (len(sidecar.received), sidecar.streams, run.stats.retries) == (received, 1, 0)
     assert run.stats.batches_dropped == {"superseded": 2}

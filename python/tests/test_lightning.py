@@ -143,7 +143,7 @@ def test_a_tap_keeps_the_first_call_and_leaves_the_method_as_it_was() -> None:
     tap = Tap(model, "forward")
     assert [model.forward(1), model.forward(2, by=5)] == [10, 25]
     assert tap.take() == 10
-    with pytest.raises(LookupError, match="'forward' was not called"):
+    with pytest.raises(LookupError, match="did not call 'forward'"):
         tap.take()
     model.forward(3)
     tap.clear()
@@ -407,7 +407,10 @@ def test_a_failing_extract_is_said_and_counted(
     done = quick(lightning, monitor, max_epochs=1)
     assert done.current_epoch == 1
     assert monitor.run.stats.batches_dropped == {"invalid": 4}
-    assert warned() == ["conceptwatch, run 'run': extract: KeyError: 'labels'"]
+    assert warned() == [
+        "conceptwatch, run 'run': extract: KeyError: 'labels'. The batch was dropped; "
+        "run.stats.rows_dropped counts such rows"
+    ]
     # The sidecar is informed that rows are missing.
     assert [end.rows for end in scripted.ends] == [4]
 
@@ -440,7 +443,7 @@ def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: 
         early_stopping(advice=False)
     with pytest.raises(TypeError, match="extract"):
         leakage_monitor("run", address, extract="probabilities")
-    with pytest.raises(ValueError, match="no LeakageMonitor"):
+    with pytest.raises(ValueError, match="needs a LeakageMonitor"):
         quick(lightning, early_stopping())
     with pytest.raises(ValueError, match="got 'val_loss', expected one of leakage/icl, leakage/ctl"):
         quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,16 @@ def test_a_sidecar_that_dies_and_comes_back_gets_everything_unacknowledged(
     assert len(sidecar.starts) == 2
     assert "the connection to the sidecar at" in warned()[0]
     assert "waiting up to 5 s for one" in warned()[1]
+
+
+def test_the_port_of_the_page_is_named_as_that(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as page:
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        run = start(address=f"127.0.0.1:{page.server_port}")
+        run.log(step=1, **batch())
+        wait_for(warned)
+        page.shutdown()
+    assert "failed (this is an HTTP port; a job needs the gRPC port, by default 7800)" in warned()[0]
 
 
 def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(

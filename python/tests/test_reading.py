@@ -473,7 +473,7 @@ def test_parquet_has_what_the_tables_have(
     assert polars.read_parquet(tmp_path / "out/unscored.parquet")["time"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet").height == 0
     assert _parquet.export(binary(), asked) == 2
-    assert "runs.parquet exists, expected a directory without it" in capfd.readouterr().err
+    assert "runs.parquet exists already; choose another directory" in capfd.readouterr().err
 
 
 def test_parquet_without_a_package_or_with_wrong_arguments_is_one_line(

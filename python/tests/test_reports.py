@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import not_tested
+from conftest import not_tested, npm_packages
 from real_sidecar import binary, eager
 
 # With a bar for each concept, a cell for each pair, a curve, and one that is undefined.
@@ -43,8 +43,7 @@ def reported(*reports: Path) -> list[dict[str, Any]]:
     if browser is None:
         not_tested("chromium")
     node = shutil.which("node") or not_tested("node")
-    if not (PAGE / "node_modules" / "playwright-core").is_dir():
-        not_tested("node", "has no playwright-core: run `npm ci --prefix tests/page`")
+    npm_packages(PAGE)
     done = subprocess.run(
         [node, str(PAGE / "report.mjs"), *map(str, reports)],
         env={**os.environ, "CONCEPTWATCH_CHROMIUM": browser},

@@ -118,7 +118,10 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
         assert run.scores(step=step) is None
         assert run.diagnosis(step=step) is None
     assert run.should_stop(step=step) is False
-    assert warned() == [f"conceptwatch, run 'run': step: got {step!r}, expected a whole number of at least 0"]
+    assert warned() == [
+        f"conceptwatch, run 'run': step: got {step!r}, expected a whole number of at least 0. The batch was dropped; "
+        "run.stats.rows_dropped counts such rows"
+    ]
     assert run.stats.rows_dropped == {"invalid": 10}
     with run.evaluation("val", step=np.int64(3)) as p:
         p.log(**batch())

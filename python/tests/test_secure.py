@@ -96,9 +96,9 @@ def test_a_job_speaks_tls_with_a_client_certificate(
         ({"address": "https://box"}, "address: got 'https://box', expected HOST:PORT"),
         ({"address": "unix://run/x.sock"}, "expected an absolute path"),
         ({"address": "https://box:1", "ca_file": "/nowhere.pem"}, "ca_file: /nowhere.pem cannot be read"),
-        ({"address": "https://box:1", "ca_file": __file__}, "expected a PEM file"),
-        ({"address": "box:1", "cert_file": "me.pem"}, "key_file: got none"),
-        ({"address": "box:1", "key_file": "me.key"}, "cert_file: got none"),
+        ({"address": "https://box:1", "ca_file": __file__}, "is not a PEM file"),
+        ({"address": "box:1", "cert_file": "me.pem"}, "key_file is missing"),
+        ({"address": "box:1", "key_file": "me.key"}, "cert_file is missing"),
     ],
 )
 def test_what_cannot_secure_a_connection_is_an_error_at_once(arguments: dict[str, str], expected: str) -> None:

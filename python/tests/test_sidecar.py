@@ -184,7 +184,7 @@ def test_a_sidecar_with_a_token_takes_only_it(
     right.chmod(0o600)
     wrong.chmod(0o600)
     with serving("--token-file", str(right)) as address:
-        for given, said in ((None, "got none"), (wrong, "that is not its own")):
+        for given, said in ((None, "it requires a token"), (wrong, "the token is not the one that it requires")):
             run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)
             with run.evaluation("val", step=1) as p:
                 p.log(**batch())

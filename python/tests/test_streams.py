@@ -76,7 +76,10 @@ def test_a_second_run_without_room_does_not_stop_the_first(
     second = start(name="second", address=run.address)
     log(run, 2)
     wait_for(lambda: run.stats.passes_settled == {"point": 2})
-    assert any("does not take it now; its batches wait: resource_exhausted: run: no room" in line for line in warned())
+    assert any(
+        "does not accept this run for now; its batches wait until it does: resource_exhausted: run: no room" in line
+        for line in warned()
+    )
     # Once there is room, it is measured too.
     log(second, 1)
     assert not second._link.declared

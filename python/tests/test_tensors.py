@@ -112,25 +112,25 @@ FINE = np.zeros((10, 3), np.float32)
 @pytest.mark.parametrize(
     ("tensors", "said"),
     [
-        ({"activations": FINE}, "activations: unknown tensor"),
-        ({"concept_activations": FINE[:, :2]}, "concept_activations: got shape [10, 2], expected [n, 3]"),
-        ({"concept_activations": FINE[0]}, "concept_activations: got shape [3]"),
-        ({"concept_activations": FINE[:0]}, "concept_activations: got shape [0, 3]"),
-        ({"concept_labels": FINE[:, :, None]}, "concept_labels: got shape [10, 3, 1], expected [n, 3]"),
-        ({"task_labels": np.zeros((10, 3))}, "task_labels: got shape [10, 3], expected [n] "),
+        ({"activations": FINE}, "activations is not a tensor that can be logged; did you mean"),
+        ({"concept_activations": FINE[:, :2]}, "concept_activations has 2 columns, but init declared 3 concepts"),
+        ({"concept_activations": FINE[0]}, "concept_activations has shape [3] instead of [n, 3] or [n, 3, m]"),
+        ({"concept_activations": FINE[:0]}, "concept_activations is empty: its shape is [0, 3]"),
+        ({"concept_labels": FINE[:, :, None]}, "concept_labels has shape [10, 3, 1] instead of [n, 3]"),
+        ({"task_labels": np.zeros((10, 3))}, "task_labels has shape [10, 3] instead of [n] or "),
         ({"task_labels": np.eye(10)}, "of one-hot labels send the class numbers, of several tasks one each"),
-        ({"task_labels": 3}, "task_labels: got shape []"),
-        ({"part_locations": np.zeros((10, 4, 3))}, "expected [n, p, 2]"),
+        ({"task_labels": 3}, "task_labels has shape []"),
+        ({"part_locations": np.zeros((10, 4, 3))}, "instead of [n, p, 2]"),
         (
             {"concept_activations": FINE, "task_labels": np.zeros(9)},
-            "task_labels: got 9 rows, expected 10 as in concept_activations",
+            "task_labels has 9 rows, but concept_activations has 10",
         ),
-        ({"concept_activations": FINE.astype(complex)}, "concept_activations: got elements of type complex128"),
-        ({"concept_activations": np.array([["a"] * 3])}, "concept_activations: got elements of type str"),
-        ({"predicted_text": ["a", 3]}, "predicted_text: got a value that is not a string"),
-        ({"predicted_text": ["ö" * 2049]}, "predicted_text: got a text of more than 4096 bytes in row 0"),
-        ({"sample_ids": np.arange(10)}, "got no tensor to score"),
-        ({}, "got no tensor to score"),
+        ({"concept_activations": FINE.astype(complex)}, "concept_activations are of type complex128; send numbers"),
+        ({"concept_activations": np.array([["a"] * 3])}, "concept_activations are strings; send numbers"),
+        ({"predicted_text": ["a", 3]}, "predicted_text contains a value that is not a string"),
+        ({"predicted_text": ["ö" * 2049]}, "predicted_text: the text in row 0 has more than 4096 bytes"),
+        ({"sample_ids": np.arange(10)}, "there is nothing to score"),
+        ({}, "there is nothing to score"),
     ],
 )
 def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
@@ -147,7 +147,7 @@ def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
 
 def test_raise_errors_raises(start: Callable[..., Run]) -> None:
     run = start(raise_errors=True)
-    with pytest.raises(ValueError, match="activations: unknown tensor"):
+    with pytest.raises(ValueError, match="activations is not a tensor"):
         run.log(step=1, activations=FINE)
 
 
@@ -159,13 +159,13 @@ def test_activations_have_the_columns_of_their_layout(concepts: Concepts, column
     checks = Checks(concepts)
     assert checks.logged({"concept_activations": np.zeros((4, columns))})[0].shape == (4, columns)
     assert checks.logged({"concept_activations": np.zeros((4, columns, 3))})[0].shape == (4, columns, 3)
-    with pytest.raises(Fault, match=rf"got shape \[4, 6\], expected \[n, {columns}\].* declare latents=6"):
+    with pytest.raises(Fault, match=f"concept_activations has 6 columns, but init declared .*{columns}"):
         checks.logged({"concept_activations": np.zeros((4, 6))})
 
 
 @pytest.mark.parametrize(("two_columns", "columns", "layout"), [(False, 4, "two"), (True, 2, "one")])
 def test_another_layout_that_would_fit_is_named(two_columns: bool, columns: int, layout: str) -> None:
-    with pytest.raises(Fault, match=f"activation_columns='{layout}_per_concept', or for columns learnt"):
+    with pytest.raises(Fault, match=f"pass activation_columns='{layout}_per_concept' to init, or latents={columns}"):
         Checks(Concepts((0, 2), two_columns)).logged({"concept_activations": np.zeros((4, columns))})
 
 

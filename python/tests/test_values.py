@@ -82,8 +82,8 @@ def test_logits_declared_as_probabilities_warn_once(
     for step in (1, 2):
         log(run, step, concept_activations=logits)
     assert warned() == [
-        "conceptwatch, run 'run': concept_activations: got -4, expected 0 to 1 as activation_kind is 'probability'; "
-        "for logits declare activation_kind='logit', otherwise 'continuous'"
+        "conceptwatch, run 'run': concept_activations contains -4, which is not a probability. It is scored with the "
+        "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'"
     ]
     assert run.stats.batches_dropped == {}
 
@@ -106,8 +106,7 @@ def test_a_misspelt_tensor_is_a_warning(start: Callable[..., Run], warned: Calla
     with run.evaluation("val", step=1) as p:
         p.log(concept_activation=np.ones((10, K)), concept_labels=np.ones((10, K)))  # type: ignore[call-arg]
     (said,) = warned()
-    assert "concept_activation: unknown tensor" in said
-    assert said.endswith("; did you mean concept_activations?")
+    assert "concept_activation is not a tensor that can be logged; did you mean concept_activations? The batch" in said
 
 
 def test_a_misspelt_tensor_is_an_error_of_the_type_checker(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ pub fn default_rules() -> Rules {
              rests on it.",
         ),
         warning(
-            "information that an intervention removes without harm",
+            "harmless leakage",
             Together::of(&removed, pace(3)),
             "Activations hold information about the task beyond their concepts, and setting the concepts to their true \
              values costs no accuracy. Do not read an activation as the degree of its concept alone.",

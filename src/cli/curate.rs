@@ -167,7 +167,7 @@ enum Answer {
 fn asked(question: &str) -> Result<Answer, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err(Failure::bad_input("yes: got no terminal to ask for confirmation, expected --yes"));
+        return Err(Failure::bad_input("there is no terminal to ask on: add --yes"));
     }
     tell_part(&format!("{question} [y/N] "));
     let mut line = Vec::new();

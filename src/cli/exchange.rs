@@ -32,9 +32,12 @@ pub fn exchange(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
     let asked = send(&dialer, method, target, token.as_deref(), body);
     let answered = runtime.block_on(async { tokio::time::timeout(patience, asked).await });
-    answered
-        .map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?
-        .map_err(|why| Unanswered::Silence(format!("{address} cannot be reached: {why}")))
+    answered.map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?.map_err(|why| {
+        Unanswered::Silence(match why.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            true => format!("{address} does not answer in HTTP; give the HTTP port, by default 7801, not that of gRPC"),
+            false => format!("{address} cannot be reached: {why}"),
+        })
+    })
 }
 
 /// Why a sidecar has not answered.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Error, IsTerminal};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::runtime::Runtime;
@@ -15,6 +16,7 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 
 use super::contact::{Contact, default_address};
+use super::exchange::{Answering, who_answers};
 use super::failure::{BAD_INPUT, Failure, conclude};
 use super::places::{Place, places};
 use super::terminal::{has_gone, print, tell, written};
@@ -42,6 +44,8 @@ pub struct WatchOptions {
     contact: Contact,
 }
 
+/// Time in which the page of a sidecar answers.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Alerts shown at a time.
 const ALERTS: usize = 5;
 /// Newest runs of each directory that are shown where no sidecar runs.
@@ -78,10 +82,23 @@ fn watch(options: &WatchOptions) -> Result<(), Failure> {
         }
     }
     runtime.shutdown_background();
-    match watched {
-        Err(ClientError::Unreachable(..)) if !places.is_empty() => look_back(options, &places),
-        watched => Ok(watched?),
+    match (watched, &options.address) {
+        (Ok(()), _) => Ok(()),
+        (Err(ClientError::Unreachable(..)), None) if !places.is_empty() => look_back(options, &places),
+        (Err(error), Some(address)) => Err(http_port(options, address)?.unwrap_or_else(|| error.into())),
+        (Err(error), None) => Err(error.into()),
     }
+}
+
+/// What to say where the address is that of a sidecar's page.
+fn http_port(options: &WatchOptions, address: &Remote) -> Result<Option<Failure>, Failure> {
+    if !matches!(who_answers(&options.contact, address, PATIENCE)?, Answering::Sidecar(_) | Answering::Refusing(_)) {
+        return Ok(None);
+    }
+    let stated = places().into_iter().filter_map(|place| place.stated);
+    let grpc = stated.filter(|[_, http]| http == address).map(|[grpc, _]| format!(" ({grpc})")).next();
+    let message = format!("{address} is the HTTP port; watch needs the gRPC port{}", grpc.unwrap_or_default());
+    Ok(Some(Failure::bad_input(message)))
 }
 
 /// Shows the curves that sidecars have left, once.

@@ -11,8 +11,8 @@ use crate::limits::{ALIGNMENT, CTL_CONDITIONAL, CTL_EXCESS, INTERVENTION_HARM, T
 pub fn interventions_fail(curve: &Curve) -> Judgement {
     match interventions(curve) {
         Interventions::Fall(evidence) => {
-            let text = "the task accuracy falls when all concepts are set to their true values: the head relies on what \
-                        activations hold besides their concepts";
+            let text = "the task accuracy falls when all concepts are set to their true values: the head uses leaked \
+                        information";
             Judgement::of(true, text, evidence)
         }
         Interventions::FallToReference(evidence) => {
@@ -157,20 +157,19 @@ pub fn removable_information(curve: &Curve) -> Judgement {
             // A head on vectors may find the information in the vectors that interventions put in place.
             let text = match has_vectors(curve) {
                 true => {
-                    "activations carry information beyond their concepts, and the task accuracy holds under intervention, \
-                         which says little for vectors: those of the true concepts may carry it, too"
+                    "activations carry information beyond their concepts, and the task accuracy holds under intervention. \
+                         Of embeddings this says little: those of the true concepts may carry it, too"
                 }
                 false => {
-                    "activations carry information beyond their concepts, which an intervention removes without harm: \
-                          the task accuracy holds when all concepts are set to their true values. Until then predictions \
-                          may rest on it"
+                    "activations hold extra information, harmless once concepts are corrected: the task accuracy holds \
+                          when all concepts are set to their true values. Until then predictions may rest on it"
                 }
             };
             Judgement::of(!has_vectors(curve), text, evidence)
         }
         (Information::Shown(evidence), None) => {
-            let text = "activations carry information beyond their concepts; that an intervention removes it without harm is \
-                        not shown";
+            let text = "activations carry information beyond their concepts; that it is harmless once concepts are corrected \
+                        is not shown";
             Judgement::of(false, text, evidence)
         }
         (Information::NotSeen(evidence, seen), _) => Judgement::of(
@@ -237,7 +236,7 @@ fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
     if matches!(misspecified_head(curve), Judgement::Found(_)) {
         return Some("the head is misspecified, which explains it");
     }
-    matches!(interventions(curve), Interventions::Hold(..)).then_some("an intervention removes it without harm")
+    matches!(interventions(curve), Interventions::Hold(..)).then_some("it is harmless once concepts are corrected")
 }
 
 fn over_expressive_vectors(curve: &Curve) -> Judgement {
@@ -251,10 +250,13 @@ fn over_expressive_vectors(curve: &Curve) -> Judgement {
     let found = vectors.is_above(CTL_CONDITIONAL) && more.as_ref().is_none_or(|more| more.is_above(0.0));
     let evidence = [vectors.beside(CTL_CONDITIONAL)].into_iter().chain(more.map(|more| more.beside(0.0))).collect();
     let text = match found {
-        true => "concepts are vectors, which carry more of the task than their concepts and activations do".to_owned(),
+        true => format!(
+            "embeddings reveal {:.0} % of the task beyond their concepts; the limit is {:.0} %",
+            100.0 * vectors.value,
+            100.0 * CTL_CONDITIONAL
+        ),
         false => format!(
-            "concepts are vectors; that they carry more of the task than their concepts is not shown: 80 % power to detect \
-             {:.3} or more",
+            "that embeddings reveal more of the task than their concepts do is not shown: 80 % power to detect {:.3} or more",
             vectors.found_from(CTL_CONDITIONAL)
         ),
     };

@@ -89,22 +89,22 @@ pub const RULES: &[Rule] = &[
             format!(
                 "A leakage score is above its limit although concepts are well learnt, the concept set is \
                  complete, the head is not misspecified and interventions do not show that the information is \
-                 harmless; or concepts are vectors whose `embedding_ct_conditional` is above {CTL_CONDITIONAL} \
-                 and above the `ctl_conditional` of their activations."
+                 harmless; or embeddings have an `embedding_ct_conditional` above {CTL_CONDITIONAL} and above the \
+                 `ctl_conditional` of the activations."
             )
         },
         judge: causes::over_expressive_encoding,
     },
     Rule {
         id: "removable_information",
-        title: "Information that an intervention removes without harm",
-        subject: "Removable information",
+        title: "Harmless leakage",
+        subject: "Harmless leakage",
         source: "this project",
         action: "Do not read an activation as the degree of its concept",
         help: || {
             format!(
                 "A leakage score is above its limit, and `intervention_drop` is below {INTERVENTION_HARM}. \
-                 Vectors are not judged."
+                 Embedding models are not judged."
             )
         },
         judge: causes::removable_information,

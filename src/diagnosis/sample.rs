@@ -40,12 +40,14 @@ pub fn saturation(curve: &Curve) -> Judgement {
     let leaks = others.iter().any(|change| change.is_above(0.0));
     let text = match (rise.is_above(0.0), moved, leaks) {
         (true, true, false) => {
-            format!("since step {} icl_excess has risen with the ties, and no other leakage score", before.step)
+            format!("since step {} icl_excess has risen with the ties, and no other leakage score has", before.step)
         }
         (true, true, true) => {
-            format!("since step {} ties have moved, and leakage has risen by other scores as well", before.step)
+            format!("since step {} other leakage scores have risen as well as icl_excess and the ties", before.step)
         }
-        (true, false, _) => format!("since step {} icl_excess has risen, and ties have not moved", before.step),
+        (true, false, _) => {
+            format!("icl_excess has risen since step {}, but not because activations saturate", before.step)
+        }
         (false, ..) => format!("icl_excess has not risen since step {}, its lowest", before.step),
     };
     Judgement::of(rise.is_above(0.0) && moved && !leaks, text, evidence)
@@ -61,23 +63,28 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
         ("ctl_excess", CTL_EXCESS),
         ("icl_excess", ICL_EXCESS),
     ];
-    let wide: Vec<(Measured, f64)> = limits
+    let known: Vec<(&str, Measured, f64)> = limits
         .into_iter()
         .filter_map(|(score, limit)| {
-            let measured = curve.measured(score).ok()?;
-            let half = measured.half_width();
-            Some((Measured::of(&format!("half interval of {score}"), half, newest.step), limit))
+            let half = curve.measured(score).ok()?.half_width();
+            Some((score, Measured::of(&format!("uncertainty of {score}"), half, newest.step), limit))
         })
         .collect();
     let few = rows.value < ROWS;
-    let unclear = wide.iter().any(|(half, limit)| half.value > *limit);
+    let unclear = known.iter().any(|(_, half, limit)| half.value > *limit);
     let mut evidence = vec![rows.beside(ROWS)];
-    evidence.extend(wide.iter().map(|(half, limit)| half.beside(*limit)));
+    evidence.extend(known.iter().map(|(_, half, limit)| half.beside(*limit)));
     let text = match (few, unclear) {
         (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
         (false, true) => "the standard errors are as large as the limits: evaluate more rows",
         (false, false) => {
-            return Judgement::of(false, format!("{} rows are enough for these limits", newest.rows), evidence);
+            let known: Vec<String> =
+                known.iter().map(|(score, half, _)| format!("{score} is known to ±{:.2}", half.value)).collect();
+            let text = match known.is_empty() {
+                true => format!("{} rows are enough", newest.rows),
+                false => format!("{} rows are precise enough: {}", newest.rows, known.join(", ")),
+            };
+            return Judgement::of(false, text, evidence);
         }
     };
     Judgement::of(few || unclear, text, evidence)

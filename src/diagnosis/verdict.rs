@@ -160,7 +160,7 @@ fn sign(curve: &Curve) -> Sign {
         return Sign::Unknown(format!("{rows} rows, needs {ROWS}"));
     }
     if found(removable_information(curve)) {
-        return Sign::Maybe("an intervention removes it without harm".to_owned());
+        return Sign::Maybe("activations hold extra information, harmless once concepts are corrected".to_owned());
     }
     let leakage = leakage(curve);
     if matches!(leakage, Leakage::Shown { .. })

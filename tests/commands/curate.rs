@@ -131,7 +131,7 @@ fn runs_of_all_places_are_listed_titled_noted_and_removed() {
     refused(home, &["rename", "cub", "two\nlines"], "title: has the character \\u{a}");
     refused(home, &["rename", "nobody", "x"], "run: 'nobody' is unknown: `conceptwatch ls` lists runs");
     refused(home, &["rename", "twin", "x"], "host-1 and in ");
-    refused(home, &["rm", "cub"], "yes: got no terminal to ask for confirmation, expected --yes");
+    refused(home, &["rm", "cub"], "there is no terminal to ask on: add --yes");
     refused(home, &["rm", "nobody", "--yes"], "run: 'nobody' is unknown");
     let second = home.join("conceptwatch/host-2");
     ok(home, &["rename", "twin", "x", "--data-dir", text(&second)]);

@@ -129,9 +129,9 @@ fn what_an_intervention_removes_without_harm_is_named_so() {
     let scores = [("ctl_conditional", 0.2), ("icl_conditional", 0.18), ("intervention_drop", 0.0)];
     assert_eq!(found(&logit, &[with(1, &scores)]), [REMOVABLE]);
     let (_, text) = state(&logit, &[with(1, &scores)], REMOVABLE);
-    assert!(text.contains("an intervention removes without harm"), "{text}");
+    assert!(text.contains("harmless once concepts are corrected"), "{text}");
     let (encoding, text) = state(&logit, &[with(1, &scores)], ENCODING);
-    assert!(encoding == State::Absent && text.contains("an intervention removes it without harm"), "{text}");
+    assert!(encoding == State::Absent && text.contains("it is harmless once concepts are corrected"), "{text}");
     // Without interventions logged it may do harm.
     assert_eq!(found(&logit, &[with(1, &scores[..2])]), [ENCODING]);
     assert_eq!(state(&logit, &[with(1, &scores[..2])], REMOVABLE).0, State::Unknown);
@@ -570,7 +570,8 @@ fn a_verdict_says_what_it_cannot_tell() {
     assert_eq!((only.kind, only.since.map(|at| at.step)), (Kind::Leaking, Some(10)));
     let removable = [with(10, &[("ctl_conditional", 0.3), ("intervention_drop", 0.0)])];
     let told = verdict(&soft(), &removable, true, true, None).unwrap();
-    assert_eq!((told.kind, told.reason.as_str()), (Kind::PossiblyLeaking, "an intervention removes it without harm"));
+    let reason = "activations hold extra information, harmless once concepts are corrected";
+    assert_eq!((told.kind, told.reason.as_str()), (Kind::PossiblyLeaking, reason));
     let blind = verdict(&soft(), &[with(10, &[("ctl_conditional", 0.05)])], true, true, None).unwrap();
     assert_eq!((blind.kind, blind.reason.as_str()), (Kind::Sound, "interventions were not logged"));
     // Evaluations that show nothing either way do not end leakage.

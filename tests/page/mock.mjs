@@ -269,7 +269,7 @@ function diagnosisOf(run) {
   ];
   return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, lines: [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
-    line("too_few_rows", "Sample too small", "absent", "2000 rows are enough for these limits", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
+    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: ctl_conditional is known to ±0.02", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
   ] };
 }

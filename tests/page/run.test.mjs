@@ -16,13 +16,13 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   const { page, complaints } = await open(t);
   assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
   const lead = await page.locator(".verdict .lead").innerText();
-  assert.match(lead, /Activations carry \d+ % ± \d+ of the task's entropy beyond the true values of their concepts; 16 % is the limit\./);
+  assert.match(lead, /Beyond its concept, an activation reveals \d+ % \(±\d+\) of the task; 16 % is the limit\./);
   assert.match(lead, /With every concept set to its true value, task accuracy falls from \d+\.\d % to \d+\.\d % ± \d\.\d\./);
   assert.match(lead, /Half of it comes from (one concept|2 concepts): c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
   assert.match(todo[0], /^Stop this run\s+Interconcept leakage is high: ICL, not clipped is 0\.0654, above 0\.05, for 2 evaluations\./);
   assert.match(todo[1], /^Raise the weight of the concept loss\s+Concepts are poorly learnt\./);
-  assert.match(await page.locator(".checked").innerText(), /Checked and passed: sample size\. Why Not checked: alignment leakage\. What is missing/);
+  assert.match(await page.locator(".checked").innerText(), /Nothing found in: sample size\. Why Not checked: alignment leakage\. What is missing/);
   await page.locator(".todo .tipped", { hasText: "Numbers" }).hover();
   assert.match(await page.locator("#tip").innerText(), /concept_accuracy\s+0\.610 ± 0\.008\s+limit 0\.9/);
   assert.match(await page.locator(".facts-line").innerText(), /± is a 95 % interval · val, epoch 29, 2\s000 rows, .* ago · last sound evaluation: epoch \d+, step \d+/);

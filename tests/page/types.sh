@@ -9,5 +9,5 @@ if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
     case ",${CONCEPTWATCH_REQUIRE:-}," in *",node,"*) exit 1 ;; esac
     exit 0
 fi
-npm ci --prefix "$here" --no-audit --no-fund --silent
+sh "$here/../npm.sh"
 npm run --prefix "$here" --silent types

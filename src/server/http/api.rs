@@ -19,6 +19,7 @@ use crate::fault::in_short;
 use crate::limits;
 use crate::point::Point;
 use crate::question::{self, Question, diagnosis_of};
+use crate::score::catalogue::{self, CATALOGUE};
 use crate::server::live::SplitStatus;
 
 /// Evaluations of one answer.
@@ -187,6 +188,7 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     let step = query.number("step")?;
     blocking(shared, move |app| {
         check_score(app, &score)?;
+        check_matrix(&score)?;
         let found = app.history.matrix(&run, &split, &score, step)?;
         let what = format!("matrix of {score}");
         let matrix = found.map_or_else(|| Err(nothing_there(app, &run, &split, step, &what)), Ok)?;
@@ -255,6 +257,18 @@ fn check_score(app: &App, id: &str) -> Result<(), Refusal> {
         true => Ok(()),
         false => Err(Refusal::unknown("score", id)),
     }
+}
+
+/// Errors where a score of the catalogue is not of pairs of concepts, and says which of its kind are.
+fn check_matrix(id: &str) -> Result<(), Refusal> {
+    let Some(score) = catalogue::find(id).filter(|score| !score.matrix) else { return Ok(()) };
+    let of = |family: Option<&str>| {
+        let all = CATALOGUE.iter().filter(|other| other.matrix && family.is_none_or(|one| other.family == one));
+        all.map(|other| other.id).collect::<Vec<_>>()
+    };
+    let related = of(Some(score.family));
+    let known = if related.is_empty() { of(None) } else { related };
+    Err(Refusal::bad("score", format!("{id} has no matrix; these scores do: {}", known.join(", "))))
 }
 
 /// Errors when a split is unknown. A split without points is known if this process has received rows for it.

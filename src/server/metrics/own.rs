@@ -125,10 +125,7 @@ impl Metrics {
             rows_received: counter(names::ROWS_RECEIVED, "Rows received in well-formed batches.")?,
             rows_duplicate: counter(names::ROWS_DUPLICATE, "Received rows that the sample already had.")?,
             rows_dropped: counters(names::ROWS_DROPPED, "Rows not accepted, by reason.", &["reason"])?,
-            rows_unfinished: counter(
-                names::ROWS_UNFINISHED,
-                "Rows of batches whose stream ended before their last chunk; clients send them again.",
-            )?,
+            rows_unfinished: counter(names::ROWS_UNFINISHED, "Rows of interrupted uploads; clients send them again.")?,
             batches_accepted: counter(names::BATCHES_ACCEPTED, "Batches applied.")?,
             batches_refused: counters(names::BATCHES_REFUSED, "Batches refused, by gRPC code.", &["code"])?,
             received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,

@@ -32,16 +32,8 @@ pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 12] = [
     ),
     (names::STANDARD_ERROR, "Standard error of a score, in the score's unit.", &CURVE_SCORE),
     (names::SCORE_UNDEFINED, "1 for a score that is undefined at the newest curve point.", &CURVE_SCORE),
-    (
-        names::CONCEPTS_LEFT_OUT,
-        "Concepts without a value that a score's mean leaves out; absent where it leaves nothing out.",
-        &CURVE_SCORE,
-    ),
-    (
-        names::PAIRS_LEFT_OUT,
-        "Ordered pairs of concepts without a value that a score's mean leaves out; absent where it leaves nothing out.",
-        &CURVE_SCORE,
-    ),
+    (names::CONCEPTS_LEFT_OUT, "Concepts the mean skips; not exported when 0.", &CURVE_SCORE),
+    (names::PAIRS_LEFT_OUT, "Ordered pairs of concepts the mean skips; not exported when 0.", &CURVE_SCORE),
     (
         names::PAIR_AGE,
         "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 if all are of the newest sample.",
