@@ -167,17 +167,18 @@ fn no_layout_takes_more_than_is_estimated() {
 }
 
 fn layouts() -> Vec<(Layout, usize)> {
-    let mut layouts = Vec::new();
-    for classes in [3, 30, 300, 2_000, 10_000] {
-        layouts.push((Layout { classes, ..PLAIN }, 1));
+    let mut layouts = vec![
+        (Layout { concepts: 24, ..PLAIN }, 2),
+        (Layout { concepts: 24, two_columns: true, ..PLAIN }, 2),
+        (Layout { concepts: 8, classes: 8, ..PLAIN }, 2),
+        (Layout { classes: 40, kind: ActivationKind::Hard, ..PLAIN }, 2),
+        (Layout { classes: 40, rows: 400, task_classes: 60, logits: 60, ..PLAIN }, 2),
+    ];
+    for classes in [3, 40, 200, 2_000, 10_000] {
+        layouts.push((Layout { classes, rows: if classes > 40 { 9 } else { 24 }, ..PLAIN }, 1));
     }
-    layouts.push((Layout { classes: 300, kind: ActivationKind::Hard, ..PLAIN }, 2));
-    layouts.push((Layout { classes: 300, rows: 400, ..PLAIN }, 2));
-    layouts.push((Layout { rows: 20, concepts: 600, ..PLAIN }, 2));
-    layouts.push((Layout { rows: 20, concepts: 300, two_columns: true, ..PLAIN }, 2));
-    layouts.push((Layout { rows: 20, concepts: 100, classes: 10, ..PLAIN }, 2));
-    for latents in [300, 10_000] {
-        layouts.push((Layout { latents: Some(latents), concepts: 6, ..PLAIN }, 2));
+    for latents in [40, 10_000] {
+        layouts.push((Layout { latents: Some(latents), rows: 9, ..PLAIN }, 2));
     }
     for embeddings in [64, 1_024, 10_000] {
         layouts.push((Layout { embeddings, ..PLAIN }, 2));
@@ -186,6 +187,5 @@ fn layouts() -> Vec<(Layout, usize)> {
         layouts.push((Layout { task_classes, ..PLAIN }, 2));
         layouts.push((Layout { task_classes, logits: task_classes, ..PLAIN }, 1));
     }
-    layouts.push((Layout { task_classes: 300, logits: 300, rows: 2_000, ..PLAIN }, 1));
     layouts
 }
