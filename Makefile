@@ -180,17 +180,19 @@ protocol: ## the message code in Rust and Python, from proto/
 	UPDATE_DOCS=1 cargo test --locked $(WITHOUT) --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
-# Inputs for each target; a finding ends it and stands in fuzz/artifacts/. Coverage needs no nightly compiler.
+# Inputs for each target, a fifth of them where each is scored by the whole catalogue; a finding ends it and stands in
+# fuzz/artifacts/. Coverage needs no nightly compiler.
 RUNS := 1000000
-FUZZED := chunk tensors names npz history recording
+FUZZED := chunk tensors names npz history recording scores
 FUZZ := CARGO_TARGET_DIR=target/fuzz .cache/tools/bin/cargo-fuzz
 
-fuzz: .cache/tools/bin/cargo-fuzz ## RUNS inputs of each kind that comes from outside, guided by coverage
+fuzz: .cache/tools/bin/cargo-fuzz ## RUNS inputs of each kind that comes from outside, and samples to score, guided by coverage
 	$(FUZZ) build --sanitizer none
 	set -e; for target in $(FUZZED); do \
-		mkdir -p target/fuzz/corpus/$$target; \
+		mkdir -p target/fuzz/corpus/$$target; runs=$(RUNS); \
+		if [ $$target = scores ]; then runs=$$((runs / 5)); fi; \
 		$(FUZZ) run --sanitizer none $$target target/fuzz/corpus/$$target fuzz/corpus/$$target -- \
-			-runs=$(RUNS) -max_len=32768 -rss_limit_mb=512 -timeout=10 -print_final_stats=1; \
+			-runs=$$runs -max_len=32768 -rss_limit_mb=512 -timeout=10 -print_final_stats=1; \
 	done
 
 # Without optimisation: they run for seconds, and compile three times as fast.

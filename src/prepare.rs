@@ -29,6 +29,7 @@ pub struct Prepared<'a> {
     run: &'a Run,
     settings: Settings,
     pause: &'a (dyn Fn() + Sync),
+    on_failure: &'a (dyn Fn(&str, &str) + Sync),
     budgeted: Option<Budgeted<'a>>,
     memory: Option<usize>,
     peak: AtomicUsize,
@@ -51,6 +52,7 @@ impl<'a> Prepared<'a> {
             run,
             settings,
             pause: &|| (),
+            on_failure: &|_, _| (),
             budgeted: None,
             memory: None,
             peak: AtomicUsize::new(0),
@@ -68,6 +70,16 @@ impl<'a> Prepared<'a> {
     /// run.
     pub fn with_pause(self, pause: &'a (dyn Fn() + Sync)) -> Self {
         Self { pause, ..self }
+    }
+
+    /// Sets a function that learns of each part of scoring that fails because of a bug: its name and the text of the panic.
+    pub fn with_failures(self, on_failure: &'a (dyn Fn(&str, &str) + Sync)) -> Self {
+        Self { on_failure, ..self }
+    }
+
+    /// Tells of a part that failed.
+    pub fn failed(&self, what: &str, text: &str) {
+        (self.on_failure)(what, text);
     }
 
     /// Limits the bytes that scores may take; by default they may take any.
@@ -354,8 +366,12 @@ impl<'a> Prepared<'a> {
         let half = self.column(TensorName::ConceptActivations).is_some_and(Column::is_half);
         let remark = "concept_activations came in half precision: coarse values tie, which lowers the normaliser of \
                       icl and raises its value; send float32 to compare with other runs";
-        let of_scores = lock(&self.remarks);
-        half.then(|| remark.to_owned()).into_iter().chain(of_scores.iter().cloned()).collect()
+        half.then(|| remark.to_owned()).into_iter().chain(self.remarks()).collect()
+    }
+
+    /// Those of the scores alone.
+    pub fn remarks(&self) -> Vec<String> {
+        lock(&self.remarks).clone()
     }
 
     /// A value that several scores need, cached under a unique name and built on first use.

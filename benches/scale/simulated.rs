@@ -60,7 +60,7 @@ pub fn simulate(options: &Options) -> Value {
 }
 
 fn computing() -> Computing<'static> {
-    Computing { settings: SETTINGS, memory: None, pause: &|| {}, is_stopping: &|| false }
+    Computing { settings: SETTINGS, memory: None, pause: &|| {}, is_stopping: &|| false, on_failure: &|_, _| () }
 }
 
 /// The evaluation of the only pass, and how many jobs for rows wait. Its point is made up.

@@ -55,9 +55,7 @@ pub fn concept_f1(p: &Prepared) -> Outcome {
         let mut classes: Vec<i32> = concept.labels.iter().chain(&concept.predictions).copied().collect();
         classes.sort_unstable();
         classes.dedup();
-        let of_class = |&class: &i32| f1(&concept.predictions, &concept.labels, class);
-        let terms: Result<Vec<Term>, String> = classes.iter().map(of_class).collect();
-        Ok(mean(&terms?))
+        mean(classes.len(), classes.iter().map(|&class| f1(&concept.predictions, &concept.labels, class)))
     })
 }
 
@@ -90,8 +88,8 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
         if concept.classes <= 2 {
             return of_class(1);
         }
-        let occurring = (0..width).filter(|&class| concept.labels.contains(&(class as i32)));
-        Ok(mean(&occurring.map(of_class).collect::<Result<Vec<_>, _>>()?))
+        let occurring: Vec<usize> = (0..width).filter(|&class| concept.labels.contains(&(class as i32))).collect();
+        mean(occurring.len(), occurring.iter().map(|&class| of_class(class)))
     })
 }
 
@@ -140,15 +138,19 @@ fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows,
     Ok(ConceptRows { predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
 }
 
-/// The mean of at least one term.
-pub fn mean(terms: &[Term]) -> Term {
-    let n = terms.len() as f64;
-    let mut influence = vec![0.0; terms[0].influence.len()];
+/// The mean of `count` terms, at least one. Each is dropped before the next is made: all together would be a number for each
+/// term and row.
+pub fn mean(count: usize, terms: impl Iterator<Item = Result<Term, String>>) -> Result<Term, String> {
+    let n = count as f64;
+    let (mut total, mut influence) = (0.0, Vec::new());
     for term in terms {
+        let term = term?;
+        influence.resize(term.influence.len(), 0.0);
         influence.iter_mut().zip(&term.influence).for_each(|(sum, x)| *sum += x / n);
+        total += term.value;
     }
-    let value = terms.iter().map(|term| term.value).sum::<f64>() / n;
-    Term { value, excess: value, influence, draw_variance: 0.0 }
+    let value = total / n;
+    Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
 }
 
 /// 2·TP / (2·TP + FP + FN), with the influence of each row by the delta method.
@@ -211,15 +213,18 @@ pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Resu
     let mut occurring = labels.to_vec();
     occurring.sort_unstable();
     occurring.dedup();
-    let mut terms = Vec::new();
-    for &a in &occurring {
-        let column: Vec<f64> = activations.iter().skip(a as usize).step_by(width).copied().collect();
-        for &b in occurring.iter().filter(|&&b| b != a) {
-            let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
-            terms.push(auc(&column, &labels.iter().map(of_pair).collect::<Vec<_>>())?);
-        }
+    if occurring.len() < 2 {
+        return Err("there is one class only".into());
     }
-    if terms.is_empty() { Err("there is one class only".into()) } else { Ok(mean(&terms)) }
+    let pairs = occurring.iter().flat_map(|&a| {
+        let column: Vec<f64> = activations.iter().skip(a as usize).step_by(width).copied().collect();
+        let others = occurring.iter().filter(move |&&b| b != a);
+        others.map(move |&b| {
+            let of_pair = |&label: &i32| if label == a { Some(true) } else { (label == b).then_some(false) };
+            auc(&column, &labels.iter().map(of_pair).collect::<Vec<_>>())
+        })
+    });
+    mean(occurring.len() * (occurring.len() - 1), pairs)
 }
 
 /// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &

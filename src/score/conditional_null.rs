@@ -187,7 +187,7 @@ fn tested(found: f64, drawn: &[f64]) -> Tested {
     Tested { exact: (1 + as_much) as f64 / (1.0 + count), approximate: normal_tail(found - mean, variance) }
 }
 
-/// P(Z √variance > excess); 1 where nothing varies, because then nothing can be found either.
+/// P(Z √variance > excess), which is never 0; 1 where nothing varies, because then nothing can be found either.
 fn normal_tail(excess: f64, variance: f64) -> f64 {
-    if variance.sqrt() > 1e-12 { upper_tail(excess / variance.sqrt()) } else { 1.0 }
+    if variance.sqrt() > 1e-12 { upper_tail(excess / variance.sqrt()).max(f64::MIN_POSITIVE) } else { 1.0 }
 }

@@ -70,16 +70,23 @@ const TEST: usize = 1;
 
 /// The classes of several labels, and how many rows each part has of them.
 struct Classes {
-    /// For each label, the class number of each row; negative: unknown.
+    /// For each label, the class of each row, numbered from 0 among those that occur; negative: unknown.
     labels: Vec<Vec<i32>>,
     /// For each label and class, rows in train and in test.
     counts: Vec<Vec<[usize; 2]>>,
 }
 
 impl Classes {
-    fn new(labels: Vec<Vec<i32>>, train: &[usize], test: &[usize]) -> Self {
-        let classes = |labels: &Vec<i32>| labels.iter().max().map_or(0, |&largest| (largest + 1).max(0) as usize);
-        let counts = labels.iter().map(|labels| vec![[0; 2]; classes(labels)]).collect();
+    fn new(mut labels: Vec<Vec<i32>>, train: &[usize], test: &[usize]) -> Self {
+        let numbered = |labels: &mut Vec<i32>| {
+            let mut classes: Vec<i32> = labels.iter().copied().filter(|&class| class >= 0).collect();
+            classes.sort_unstable();
+            classes.dedup();
+            let number = |class: &i32| classes.binary_search(class).map_or(-1, |number| number as i32);
+            labels.iter_mut().for_each(|class| *class = number(class));
+            vec![[0; 2]; classes.len()]
+        };
+        let counts = labels.iter_mut().map(numbered).collect();
         let mut this = Self { labels, counts };
         for (part, rows) in [(TRAIN, train), (TEST, test)] {
             for &row in rows {

@@ -1,16 +1,21 @@
 //! Keeps the scores of a sample within a limit of memory: what each takes is estimated from the sample's shape before it is
 //! computed, by the constants of its row in the catalogue.
 
+use std::ops::Range;
+
 use crate::prepare::Prepared;
-use crate::sample::Values;
+use crate::run::{ActivationKind, LabelKind};
+use crate::sample::{Column, Values};
 use crate::tensor::TensorName;
 
-use super::catalogue::{Input, Score};
+use super::catalogue::{Input, Score, Shape};
 
 /// Of each thread, for each row: neighbours, ranks and orders.
 const ROW: usize = 512;
 /// Of each concept: its value, and what it leaves out.
 const CONCEPT: usize = 1 << 10;
+/// Of each column of an input.
+const COLUMN: usize = 256;
 /// Times the values of one concept, of each thread.
 const BLOCK: usize = 16;
 /// Times the activations and labels: what [`Prepared`] keeps of them for all scores.
@@ -22,6 +27,7 @@ const TABLES: usize = 8 << 20;
 pub struct Meter {
     /// `None`: anything.
     limit: Option<usize>,
+    shape: Shape,
     shared: usize,
     kept: usize,
     peak: usize,
@@ -32,12 +38,12 @@ impl Meter {
         let names = [TensorName::ConceptActivations, TensorName::ConceptLabels, TensorName::TaskLabels];
         let variables: usize = names.iter().map(|name| column_bytes(p, *name)).sum();
         let shared = TABLES + (VARIABLES * variables as f64) as usize;
-        Self { limit: p.memory(), shared, kept: 0, peak: 0 }
+        Self { limit: p.memory(), shape: shape(p), shared, kept: 0, peak: 0 }
     }
 
     /// Bytes that computing a score takes at most, with what the scores before it keep.
     pub fn need(&self, p: &Prepared, score: &Score) -> usize {
-        self.shared + self.kept + needs(p, score)
+        self.shared + self.kept + needs(p, score) + (score.memory.more)(&self.shape)
     }
 
     /// Accounts for a score that is computed. Errors, and accounts for nothing, if it takes more than it may.
@@ -66,10 +72,12 @@ impl Meter {
 
 fn needs(p: &Prepared, score: &Score) -> usize {
     let inputs: usize = score.inputs.iter().map(|input| input_bytes(p, input)).sum();
+    let columns: usize = score.inputs.iter().map(|input| columns(p, input)).sum();
     let widest = score.inputs.iter().map(|input| block_width(p, input)).max().unwrap_or(1);
     let of_thread = p.rows() * (ROW + BLOCK * widest * size_of::<f64>());
     (score.memory.inputs * inputs as f64) as usize
         + p.concepts() * CONCEPT
+        + columns * COLUMN
         + pairs(p) * score.memory.pairs
         + rayon::current_num_threads() * of_thread
 }
@@ -98,6 +106,11 @@ fn input_bytes(p: &Prepared, input: &Input) -> usize {
     columns + constants
 }
 
+/// Values that an input has in a row.
+fn columns(p: &Prepared, input: &Input) -> usize {
+    tensors(input).into_iter().flatten().filter_map(|name| p.column(name)).map(Column::width).sum()
+}
+
 /// Bytes of a tensor's values as 64-bit numbers, or of its texts.
 fn column_bytes(p: &Prepared, name: TensorName) -> usize {
     let Some(column) = p.column(name) else { return 0 };
@@ -111,4 +124,43 @@ fn column_bytes(p: &Prepared, name: TensorName) -> usize {
 fn block_width(p: &Prepared, input: &Input) -> usize {
     let width = |name| p.column(name).map_or(1, |column| column.width().div_ceil(p.concepts()));
     tensors(input).into_iter().flatten().map(width).max().unwrap_or(1)
+}
+
+fn shape(p: &Prepared) -> Shape {
+    let (run, rows) = (p.run(), p.rows());
+    let continuous = run.concept_label_kind == LabelKind::Continuous;
+    let classes = || run.concepts.iter().map(|concept| concept.classes() as usize);
+    let activations = p.column(TensorName::ConceptActivations);
+    let embeddings = p.column(TensorName::ConceptEmbeddings).map_or(0, Column::width);
+    let width = activations.map_or(0, Column::width);
+    let blocks = run.activation_blocks(width).unwrap_or_default();
+    Shape {
+        rows,
+        threads: rayon::current_num_threads(),
+        concepts: p.concepts(),
+        activations: width,
+        embeddings,
+        flags: blocks.iter().zip(&run.concepts).map(|(block, concept)| match activations {
+            Some(activations) if run.activation_kind == ActivationKind::Hard && concept.is_categorical() => {
+                block.clone().map(|at| distinct(activations, at)).sum()
+            }
+            _ => block.len(),
+        }).sum(),
+        // Of a continuous one its value, and whether that is known.
+        declared: if continuous { p.concepts() } else { classes().sum() },
+        occurring: if continuous { 2 * p.concepts() } else { classes().map(|classes| classes.min(rows + 1)).sum() },
+        classes: if continuous { 1 } else { classes().max().unwrap_or(1) },
+        widest: [blocks.iter().map(Range::len).max().unwrap_or(1), embeddings / p.concepts()],
+        task_classes: p.column(TensorName::TaskLabels).map_or(0, |labels| match run.task_label_kind {
+            LabelKind::Continuous => 8,
+            LabelKind::Class => distinct(labels, 0),
+        }),
+    }
+}
+
+fn distinct(column: &Column, at: usize) -> usize {
+    let mut values = column.floats(at);
+    values.sort_unstable_by(f64::total_cmp);
+    values.dedup();
+    values.len()
 }

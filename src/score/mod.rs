@@ -15,6 +15,7 @@ mod dci;
 mod disentanglement;
 mod embedding;
 mod feature_alignment;
+mod guard;
 mod head;
 mod holdout;
 mod impurity;
@@ -45,6 +46,8 @@ use crate::point::{Outcome, Significance};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
+pub use guard::panic_text;
+use guard::guarded;
 pub use impurity::{Panel, PurityRows};
 use meter::Meter;
 pub use paired::Influences;
@@ -60,7 +63,7 @@ pub enum Wanted<'a> {
 }
 
 /// Evaluates scores in catalogue order. `before_each` is called ahead of every score that is computed, with its
-/// position and the number of scores; `None` when it asks to break off.
+/// position and the number of scores; `None` when it asks to break off. A score that panics is undefined.
 pub fn evaluate(
     prepared: &Prepared,
     wanted: Wanted,
@@ -89,9 +92,9 @@ pub fn evaluate(
             if before_each(at, total, score).is_break() {
                 return None;
             }
-            (score.compute)(prepared)
+            guarded(prepared, score.id, || finite((score.compute)(prepared))).unwrap_or_else(Outcome::undefined)
         };
-        Some((score, finite(outcome)))
+        Some((score, outcome))
     };
     let scores = chosen.into_iter().enumerate().map(evaluate_one).collect();
     prepared.note_peak(meter.peak());
@@ -100,7 +103,7 @@ pub fn evaluate(
 
 /// Tests the scores of the catalogue that have a test and whose inputs the sample has, among the `wanted`. Slow: see
 /// [`Cost::Slow`]. `before_each` is as in [`evaluate`]. A test that takes more memory than it may is left out, as its score
-/// is.
+/// is; one that panics is left out with a remark.
 pub fn test(
     prepared: &Prepared,
     wanted: impl Fn(&Score) -> bool,
@@ -113,9 +116,15 @@ pub fn test(
         if before_each(at, tested.len(), score).is_break() {
             return None;
         }
-        found.extend(score.test.map(|test| (*score, test(prepared))));
+        found.extend(test_of(prepared, score).map(|significance| (*score, significance)));
     }
     Some(found)
+}
+
+fn test_of(prepared: &Prepared, score: &Score) -> Option<Significance> {
+    let test = score.test?;
+    let significance = guarded(prepared, &format!("the test of {}", score.id), || test(prepared));
+    significance.map_err(|why| prepared.remark(format!("{} has no p-values: {why}", score.id))).ok()
 }
 
 /// The scores of this cost whose inputs the sample has.
@@ -203,5 +212,28 @@ fn finite(outcome: Outcome) -> Outcome {
     match numbers.find(|number| !number.is_finite()) {
         Some(number) => Outcome::undefined(format!("the arithmetic left the range of numbers ({number})")),
         None => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Batch, NonFinite};
+    use crate::estimate::Settings;
+    use crate::run::{Concept, Run, RunFields};
+    use crate::sample::Sample;
+    use crate::tensor::{DataType, Tensor};
+
+    #[test]
+    fn a_test_that_panics_leaves_a_remark() {
+        let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+        let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
+        let labels = Tensor::numbers(TensorName::TaskLabels, DataType::UInt8, &[2], vec![0, 1].into()).unwrap();
+        let sample = Sample::of_batch(&Batch::new(vec![labels], &run, NonFinite::Reject).unwrap(), &run);
+        let prepared = Prepared::new(&sample, &run, Settings::default());
+        let score = Score { test: Some(|_| panic!("no rows")), ..*catalogue::find("ctl_conditional").unwrap() };
+        assert!(test_of(&prepared, &score).is_none());
+        let [remark] = &prepared.warnings()[..] else { panic!("one remark") };
+        assert!(remark.starts_with("ctl_conditional has no p-values: internal error (no rows)"), "{remark}");
     }
 }

@@ -160,7 +160,7 @@ fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
             outputs.push(Output { concept, present: labels.iter().map(|&c| (c >= 0).then_some(c > 0)).collect() });
         }
     }
-    Ok(outputs)
+    if outputs.is_empty() { Err("no concept has a known label".into()) } else { Ok(outputs) }
 }
 
 /// All activations or embeddings [n, d], and the columns of each learnt concept.

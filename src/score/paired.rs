@@ -8,6 +8,7 @@ use crate::prepare::Prepared;
 use super::catalogue;
 use super::left_out::Over;
 use super::term::Sum;
+use super::guard::guarded;
 use super::{conditional, leakage};
 
 /// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess`,
@@ -25,14 +26,19 @@ pub struct Influences {
 impl Influences {
     /// Of the scores that have a value. Cheap after the scores themselves, which share its parts.
     pub fn of(p: &Prepared, ids: &[u64]) -> Self {
-        let scores = [
-            ("ctl_excess", leakage::ctl_influence(p)),
-            ("icl_excess", leakage::icl_influence(p)),
-            ("icl_label_excess", leakage::icl_label_influence(p)),
-            ("ctl_conditional", conditional::concepts_task_influence(p)),
-            ("icl_conditional", conditional::interconcept_influence(p)),
+        type Influence = fn(&Prepared) -> Option<(Sum, Over)>;
+        let scores: [(&'static str, Influence); 5] = [
+            ("ctl_excess", leakage::ctl_influence),
+            ("icl_excess", leakage::icl_influence),
+            ("icl_label_excess", leakage::icl_label_influence),
+            ("ctl_conditional", conditional::concepts_task_influence),
+            ("icl_conditional", conditional::interconcept_influence),
         ];
-        let scores = scores.into_iter().filter_map(|(id, sum)| Some((id, sum?))).collect();
+        let of_score = |(id, influence): (&'static str, Influence)| {
+            let sum = guarded(p, &format!("the influences on {id}"), || influence(p));
+            Some((id, sum.ok().flatten()?))
+        };
+        let scores = scores.into_iter().filter_map(of_score).collect();
         Self { ids: ids.to_vec(), scores }
     }
 

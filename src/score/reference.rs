@@ -24,7 +24,7 @@ use super::term::Term;
 
 const HIDDEN: usize = 64;
 /// Activation columns that heads are trained on; more would take too long beside a training job.
-const MOST_INPUTS: usize = 1024;
+pub const MOST_INPUTS: usize = 1024;
 /// Rows of a class below which a head on the true concepts learns too little of it.
 const ROWS_A_CLASS: usize = 10;
 const RECIPE: Recipe = Recipe {

@@ -9,6 +9,9 @@ use crate::tensor::TensorName;
 use super::accuracy::{auc, f1, mean, predicted_task};
 use super::term::Term;
 
+/// Classes whose terms are held at once.
+const TOGETHER: usize = 64;
+
 /// F1 of class 1 where labels and predictions are 0 and 1, else the mean over classes that occur or are predicted in
 /// some row.
 pub fn task_f1(p: &Prepared) -> Outcome {
@@ -19,8 +22,7 @@ pub fn task_f1(p: &Prepared) -> Outcome {
         if logits <= 2 && classes.iter().all(|class| (0..2).contains(class)) {
             return f1(&predictions, &labels, 1);
         }
-        let terms: Result<Vec<Term>, String> = classes.iter().map(|&class| f1(&predictions, &labels, class)).collect();
-        Ok(mean(&terms?))
+        mean(classes.len(), classes.iter().map(|&class| f1(&predictions, &labels, class)))
     });
     score.map_or_else(Outcome::undefined, |term| term.outcome())
 }
@@ -48,8 +50,9 @@ fn area(p: &Prepared) -> Result<Term, String> {
                 let column = logits.iter().skip(class as usize).step_by(width);
                 against_rest(&column.zip(&normalisers).map(|(z, total)| z - total).collect::<Vec<_>>(), class)
             };
-            let terms: Result<Vec<Term>, String> = occurring(labels.iter()).par_iter().map(of_class).collect();
-            Ok(mean(&terms?))
+            let classes = occurring(labels.iter());
+            let together = |classes: &[i32]| classes.par_iter().map(of_class).collect::<Vec<_>>();
+            mean(classes.len(), classes.chunks(TOGETHER).flat_map(together))
         }
     }
 }

@@ -74,7 +74,7 @@ pub fn compute(p: &Prepared, shape: &Shape, compute: impl Fn(usize, &mut [Sum]) 
 /// The units in the order that is due: some in any case, and then more, batch by batch, while there is CPU time.
 fn refresh(p: &Prepared, shape: &Shape, batch: impl Fn(&[usize]) -> (Vec<Computed>, Vec<Sum>)) -> Units {
     let budgeted = p.budgeted().expect("only budgeted evaluations refresh");
-    // A panic elsewhere is one of this evaluation, after which nothing is kept.
+    // A score that panics while it holds the lock leaves what it has put.
     let mut kept = lock(budgeted.kept);
     let evaluation = kept.evaluation();
     (shape.family)(&mut kept).fit(shape.units, shape.cells);

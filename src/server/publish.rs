@@ -96,6 +96,13 @@ impl Publisher {
         self.pass_over_slow(evaluation);
     }
 
+    /// Counts and logs a score, or another part of scoring, that failed because of a bug.
+    pub fn note_failure(&self, evaluation: &Evaluation, what: &str, text: &str) {
+        self.metrics.score_failures.inc();
+        let (key, step) = (&evaluation.key, evaluation.step);
+        tracing::error!(run = %key.run, split = %key.split, %step, what, text, "scoring failed because of a bug");
+    }
+
     /// Notes that an evaluation will have no slow scores.
     pub fn pass_over_slow(&self, evaluation: &Evaluation) {
         self.board.pass_over_slow(evaluation);

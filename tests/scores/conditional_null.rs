@@ -209,3 +209,60 @@ fn what_has_no_value_has_no_test() {
     let alone = columns.without(TensorName::TaskLogits).changed(TensorName::TaskLabels, |row, _, _| row as f64);
     assert_eq!(tests_of(&alone, &["ctl_conditional"], TIE_AWARE)["ctl_conditional"], Significance::default());
 }
+
+/// The test of a score has what the score has: a value with p-values, or neither.
+fn agrees_with_its_score(columns: &Columns, id: &str, settings: Settings) {
+    let found = tests_of(columns, &[id], settings).remove(id).unwrap_or_else(|| panic!("{id} was not tested"));
+    let per_concept = columns.scores(&[id], settings)[id].per_concept().unwrap_or_default().to_vec();
+    for (value, q) in per_concept.iter().zip(found.per_concept_q.iter().flatten()) {
+        assert!(value.is_some() || q.is_none(), "{id}: {per_concept:?}, {found:?}");
+    }
+}
+
+#[test]
+fn where_one_concept_varies_pairs_are_undefined_and_no_test_fails() {
+    for rows in [6, 65, 500] {
+        for kind in [ActivationKind::Hard, ActivationKind::Probability] {
+            let mut random = random(rows as u64);
+            let labels: Vec<f64> = (0..3 * rows).map(|at| if at % 3 == 0 { coin(0.5, &mut random) } else { 0.0 }).collect();
+            let columns = Columns::new(rows, 3)
+                .kind(kind)
+                .with(TensorName::ConceptActivations, &[3], labels.clone())
+                .with(TensorName::ConceptLabels, &[3], labels)
+                .with(TensorName::TaskLabels, &[], (0..rows).map(|row| (row % 2) as f64).collect());
+            for settings in [TIE_AWARE, PUBLISHED] {
+                agrees_with_its_score(&columns, "icl_conditional", settings);
+                agrees_with_its_score(&columns, "ctl_conditional", settings);
+            }
+            assert!(columns.why("icl_conditional").contains("there is one class only"));
+        }
+    }
+}
+
+#[test]
+fn a_stratum_with_too_few_rows_for_the_estimator_has_no_null_either() {
+    for kind in [ActivationKind::Logit, ActivationKind::Hard] {
+        for positives in 1..8 {
+            let mut random = random(positives as u64);
+            let rows = 60;
+            let labels: Vec<f64> = (0..rows).map(|row| f64::from(u8::from(row < positives))).collect();
+            let columns = Columns::new(rows, 1)
+                .kind(kind)
+                .continuous_labels(false, true)
+                .with(
+                    TensorName::ConceptActivations,
+                    &[1],
+                    if kind == ActivationKind::Hard {
+                        (0..rows).map(|row| (row % 2) as f64).collect()
+                    } else {
+                        gaussians(rows, &mut random)
+                    },
+                )
+                .with(TensorName::ConceptLabels, &[1], labels)
+                .with(TensorName::TaskLabels, &[], gaussians(rows, &mut random));
+            for settings in [TIE_AWARE, PUBLISHED] {
+                agrees_with_its_score(&columns, "ctl_conditional", settings);
+            }
+        }
+    }
+}

@@ -15,12 +15,12 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::estimate::checked::check;
-use crate::estimate::ross;
 use crate::estimate::settings::Kind;
 use crate::estimate::undefined::Undefined;
-use crate::estimate::variable::{Continuous, Discrete, Variable};
+use crate::estimate::variable::{Discrete, Variable};
 
 use super::strata::Strata;
+use super::terms::Found;
 
 /// Mean and variance of an estimate, in nats and their square.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -90,11 +90,7 @@ impl<'s> Permutations<'s> {
 
     /// Rows of a stratum that are not left out.
     fn kept(&self, x: &Variable, y: &Variable) -> usize {
-        match (x, y) {
-            (_, Variable::Discrete(label)) | (Variable::Discrete(label), _) => x.rows() - label.alone().len(),
-            _ if x.rows() >= self.strata.settings.neighbours + 2 => x.rows(),
-            _ => 0,
-        }
+        x.rows() - self.strata.left_out(x, y).len()
     }
 
     /// A stream of its own for everything that is drawn, so that nothing depends on what was drawn before.
@@ -155,48 +151,27 @@ impl<'s> Permutations<'s> {
     /// The information of x about y in random order, within a stratum.
     fn within(&self, x: &Variable, y: &Variable, count: usize, random: &mut ChaCha8Rng, pause: &impl Fn()) -> Vec<f64> {
         let kept = self.kept(x, y);
-        let value = |found: Option<super::terms::Found>| found.map_or(0.0, |found| found.value(kept));
-        let one_by_one = |value: &mut dyn FnMut() -> f64| {
-            let paused = |_| {
-                pause();
-                value()
-            };
-            (0..count).map(paused).collect()
-        };
-        match (x, y) {
-            (Variable::Discrete(x), Variable::Discrete(y)) => {
-                one_by_one(&mut || value(self.strata.counted(x, &y.shuffled(random))))
-            }
-            // The same law whichever of the two is shuffled.
-            (continuous, Variable::Discrete(label)) | (Variable::Discrete(label), continuous) => {
-                self.labels(continuous.continuous().expect("the other one is discrete"), label, count, random, pause)
-            }
-            (x, y) => one_by_one(&mut || {
-                let mut order: Vec<u32> = (0..y.rows() as u32).collect();
-                rand::seq::SliceRandom::shuffle(order.as_mut_slice(), random);
-                value(self.strata.ksg(x, &y.reordered(&order)))
-            }),
-        }
-    }
-
-    fn labels(
-        &self,
-        x: Continuous,
-        label: &Discrete,
-        count: usize,
-        random: &mut ChaCha8Rng,
-        pause: &impl Fn(),
-    ) -> Vec<f64> {
+        let value = |found: Option<Found>| found.map_or(0.0, |found| found.value(kept));
         let mut values = Vec::with_capacity(count);
-        if x.fault().is_some() {
-            values.resize(count, 0.0);
-        }
         while values.len() < count {
             pause();
-            let together = TOGETHER.min(count - values.len());
-            let labels: Vec<Discrete> = (0..together).map(|_| label.shuffled(random)).collect();
-            let estimates = ross::with_each(x, &labels.iter().collect::<Vec<_>>(), self.strata.settings);
-            values.extend(estimates.into_iter().map(|estimate| estimate.map_or(0.0, |estimate| estimate.unclipped)));
+            match (x, y) {
+                (Variable::Discrete(_), Variable::Discrete(label)) => {
+                    values.push(value(self.strata.within(x, &Variable::Discrete(label.shuffled(random)))));
+                }
+                // The same law whichever of the two is shuffled.
+                (continuous, Variable::Discrete(label)) | (Variable::Discrete(label), continuous) => {
+                    let together = TOGETHER.min(count - values.len());
+                    let labels: Vec<Discrete> = (0..together).map(|_| label.shuffled(random)).collect();
+                    let found = self.strata.ross(continuous, &labels.iter().collect::<Vec<_>>());
+                    values.extend(found.into_iter().map(value));
+                }
+                _ => {
+                    let mut order: Vec<u32> = (0..y.rows() as u32).collect();
+                    rand::seq::SliceRandom::shuffle(order.as_mut_slice(), random);
+                    values.push(value(self.strata.within(x, &y.reordered(&order))));
+                }
+            }
         }
         values
     }

@@ -79,19 +79,33 @@ impl<'a> Strata<'a> {
         check(label, self.settings)?;
         let mut terms = Terms::new(self.rows());
         for ((stratum, x), y) in self.parts.iter().enumerate().zip(label.parts(self.given)) {
-            let members = self.given.members(stratum);
-            match (x, &y) {
-                (Variable::Discrete(x), Variable::Discrete(y)) => terms.add(members, &y.alone(), self.counted(x, y)),
-                (Variable::Discrete(x), y) => terms.add(members, &x.alone(), self.ross(y, &[x]).swap_remove(0)),
-                (x, y) if members.len() >= self.settings.neighbours + 2 => terms.add(members, &[], self.ksg(x, y)),
-                _ => terms.add(members, &(0..members.len() as u32).collect::<Vec<_>>(), None),
-            }
+            terms.add(self.given.members(stratum), &self.left_out(x, &y), self.within(x, &y));
         }
         terms.finish()
     }
 
+    /// Rows of a stratum that are left out, numbered within it.
+    pub(super) fn left_out(&self, x: &Variable, y: &Variable) -> Vec<u32> {
+        match (x, y) {
+            (_, Variable::Discrete(label)) | (Variable::Discrete(label), _) => label.alone(),
+            _ if x.rows() < self.settings.neighbours + 2 => (0..x.rows() as u32).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// x and y within a stratum; `None` where the information is 0, as in one of which no row is kept.
+    pub(super) fn within(&self, x: &Variable, y: &Variable) -> Option<Found> {
+        match (x, y) {
+            (Variable::Discrete(x), Variable::Discrete(y)) => self.counted(x, y),
+            (continuous, Variable::Discrete(label)) | (Variable::Discrete(label), continuous) => {
+                self.ross(continuous, &[label]).swap_remove(0)
+            }
+            (x, y) => self.ksg(x, y),
+        }
+    }
+
     /// A continuous variable and labels within a stratum.
-    fn ross(&self, x: &Variable, labels: &[&Discrete]) -> Vec<Option<Found>> {
+    pub(super) fn ross(&self, x: &Variable, labels: &[&Discrete]) -> Vec<Option<Found>> {
         match x.continuous().filter(|x| x.fault().is_none()) {
             None => labels.iter().map(|_| None).collect(),
             Some(x) => {
@@ -106,9 +120,10 @@ impl<'a> Strata<'a> {
     }
 
     /// Two continuous variables within a stratum.
-    pub(super) fn ksg(&self, x: &Variable, y: &Variable) -> Option<Found> {
+    fn ksg(&self, x: &Variable, y: &Variable) -> Option<Found> {
         let (x, y) = (x.continuous()?, y.continuous()?);
-        x.fault().or(y.fault()).is_none().then(|| {
+        let has_neighbours = x.rows() >= self.settings.neighbours + 2;
+        (has_neighbours && x.fault().or(y.fault()).is_none()).then(|| {
             let estimate = match self.settings.kind {
                 Kind::Published => ksg::published(x, y, self.settings),
                 Kind::TieAware => ksg::tie_aware(x, y, self.settings),
@@ -118,7 +133,7 @@ impl<'a> Strata<'a> {
     }
 
     /// Two discrete variables within a stratum, from the rows that are not alone in their class of y.
-    pub(super) fn counted(&self, x: &Discrete, y: &Discrete) -> Option<Found> {
+    fn counted(&self, x: &Discrete, y: &Discrete) -> Option<Found> {
         let alone = y.alone();
         let kept: Vec<u32> = (0..y.classes().len() as u32).filter(|row| alone.binary_search(row).is_err()).collect();
         let (x, y) = (x.part(&kept), y.part(&kept));

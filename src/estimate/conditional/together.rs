@@ -217,14 +217,14 @@ fn walk<const K: usize>(near: &Near, word: &[u64], found: &mut [u64; FARTHEST + 
 
 /// Σ n ln n over the cells of x, in some order, and each bit.
 fn counted(x: &Discrete, columns: &[Vec<u64>], order: &[u32]) -> f64 {
-    let length = columns.first().map_or(0, Vec::len);
+    let length = order.len().div_ceil(64);
     let mut of_classes = vec![0_u64; length * x.sizes().len()];
     for (at, &place) in order.iter().enumerate() {
         of_classes[x.classes()[place as usize] as usize * length + at / 64] |= 1 << (at % 64);
     }
     let n_ln_n = |n: u32| if n == 0 { 0.0 } else { f64::from(n) * f64::from(n).ln() };
     let mut sum = 0.0;
-    for (rows, &size) in of_classes.chunks(length.max(1)).zip(x.sizes()) {
+    for (rows, &size) in of_classes.chunks(length).zip(x.sizes()) {
         for column in columns {
             let both: u32 = rows.iter().zip(column).map(|(a, b)| (a & b).count_ones()).sum();
             sum += n_ln_n(both) + n_ln_n(size - both);

@@ -1,7 +1,7 @@
 //! Accuracies: of task and concepts, under interventions, and of heads that the score trains.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, Input, TASK_PREDICTED};
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, MEANS, ROW, Score};
 use crate::point::CurveDescription;
@@ -48,6 +48,7 @@ pub(super) const ROWS: [Score; 17] = [
         trust: &["As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th \
                  percentiles gave an accuracy of 0.69 where the percentiles gave 0.89. With trained reference heads: \
                  tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015."],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: intervention::intervention_score,
         ..ROW
     },
@@ -64,6 +65,7 @@ pub(super) const ROWS: [Score; 17] = [
                linear head is misspecified. Low like the MLP's: the concept set is incomplete. The standard error is \
                that of the fifth of the rows it is tested on.",
         trust: &[FIFTH],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
         ..ROW
     },
@@ -78,6 +80,7 @@ pub(super) const ROWS: [Score; 17] = [
         cost: Cost::Slow,
         help: "The same for a head with one hidden layer of 64 units.",
         trust: &[FIFTH],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::mlp,
         ..ROW
     },
@@ -97,6 +100,7 @@ pub(super) const ROWS: [Score; 17] = [
                bottleneck holds all that the model knows of the task, leaked or not; above 1 where a new head is better.",
         trust: &["As the heads it trains: tested on a fifth of the rows: at N = 2,000 the standard error of an \
                  accuracy of 0.9 is 0.015."],
+        memory: Memory { more: memory::heads_on_activations, ..Memory::LINEAR },
         compute: completeness::of_activations,
         ..ROW
     },
@@ -113,6 +117,7 @@ pub(super) const ROWS: [Score; 17] = [
                task than its concepts allow: the concept set is incomplete, or the model uses leaked information.",
         trust: &["As the heads it trains: tested on a fifth of the rows: at N = 2,000 the standard error of an \
                  accuracy of 0.9 is 0.015."],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: completeness::of_labels,
         ..ROW
     },
@@ -133,6 +138,7 @@ pub(super) const ROWS: [Score; 17] = [
              one in twenty above 0.29: it sees only what no concept of the set determines.",
             FIFTH,
         ],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::task_excess,
         ..ROW
     },

@@ -1,7 +1,7 @@
 //! Impurity, disentanglement and alignment of representations.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, EMBEDDINGS_AND_LABELS, Input};
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::point::CurveDescription;
@@ -134,7 +134,7 @@ pub(super) const ROWS: [Score; 16] = [
                of gradient-boosted trees on held-out rows, mean over five choices of these. As in the authors' code the R² of \
                classes is an accuracy, so it does not fall to 0 where nothing is known.",
         trust: &[PREFER_OIS],
-        memory: Memory { inputs: 12.0, pairs: 120, kept: 0 },
+        memory: Memory { inputs: 12.0, pairs: 120, ..Memory::LINEAR },
         compute: r4::r4,
         ..ROW
     },
@@ -155,7 +155,7 @@ pub(super) const ROWS: [Score; 16] = [
                clustered.",
         trust: &["Compare at equal N only: it is 1 at N clusters whatever the embedding. At most 400 rows are looked \
                  at."],
-        memory: Memory { pairs: 24, ..Memory::LINEAR },
+        memory: Memory { pairs: 24, more: memory::distances, ..Memory::LINEAR },
         compute: cas::concept_alignment,
         ..ROW
     },
@@ -181,7 +181,7 @@ pub(super) const ROWS: [Score; 16] = [
                  definition: it does not fit all fine structure, and an exclusive or of two logits reads 0.05. r with \
                  the loss of accuracy under intervention is 0.77 and 0.75 on digits, 0.78 and 0.54 on TabularToy.",
         ],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::First),
         compute: impurity::ois,
         ..ROW
@@ -200,7 +200,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How well small networks predict each true concept from its own activation, mean over concepts; the matrix \
                has every true concept (column) from every activation (row).",
         trust: &["Above 0.999 on the pure rows of the impurity paper's Table 1."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::First),
         compute: impurity::purity,
         ..ROW
@@ -220,7 +220,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How well small networks predict each true concept from another true one, mean over pairs: the information \
                that true concepts carry about each other. The matrix has 1 on its diagonal.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::First),
         compute: impurity::oracle_purity,
         ..ROW
@@ -249,7 +249,7 @@ pub(super) const ROWS: [Score; 16] = [
                one of the column. Latents are matched by the AUC of their ranks on the rows that networks train on, and \
                row j of the matrix is the AUC with which the latent matched to concept j predicts each concept.",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::First),
         compute: impurity::alignment,
         ..ROW
@@ -270,7 +270,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "OIS with each learnt concept in place of the true one it is matched to: for concepts learnt without \
                labels.",
         trust: &["Below 8 % for shuffled pure concepts that read above 50 % unaligned (3,000 rows, 5 concepts)."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::First),
         compute: impurity::aligned_ois,
         ..ROW
@@ -289,7 +289,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "OIS of the weighted embeddings, beside that of the activations. It trains k² networks that read vectors.",
         trust: &["As ois. 784 networks of 16 dimensions take 18 s of one core at 2,048 rows; with activations beside \
                  them more than 40 concepts are refused."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112 },
+        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         panel: Some(Panel::Embeddings),
         compute: impurity::embedding_ois,
         ..ROW
@@ -319,7 +319,7 @@ pub(super) const ROWS: [Score; 16] = [
                  Table 1 read 67.0 ± 2.2 % over 8 data sets at seed 0 and 74.6 ± 1.3 % at seed 2; scikit-learn reads \
                  66.4 ± 2.9 %, the paper 66.25 ± 2.31 % and 72.36 ± 1.26 % for impure rows.",
         ],
-        memory: Memory { inputs: 10.0, pairs: 160, kept: 0 },
+        memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis,
         ..ROW
     },
@@ -337,7 +337,7 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be predicted.",
         trust: &["As nis. Values near 0.34 are those of pure rows, not of impure ones."],
-        memory: Memory { inputs: 10.0, pairs: 160, kept: 0 },
+        memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis_scaled,
         ..ROW
     },
@@ -355,7 +355,7 @@ pub(super) const ROWS: [Score; 16] = [
         cost: Cost::Slow,
         help: "NIS of the weighted embeddings, beside that of the activations.",
         trust: &["As nis."],
-        memory: Memory { inputs: 2.5, pairs: 200, kept: 0 },
+        memory: Memory { inputs: 2.5, pairs: 200, kept: 0, more: memory::niches_of_embeddings },
         compute: niche::embedding_nis,
         ..ROW
     },

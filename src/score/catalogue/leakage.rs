@@ -1,7 +1,7 @@
 //! Leakage: what learnt concepts say about the task and about each other beyond the true ones.
 
 use super::inputs::{ACTIVATIONS_AND_LABELS, Input};
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::score::{conditional, conditional_null, joint, leakage};
@@ -223,7 +223,7 @@ pub(super) const ROWS: [Score; 11] = [
                  that changes with every half standard deviation of a logit (0.38 among 6, 0.02 among 112). At 600 \
                  rows models chosen by chance can take it to −0.05. docs/peers.md has the distributions and gradient boosting \
                  beside it."],
-        memory: Memory { inputs: 8.0, pairs: 240, kept: 0 },
+        memory: Memory { more: memory::joint, ..Memory::LINEAR },
         compute: joint::joint,
         ..ROW
     },
@@ -242,7 +242,7 @@ pub(super) const ROWS: [Score; 11] = [
             "0.00 where the task is the parity of 3 of 6 concepts, 0.01 with 200 classes of 112 noisy concepts at \
                  2,048 rows, 1.00 where concepts are unrelated to the task.",
         ],
-        memory: Memory { inputs: 8.0, pairs: 240, kept: 0 },
+        memory: Memory { more: memory::joint, ..Memory::LINEAR },
         compute: joint::joint_baseline,
         ..ROW
     },

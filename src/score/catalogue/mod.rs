@@ -14,7 +14,7 @@ mod text;
 mod trustworthiness;
 
 pub use inputs::Input;
-pub use memory::Memory;
+pub use memory::{Memory, Shape};
 pub use paper::Paper;
 pub use row::{Cost, Score};
 

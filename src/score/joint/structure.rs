@@ -15,6 +15,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 const DIRECTIONS: usize = 8;
 /// Functions, and products, that a predictor reads at most.
 const CHOSEN: usize = 32;
+/// Candidates that are held at once.
+const HELD: usize = 4096;
 const LEVEL: f64 = 0.01;
 /// Distances are cut here, so that one outlier does not rule a linear model.
 const FARTHEST: f64 = 4.0;
@@ -154,10 +156,19 @@ fn chosen(strengths: &Array2<f32>, directions: usize, candidate: impl Fn(usize, 
     let count = candidates.clone().count();
     let Ok(distribution) = ChiSquared::new(directions as f64) else { return Vec::new() };
     let threshold = distribution.inverse_cdf(1.0 - LEVEL / count.max(1) as f64) as f32;
-    let mut found: Vec<((usize, usize), f32)> =
-        candidates.filter(|(_, strength)| **strength > threshold).map(|(at, strength)| (at, *strength)).collect();
-    found.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
-    found.truncate(CHOSEN);
+    let mut found: Vec<((usize, usize), f32)> = Vec::new();
+    let keep_strongest = |found: &mut Vec<((usize, usize), f32)>| {
+        found.sort_by(|x, y| y.1.total_cmp(&x.1).then(x.0.cmp(&y.0)));
+        found.truncate(CHOSEN);
+    };
+    for (at, strength) in candidates.filter(|(_, strength)| **strength > threshold) {
+        found.push((at, *strength));
+        // On few rows most candidates may exceed it.
+        if found.len() == HELD {
+            keep_strongest(&mut found);
+        }
+    }
+    keep_strongest(&mut found);
     found.into_iter().map(|(at, _)| at).collect()
 }
 

@@ -190,7 +190,7 @@ impl Metrics {
             history_errors: counter(names::HISTORY_ERRORS, "Curve points that the history could not store.")?,
             score_failures: counter(
                 names::SCORE_FAILURES,
-                "Samples whose scoring failed because of a bug in the program.",
+                "Scores that are undefined, and samples without a point, because of a bug in the program.",
             )?,
             score_duration,
             lag: gauge(names::LAG, "Scoring delay: how long the oldest waiting evaluation has been due, in seconds.")?,

@@ -27,11 +27,15 @@ pub struct Computing<'a> {
     pub pause: &'a (dyn Fn() + Sync),
     /// Asked before each score. Once it is true, nothing is computed any more.
     pub is_stopping: &'a (dyn Fn() -> bool + Sync),
+    /// Learns of each score, or other part, that fails because of a bug: its name and the text of the panic.
+    pub on_failure: &'a (dyn Fn(&str, &str) + Sync),
 }
 
 impl<'a> Computing<'a> {
     fn prepare(&self, evaluation: &'a Evaluation) -> Prepared<'a> {
-        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.settings).with_pause(self.pause);
+        let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.settings)
+            .with_pause(self.pause)
+            .with_failures(self.on_failure);
         match self.memory {
             Some(bytes) => prepared.with_memory(bytes),
             None => prepared,
@@ -95,7 +99,7 @@ impl<'a> Computing<'a> {
         let prepared = self.prepare(evaluation);
         let tests = test(&prepared, |_| true, self.go_on())?;
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), self.go_on())?;
-        Some((Late::of(outcomes, tests), prepared.peak()))
+        Some((Late::of(&prepared, outcomes, tests), prepared.peak()))
     }
 }
 
@@ -134,7 +138,7 @@ impl<'a> Computing<'a> {
             return Some(Err(why));
         }
         let outcomes = evaluate(&prepared, Wanted::Named(&together(&prepared, score)), self.go_on())?;
-        Some(Ok(Late::of(outcomes, Vec::new())))
+        Some(Ok(Late::of(&prepared, outcomes, Vec::new())))
     }
 
     /// Rows of the matrices that a score is made of.
@@ -144,8 +148,9 @@ impl<'a> Computing<'a> {
 
     /// The tests of the fast scores; `None` if it is stopped first.
     pub fn tests(&self, evaluation: &'a Evaluation) -> Option<Late> {
-        let tests = test(&self.prepare(evaluation), |_| true, self.go_on())?;
-        Some(Late::of(Vec::new(), tests))
+        let prepared = self.prepare(evaluation);
+        let tests = test(&prepared, |_| true, self.go_on())?;
+        Some(Late::of(&prepared, Vec::new(), tests))
     }
 }
 
@@ -166,24 +171,34 @@ pub struct Late {
     pub outcomes: Vec<(String, Outcome)>,
     /// Tests of scores that the point has already.
     pub tests: Vec<(&'static str, Significance)>,
+    /// Remarks of the scores, which join those of the point.
+    pub warnings: Vec<String>,
 }
 
 impl Late {
-    fn of(outcomes: Vec<(&'static Score, Outcome)>, tests: Vec<(&'static Score, Significance)>) -> Self {
+    fn of(
+        prepared: &Prepared,
+        outcomes: Vec<(&'static Score, Outcome)>,
+        tests: Vec<(&'static Score, Significance)>,
+    ) -> Self {
         Self {
             outcomes: outcomes.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
             tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
+            warnings: prepared.remarks(),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.outcomes.is_empty() && self.tests.is_empty()
+        self.outcomes.is_empty() && self.tests.is_empty() && self.warnings.is_empty()
     }
 }
 
 /// The point with what was computed for it in `seconds`, in catalogue order.
 pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
+    for warning in late.warnings.iter().filter(|warning| !point.warnings.contains(warning)) {
+        whole.warnings.push(warning.clone());
+    }
     // Two releases that divide the work differently may both have computed a score.
     whole.scores.retain(|(id, _)| late.outcomes.iter().all(|(late, _)| late != id));
     whole.scores.extend(late.outcomes.iter().cloned());

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::point::Point;
 use crate::sample::Evaluation;
 use crate::schedule::Job;
+use crate::score::panic_text;
 use crate::server::publish::Publisher;
 
 use super::compute::{Computing, Late};
@@ -45,17 +46,15 @@ impl SlowWorker {
 
     fn score(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: &Scored) {
         let started = Instant::now();
-        // A panic in a score must not end the sidecar; the slow scores of this point are lost and the failure is counted.
+        // A score that panics is undefined. After a panic elsewhere the point has no slow scores.
         match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(evaluation)))) {
             Ok(Some(late)) if !late.is_empty() => {
                 self.publisher.publish_slow(evaluation, point, late, started.elapsed().as_secs_f64());
             }
             Ok(_) => self.publisher.pass_over_slow(evaluation),
-            Err(_) => {
+            Err(panic) => {
+                self.publisher.note_failure(evaluation, "the slow scores", panic_text(&*panic).unwrap_or_default());
                 self.publisher.pass_over_slow(evaluation);
-                self.publisher.metrics.score_failures.inc();
-                let (key, step) = (&evaluation.key, evaluation.step);
-                tracing::error!(run = %key.run, split = %key.split, %step, "a slow score panicked");
             }
         }
     }
@@ -67,6 +66,7 @@ impl SlowWorker {
             memory: Some(self.options.memory / 2),
             pause: &|| self.queue.pause(self.options.threads),
             is_stopping: &|| self.queue.is_stopping(),
+            on_failure: &|what, text| self.publisher.note_failure(evaluation, what, text),
         }
         .late(evaluation)?;
         self.publisher.metrics.scoring_memory.with_label_values(&["slow"]).set(peak as i64);

@@ -11,6 +11,7 @@ use crate::repeats::without_repeats;
 use crate::run::SplitKey;
 use crate::sample::Evaluation;
 use crate::schedule::{Closed, Job};
+use crate::score::panic_text;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
 
@@ -55,7 +56,7 @@ impl Worker {
     }
 
     fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation, tick: bool) {
-        // A panic in a score must not end the sidecar; the point is lost and the failure is counted.
+        // A score that panics is undefined. A panic elsewhere must not end the sidecar either: the point is lost and counted.
         let scored = catch_unwind(AssertUnwindSafe(|| {
             pool.install(|| {
                 let distinct = without_repeats(&evaluation);
@@ -79,10 +80,8 @@ impl Worker {
             }
             // The server stops. The pass stays pending, and is recorded with those that wait.
             Ok(None) => {}
-            Err(_) => {
-                self.publisher.metrics.score_failures.inc();
-                let (key, step) = (&evaluation.key, evaluation.step);
-                tracing::error!(run = %key.run, split = %key.split, %step, "scoring panicked");
+            Err(panic) => {
+                self.publisher.note_failure(&evaluation, "the point", panic_text(&*panic).unwrap_or_default());
                 self.publisher.pass_over(&evaluation, Ending::Failed, "a score failed because of a bug in the program");
             }
         }
@@ -108,6 +107,7 @@ impl Worker {
             memory: Some(self.options.memory / 2),
             pause: &pause,
             is_stopping: &|| self.queue.is_stopping(),
+            on_failure: &|what, text| self.publisher.note_failure(evaluation, what, text),
         };
         let change_errors = |influences| self.earlier.change_errors(split.clone(), influences);
         let (point, peak) = computing.point(evaluation, budgeted, change_errors)?;

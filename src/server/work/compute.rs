@@ -1,6 +1,5 @@
 //! What a job gives.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use crate::estimate::Settings;
 use crate::point::Outcome;
 use crate::sample::{Evaluation, PassOf, Union, union};
 use crate::score::catalogue::Score;
-use crate::score::{Influences, PurityRows, always_together};
+use crate::score::{Influences, PurityRows, always_together, panic_text};
 use crate::server::scoring::compute::{Computing, Late, Piece};
 
 use super::jobs::{Claim, Finished, Kind, Material, Return};
@@ -40,20 +39,16 @@ pub fn compute(
             resume_unwind(Box::new(Halt));
         }
     };
-    let computing = Computing { settings, memory: None, pause: &pause, is_stopping: halts };
+    let on_failure = |what: &str, text: &str| tracing::error!(job = %claim, what, text, "a score failed because of a bug");
+    let computing = Computing { settings, memory: None, pause: &pause, is_stopping: halts, on_failure: &on_failure };
     match catch_unwind(AssertUnwindSafe(|| pool.install(|| of_parts(&computing, claim, material)))) {
         Ok(Some(computed)) => computed,
         Ok(None) => Computed::Halted,
         Err(panic) if panic.is::<Halt>() => Computed::Halted,
         // What the threads of a halted computation left behind may make others fail.
         Err(_) if halts() => Computed::Halted,
-        Err(panic) => Computed::Failed(format!("a score failed because of a bug in the program: {}", message(&*panic))),
+        Err(panic) => Computed::Failed(format!("a score failed because of a bug in the program: {}", panic_text(&*panic).unwrap_or("no message"))),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 fn of_parts(computing: &Computing, claim: &Claim, material: Material) -> Option<Computed> {
@@ -134,7 +129,7 @@ impl Claim {
             Kind::Slow(score) => {
                 let of = |score: &Score| (score.id.to_owned(), Outcome::undefined(reason));
                 let outcomes = always_together(score).into_iter().map(of).collect();
-                Finished::Late { late: Late { outcomes, tests: Vec::new() }, seconds: 0.0 }
+                Finished::Late { late: Late { outcomes, ..Late::default() }, seconds: 0.0 }
             }
             // Its scores stay, without p-values.
             Kind::Tests => Finished::Late { late: Late::default(), seconds: 0.0 },

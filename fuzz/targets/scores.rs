@@ -1,0 +1,10 @@
+//! Samples that are degenerate but valid, scored by the whole catalogue: no panic, and no number that is not finite.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/common/drawn.rs"]
+mod drawn;
+
+fuzz_target!(|bytes: &[u8]| drawn::score(bytes, true));

@@ -1,0 +1,191 @@
+//! What scores of samples with few rows and wide columns take, by the allocator's own count, is at most what is estimated before
+//! they are computed, and not far below.
+
+#[path = "common/counting.rs"]
+mod counting;
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+use conceptwatch::batch::{Batch, NonFinite};
+use conceptwatch::estimate::Settings;
+use conceptwatch::prepare::Prepared;
+use conceptwatch::run::{ActivationColumns, ActivationKind, Concept, Run, RunConstants, RunFields};
+use conceptwatch::sample::Sample;
+use conceptwatch::score::catalogue::{CATALOGUE, Score};
+use conceptwatch::score::{Wanted, evaluate, test, together};
+use conceptwatch::tensor::{DataType, Tensor, TensorName};
+use counting::Counting;
+
+static HELD: AtomicIsize = AtomicIsize::new(0);
+static PEAK: AtomicIsize = AtomicIsize::new(0);
+
+fn add(bytes: isize) {
+    PEAK.fetch_max(HELD.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting(add);
+
+/// A sample by its dimensions.
+#[derive(Clone, Debug)]
+struct Layout {
+    rows: usize,
+    concepts: usize,
+    /// Of each concept; 2: binary.
+    classes: u32,
+    two_columns: bool,
+    latents: Option<u32>,
+    /// Width of the embeddings; 0: none.
+    embeddings: usize,
+    task_classes: usize,
+    /// Columns of task_logits; 0: none.
+    logits: usize,
+    kind: ActivationKind,
+}
+
+const PLAIN: Layout = Layout {
+    rows: 24,
+    concepts: 2,
+    classes: 2,
+    two_columns: false,
+    latents: None,
+    embeddings: 0,
+    task_classes: 2,
+    logits: 0,
+    kind: ActivationKind::Probability,
+};
+
+/// Numerical Recipes' generator of full period; its upper bits are random enough.
+struct Random(u64);
+
+impl Random {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f64 / (1u64 << 24) as f64
+    }
+
+    fn tensor(&mut self, name: TensorName, shape: &[usize], dtype: DataType, number: impl Fn(f64, usize) -> f64) -> Tensor {
+        let count: usize = shape.iter().product();
+        let shape: Vec<u64> = shape.iter().map(|&dim| dim as u64).collect();
+        let data: Vec<u8> = (0..count)
+            .flat_map(|at| match dtype {
+                DataType::Float32 => (number(self.uniform(), at) as f32).to_le_bytes(),
+                _ => (number(self.uniform(), at) as i32).to_le_bytes(),
+            })
+            .collect();
+        Tensor::numbers(name, dtype, &shape, data.into()).unwrap()
+    }
+}
+
+impl Layout {
+    fn sample(&self) -> (Run, Sample) {
+        let &Self { rows, concepts: k, classes, embeddings, logits, .. } = self;
+        let mut random = Random(1);
+        let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: classes }).collect();
+        let columns = if self.two_columns { ActivationColumns::TwoPerConcept } else { ActivationColumns::OnePerConcept };
+        let run = Run::try_from(RunFields {
+            name: "r".into(),
+            concepts,
+            activation_kind: self.kind,
+            activation_columns: columns,
+            latents: self.latents,
+            constants: RunConstants::default(),
+            ..RunFields::default()
+        })
+        .unwrap();
+        let (float, class) = (DataType::Float32, DataType::Int32);
+        let hard = self.kind == ActivationKind::Hard;
+        let activation = |x: f64, _: usize| if hard { x.round() } else { x };
+        // As many classes as rows allow, the last of them included.
+        let below = |classes: usize| move |x: f64, at: usize| if at == 0 { classes as f64 - 1.0 } else { (x * classes as f64).floor() };
+        let mut tensors = vec![
+            random.tensor(TensorName::ConceptActivations, &[rows, run.activation_width()], float, activation),
+            random.tensor(TensorName::ConceptLabels, &[rows, k], class, below(classes.max(2) as usize)),
+            random.tensor(TensorName::TaskLabels, &[rows], class, below(self.task_classes)),
+            random.tensor(TensorName::TaskPredictions, &[rows], class, below(self.task_classes)),
+            random.tensor(TensorName::IntervenedTaskPredictions, &[rows], class, below(self.task_classes)),
+        ];
+        if logits > 0 {
+            tensors.push(random.tensor(TensorName::TaskLogits, &[rows, logits], float, |x, _| x));
+        }
+        if embeddings > 0 {
+            for name in [TensorName::ConceptEmbeddings, TensorName::PositiveEmbeddings, TensorName::NegativeEmbeddings] {
+                tensors.push(random.tensor(name, &[rows, k, embeddings], float, |x, _| x));
+            }
+        }
+        let batch = Batch::new(tensors, &run, NonFinite::Reject).unwrap();
+        let sample = Sample::of_batch(&batch, &run);
+        (run, sample)
+    }
+}
+
+fn go_on(_: usize, _: usize, _: &Score) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Bytes that scores took at most, and what was estimated; `None` where they exceed the limit.
+fn measured(run: &Run, sample: &Sample, threads: usize, limit: usize, scores: &[&'static Score]) -> Option<(isize, isize)> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| {
+        let before = HELD.load(Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
+        let prepared = Prepared::new(sample, run, Settings::default()).with_memory(limit);
+        let outcomes = evaluate(&prepared, Wanted::Named(scores), go_on).unwrap();
+        test(&prepared, |tested| scores.iter().any(|score| score.id == tested.id), go_on).unwrap();
+        let peak = PEAK.load(Ordering::Relaxed) - before;
+        drop(outcomes);
+        (prepared.peak() > 0).then_some((peak, prepared.peak() as isize))
+    })
+}
+
+#[test]
+fn no_layout_takes_more_than_is_estimated() {
+    let layouts = layouts();
+    let mut wrong = 0;
+    for (layout, threads) in layouts {
+        let (run, sample) = layout.sample();
+        for score in CATALOGUE {
+            let prepared = Prepared::new(&sample, &run, Settings::default());
+            if together(&prepared, score)[0].id != score.id {
+                continue;
+            }
+            drop(prepared);
+            let started = std::time::Instant::now();
+            let Some((took, estimated)) = measured(&run, &sample, threads, 256 << 20, &[score]) else { continue };
+            let mib = |bytes: isize| bytes as f64 / (1 << 20) as f64;
+            let far = estimated > 12 * took + (128 << 20);
+            if took > estimated || far {
+                wrong += 1;
+                println!("{} {:?}: took {:.1} MiB, estimated {:.1}", score.id, layout, mib(took), mib(estimated));
+            }
+            let seconds = started.elapsed().as_secs_f64();
+            if seconds > 1.0 { println!("{} {:?}: {seconds:.1} s", score.id, layout); }
+        }
+    }
+    assert_eq!(wrong, 0);
+}
+
+fn layouts() -> Vec<(Layout, usize)> {
+    let mut layouts = vec![
+        (Layout { concepts: 24, ..PLAIN }, 2),
+        (Layout { concepts: 24, two_columns: true, ..PLAIN }, 2),
+        (Layout { concepts: 8, classes: 8, ..PLAIN }, 2),
+        (Layout { classes: 40, kind: ActivationKind::Hard, ..PLAIN }, 2),
+        (Layout { classes: 40, rows: 400, task_classes: 60, logits: 60, ..PLAIN }, 2),
+    ];
+    for classes in [3, 40, 200, 2_000, 10_000] {
+        layouts.push((Layout { classes, rows: if classes > 40 { 9 } else { 24 }, ..PLAIN }, 1));
+    }
+    for latents in [40, 10_000] {
+        layouts.push((Layout { latents: Some(latents), rows: 9, ..PLAIN }, 2));
+    }
+    for embeddings in [64, 1_024, 10_000] {
+        layouts.push((Layout { embeddings, ..PLAIN }, 2));
+    }
+    for task_classes in [300, 10_000] {
+        layouts.push((Layout { task_classes, ..PLAIN }, 2));
+        layouts.push((Layout { task_classes, logits: task_classes, ..PLAIN }, 1));
+    }
+    layouts
+}
