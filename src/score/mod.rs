@@ -8,6 +8,7 @@ pub mod agreement;
 mod cas;
 pub mod clarity;
 mod completeness;
+mod concept_rows;
 mod conditional;
 mod conditional_embedding;
 mod conditional_null;
@@ -25,6 +26,7 @@ mod leakage;
 mod left_out;
 mod matching;
 mod meter;
+mod misdeclared;
 mod multiple;
 mod niche;
 mod paired;
@@ -47,6 +49,7 @@ use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
 pub use impurity::{Panel, PurityRows};
 use meter::Meter;
+pub use misdeclared::{OTHER_ORDER, of_other_order};
 pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.

@@ -11,4 +11,5 @@ mod curate;
 mod diagnose;
 mod doctor;
 mod import;
+mod kinds;
 mod score;

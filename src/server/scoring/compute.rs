@@ -74,7 +74,7 @@ impl<'a> Computing<'a> {
             provisional: evaluation.provisional,
             incomplete: evaluation.incomplete(),
             tie_fraction: prepared.tie_fraction(),
-            warnings: prepared.warnings(),
+            warnings: evaluation.ids_remark().into_iter().chain(prepared.warnings()).collect(),
             estimator: self.settings.kind.name().to_owned(),
             neighbours: self.settings.neighbours as u32,
             seed: self.settings.seed,

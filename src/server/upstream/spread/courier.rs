@@ -404,6 +404,7 @@ impl<'a> Courier<'a> {
             sample: Sample::default(),
             rows_seen,
             duplicates: 0,
+            repeated_ids: 0,
             provisional: false,
             ranks_missing: 0,
             rows_missing: 0,
