@@ -263,7 +263,10 @@ async fn ranks_of_one_launch_state_one_world_size() {
     let refused = client.start_run(of(1, 0, 3)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
     let message = refused.message();
-    assert!(message.starts_with("run.world_size: got 3 from rank 1, expected 2 as other ranks of the job"), "{message}");
+    assert!(
+        message.starts_with("run.world_size: got 3 from rank 1, expected 2 as other ranks of the job"),
+        "{message}"
+    );
     start(&mut client, of(1, 0, 2)).await;
     start(&mut client, of(2, 1, 3)).await;
 }

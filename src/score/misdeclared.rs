@@ -56,16 +56,21 @@ fn beyond_unit(p: &Prepared) -> Option<String> {
         return None;
     }
     let column = p.column(TensorName::ConceptActivations)?;
-    let values = column.block(0..column.width());
     let beyond = |value: f64| (-value).max(value - 1.0);
-    let outside: Vec<f64> = values.iter().copied().filter(|value| beyond(*value) > ROUNDING).collect();
-    let farthest = outside.iter().copied().max_by(|a, b| beyond(*a).total_cmp(&beyond(*b)))?;
-    Some(format!(
-        "concept_activations: {} of {} values are not from 0 to 1, such as {farthest:.4}, although they are declared as \
-         probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
-        outside.len(),
-        values.len()
-    ))
+    let (mut outside, mut farthest) = (0_usize, 0.5);
+    for at in 0..column.width() {
+        for value in column.floats(at).into_iter().filter(|value| beyond(*value) > ROUNDING) {
+            outside += 1;
+            farthest = if beyond(value) > beyond(farthest) { value } else { farthest };
+        }
+    }
+    (outside > 0).then(|| {
+        format!(
+            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are declared \
+             as probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
+            column.rows() * column.width()
+        )
+    })
 }
 
 /// The declared threshold separates nothing although another one would.
@@ -75,17 +80,22 @@ fn other_threshold(p: &Prepared) -> Option<String> {
     if p.run().concept_label_kind == LabelKind::Continuous || p.latents().is_some() {
         return None;
     }
-    let concepts: Vec<(Vec<f64>, Vec<i32>)> = (0..p.concepts()).filter_map(|i| binary(p, i)).collect();
-    let n = concepts.len() as f64;
-    let share_off = |(activations, labels): &(Vec<f64>, Vec<i32>)| {
+    let share_off = |i: usize| {
+        let (activations, labels) = binary(p, i)?;
         let predicted = activations.iter().filter(|activation| **activation > threshold).count();
         let present = labels.iter().filter(|label| **label > 0).count();
-        predicted.abs_diff(present) as f64 / labels.len() as f64
+        Some(predicted.abs_diff(present) as f64 / labels.len() as f64)
     };
-    if concepts.is_empty() || concepts.iter().map(share_off).sum::<f64>() / n < OTHER_SHARE {
+    let off: Vec<f64> = (0..p.concepts()).into_par_iter().filter_map(share_off).collect();
+    let n = off.len() as f64;
+    if off.is_empty() || off.iter().sum::<f64>() / n < OTHER_SHARE {
         return None;
     }
-    let accuracies: Vec<[f64; 2]> = concepts.par_iter().map(|(a, c)| [accuracy(a, c, threshold), best(a, c)]).collect();
+    let accuracies = (0..p.concepts()).into_par_iter().filter_map(|i| {
+        let (activations, labels) = binary(p, i)?;
+        Some([accuracy(&activations, &labels, threshold), best(&activations, &labels)])
+    });
+    let accuracies: Vec<[f64; 2]> = accuracies.collect();
     let [declared, best] = [0, 1].map(|at| accuracies.iter().map(|pair| pair[at]).sum::<f64>() / n);
     (best - declared > BETTER_THRESHOLD).then(|| {
         let what = if kind == ActivationKind::Logit { "logits" } else { "probabilities" };
@@ -190,7 +200,6 @@ pub fn order(p: &Prepared, own: &Outcome) {
 /// AUC of the activation of each of these concepts for the label of each; `None` without both.
 fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
     let column = p.column(TensorName::ConceptLabels)?;
-    let labels: Vec<Vec<i32>> = concepts.iter().map(|&i| column.integers(i)).collect::<Option<_>>()?;
     let all = KnownRows::all(p.rows());
     let of_column = |&i: &usize| {
         p.pause();
@@ -200,7 +209,7 @@ fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
         let values: Vec<f64> =
             activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
         let ranks = midranks(&values);
-        Some(labels.iter().map(|labels| auc(&ranks, labels)).collect())
+        concepts.iter().map(|&of| Some(auc(&ranks, &column.integers(of)?))).collect()
     };
     concepts.par_iter().map(of_column).collect()
 }
@@ -223,8 +232,7 @@ fn auc(ranks: &[f64], labels: &[i32]) -> f64 {
 
 /// The names of concepts, of many the first ones.
 fn named(p: &Prepared, concepts: &[usize]) -> String {
-    let names: Vec<&str> =
-        concepts.iter().take(MOST_NAMED).map(|&i| p.run().concepts[i].name.as_str()).collect();
+    let names: Vec<&str> = concepts.iter().take(MOST_NAMED).map(|&i| p.run().concepts[i].name.as_str()).collect();
     match concepts.len() - names.len() {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),

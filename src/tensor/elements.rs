@@ -125,9 +125,7 @@ impl Tensor {
         let bytes = self.bytes_from(0);
         let outside = |value: f64| !(0.0..=1.0).contains(&value);
         let any = match self.dtype {
-            DataType::Float32 => {
-                position(bytes, |b| !(0.0..=1.0).contains(&f32::from_le_bytes(b))).is_some()
-            }
+            DataType::Float32 => position(bytes, |b| !(0.0..=1.0).contains(&f32::from_le_bytes(b))).is_some(),
             DataType::Float64 => position(bytes, |b| outside(f64::from_le_bytes(b))).is_some(),
             DataType::Float16 => position(bytes, |b| outside(f16::from_le_bytes(b).to_f64())).is_some(),
             DataType::BFloat16 => position(bytes, |b| outside(bf16::from_le_bytes(b).to_f64())).is_some(),
@@ -142,7 +140,9 @@ impl Tensor {
         };
         let mut data = bytes.to_vec();
         match self.dtype {
-            DataType::Float32 => replace(&mut data, |b| Some((end(f32::from_le_bytes(b).into())? as f32).to_le_bytes())),
+            DataType::Float32 => {
+                replace(&mut data, |b| Some((end(f32::from_le_bytes(b).into())? as f32).to_le_bytes()))
+            }
             DataType::Float64 => replace(&mut data, |b| Some(end(f64::from_le_bytes(b))?.to_le_bytes())),
             DataType::Float16 => {
                 replace(&mut data, |b| Some(f16::from_f64(end(f16::from_le_bytes(b).to_f64())?).to_le_bytes()));

@@ -73,7 +73,8 @@ fn of(activations: &[f64], labels: &[f64]) -> Table {
 impl Table {
     /// The JSON, and what is said beside it.
     fn json(&self, arguments: &[&str]) -> (Value, String) {
-        let output = program().arg("score").arg(&self.path).args(["--json", "--no-tests"]).args(arguments).output().unwrap();
+        let output =
+            program().arg("score").arg(&self.path).args(["--json", "--no-tests"]).args(arguments).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{said}");
         (serde_json::from_slice(&output.stdout).unwrap(), said)
@@ -106,18 +107,33 @@ fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
     let data = data();
     let logits = of(&data.logits, &data.labels);
     let (object, _) = logits.json(&[]);
-    assert_eq!((&object["activation_kind"], &object["concept_kind"], &object["task_kind"]), (&json!("logit"), &json!("class"), &json!("class")));
+    assert_eq!(
+        (&object["activation_kind"], &object["concept_kind"], &object["task_kind"]),
+        (&json!("logit"), &json!("class"), &json!("class"))
+    );
     assert_eq!(object["guessed"], json!(["activation_kind", "concept_kind", "task_kind"]));
     let first = |text: String| text.lines().next().unwrap().to_owned();
-    assert!(first(logits.text(&[])).ends_with(" s; guessed: activation_kind logit, concept_kind class, task_kind class"));
+    assert!(
+        first(logits.text(&[])).ends_with(" s; guessed: activation_kind logit, concept_kind class, task_kind class")
+    );
     let stated = ["--activation-kind", "continuous", "--concept-kind", "class", "--task-kind", "continuous"];
     let (object, _) = logits.json(&stated);
-    assert_eq!((&object["activation_kind"], &object["task_kind"], &object["guessed"]), (&json!("continuous"), &json!("continuous"), &json!([])));
+    assert_eq!(
+        (&object["activation_kind"], &object["task_kind"], &object["guessed"]),
+        (&json!("continuous"), &json!("continuous"), &json!([]))
+    );
     assert!(!first(logits.text(&stated)).contains("guessed"));
-    assert!(logits.refused(&["--activation-kind", "soft"]).contains("possible values: hard, probability, logit, continuous"));
+    assert!(
+        logits
+            .refused(&["--activation-kind", "soft"])
+            .contains("possible values: hard, probability, logit, continuous")
+    );
     let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| if at == 5 { 0.5 } else { *c }).collect();
     let error = of(&data.logits, &halves).refused(&["--concept-kind", "class"]);
-    assert!(error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind continuous"), "{error}");
+    assert!(
+        error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind continuous"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -152,15 +168,19 @@ fn a_rounding_error_above_1_changes_no_score() {
 #[test]
 fn what_no_threshold_separates_is_neither_a_probability_nor_a_logit_nor_a_class() {
     let data = data();
-    let scaled = |low: f64, high: f64| -> Vec<f64> {
-        data.probabilities().iter().map(|p| low + (high - low) * p).collect()
-    };
+    let scaled =
+        |low: f64, high: f64| -> Vec<f64> { data.probabilities().iter().map(|p| low + (high - low) * p).collect() };
     let whole: Vec<f64> = scaled(15.0, 33.0).into_iter().map(f64::round).collect();
-    for (activations, what) in [(scaled(0.1, 0.4), "similarities"), (scaled(18.0, 31.0), "percent"), (whole, "integers")] {
+    for (activations, what) in
+        [(scaled(0.1, 0.4), "similarities"), (scaled(18.0, 31.0), "percent"), (whole, "integers")]
+    {
         let table = of(&activations, &data.labels);
         let (object, said) = table.json(&[]);
         assert_eq!(object["activation_kind"], "continuous", "{what}");
-        assert_eq!(object["scores"]["concept_accuracy"]["undefined"], "the concepts are continuous, they predict no class");
+        assert_eq!(
+            object["scores"]["concept_accuracy"]["undefined"],
+            "the concepts are continuous, they predict no class"
+        );
         assert!(value(&object, "concept_auc") > 0.95 && value(&object, "concept_average_precision") > 0.9, "{what}");
         assert!(said.contains("read as continuous") && said.contains("--activation-kind"), "{what}: {said}");
         assert!(warnings(&object).contains(said.trim_end()), "{what}");
@@ -201,7 +221,8 @@ fn labels_of_minus_one_and_one_are_refused_with_advice_and_signed_labels_are_0_a
     let (expected, _) = of(&data.probabilities(), &data.labels).json(&[]);
     assert_eq!(table.json(&["--signed-labels"]).0["scores"], expected["scores"]);
     // One column is enough, and 0 is no label of it.
-    let one: Vec<f64> = signed.iter().zip(&data.labels).enumerate().map(|(at, (s, c))| if at % K == 1 { *s } else { *c }).collect();
+    let one: Vec<f64> =
+        signed.iter().zip(&data.labels).enumerate().map(|(at, (s, c))| if at % K == 1 { *s } else { *c }).collect();
     assert!(of(&data.probabilities(), &one).refused(&[]).contains("concept 'c1' has -1 and 1 and no 0"));
     let error = of(&data.probabilities(), &one).refused(&["--signed-labels"]);
     assert!(error.contains("expected -1 or 1 with --signed-labels"), "{error}");
@@ -210,7 +231,10 @@ fn labels_of_minus_one_and_one_are_refused_with_advice_and_signed_labels_are_0_a
         labels.iter().enumerate().map(|(at, c)| if at % 11 == 3 { with } else { *c }).collect()
     };
     let unknown = of(&data.probabilities(), &at_random(0.0, &signed));
-    assert!(unknown.refused(&["--signed-labels"]).contains("row 0 has 0 for concept") || unknown.refused(&["--signed-labels"]).contains("has 0 for concept"));
+    assert!(
+        unknown.refused(&["--signed-labels"]).contains("row 0 has 0 for concept")
+            || unknown.refused(&["--signed-labels"]).contains("has 0 for concept")
+    );
     let usual = of(&data.probabilities(), &at_random(-1.0, &data.labels));
     assert!(usual.refused(&[]).contains("for unknown labels pass --missing-labels"));
     let (usual, _) = usual.json(&["--missing-labels"]);
@@ -246,7 +270,9 @@ fn a_sigmoid_as_task_logits_is_cut_at_one_half() {
         data.task.iter().map(|y| 6.0 * y - 3.0 + (0..4).map(|_| random.random_range(-1.5..1.5)).sum::<f64>()).collect();
     let sigmoids: Vec<f64> = logits.iter().map(|&logit| sigmoid(logit)).collect();
     let scored = |logits: &[f64]| {
-        table(&[("concept_labels", K, &data.labels), ("task_labels", 1, &data.task), ("task_logits", 1, logits)]).json(&[]).0
+        table(&[("concept_labels", K, &data.labels), ("task_labels", 1, &data.task), ("task_logits", 1, logits)])
+            .json(&[])
+            .0
     };
     let (by_logit, by_sigmoid) = (scored(&logits), scored(&sigmoids));
     assert!(value(&by_logit, "task_accuracy") > 0.9);
@@ -262,7 +288,11 @@ fn ids_that_number_the_rows_of_batches_are_said() {
     let data = data();
     let with_ids = |ids: Vec<f64>| {
         let probabilities = data.probabilities();
-        let arrays = [("concept_activations", K, &probabilities[..]), ("concept_labels", K, &data.labels), ("sample_ids", 1, &ids)];
+        let arrays = [
+            ("concept_activations", K, &probabilities[..]),
+            ("concept_labels", K, &data.labels),
+            ("sample_ids", 1, &ids),
+        ];
         warnings(&table(&arrays).json(&[]).0)
     };
     assert_eq!(with_ids((0..ROWS).map(|row| row as f64).collect()), "");

@@ -99,7 +99,7 @@ pub fn read(
             tensors[at] = signed::recoded(&tensors[at], &fields.concepts, layout.missing_labels)?;
         }
         let labels = &tensors[at];
-        let guess = kinds::of_labels(labels, |i| fields.concepts[i].classes());
+        let guess = kinds::of_labels(labels, |i| fields.concepts.get(i).map_or(2, Concept::classes));
         fields.concept_label_kind = stated_or(layout.concept_kind, "concept_kind", guess);
         if fields.concept_label_kind == LabelKind::Class && !layout.signed_labels {
             signed::check_unsigned(labels, &fields.concepts)?;

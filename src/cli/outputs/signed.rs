@@ -19,7 +19,8 @@ pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), Fault
             }
         });
     }
-    let found = concepts.iter().zip(&seen).find(|(concept, seen)| !concept.is_categorical() && **seen == [true, false, true]);
+    let found =
+        concepts.iter().zip(&seen).find(|(concept, seen)| !concept.is_categorical() && **seen == [true, false, true]);
     match found {
         Some((concept, _)) => Err(Fault::new(
             FIELD,
@@ -35,7 +36,7 @@ pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), Fault
 
 /// Labels with 0 and 1 in place of −1 and 1 for binary concepts. With `missing`, 0 and NaN are unknown.
 pub fn recoded(labels: &Tensor, concepts: &[Concept], missing: bool) -> Result<Tensor, Fault> {
-    let mut data = Vec::with_capacity(labels.rows() * labels.width() * size_of::<f64>());
+    let mut data = Vec::with_capacity(labels.rows() * labels.width() * size_of::<f32>());
     for row in 0..labels.rows() {
         let (mut concepts, mut wrong) = (concepts.iter(), None);
         labels.for_each_float(row, |label| {
@@ -50,14 +51,16 @@ pub fn recoded(labels: &Tensor, concepts: &[Concept], missing: bool) -> Result<T
             if signed && !label.is_nan() && label.abs() != 1.0 && !(missing && label == 0.0) {
                 wrong = wrong.or(concept.map(|concept| (label, &concept.name)));
             }
-            data.extend(recoded.to_le_bytes());
+            // f32 has all class numbers, and takes no more than the sample that follows.
+            data.extend((recoded as f32).to_le_bytes());
         });
         if let Some((label, name)) = wrong {
             let unknown = if missing { ", or 0 where unknown" } else { "" };
-            let message = format!("row {row} has {label} for concept '{name}', expected -1 or 1 with --signed-labels{unknown}");
+            let message =
+                format!("row {row} has {label} for concept '{name}', expected -1 or 1 with --signed-labels{unknown}");
             return Err(Fault::new(FIELD, message));
         }
     }
     let shape: Vec<u64> = labels.shape().iter().map(|&dim| dim as u64).collect();
-    Tensor::numbers(labels.name(), DataType::Float64, &shape, Bytes::from(data))
+    Tensor::numbers(labels.name(), DataType::Float32, &shape, Bytes::from(data))
 }
