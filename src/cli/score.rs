@@ -64,14 +64,13 @@ pub struct Options {
     /// matched to the concepts [default: the file's array latents, their number]
     #[arg(long, conflicts_with = "activation_columns")]
     latents: bool,
-    /// Kind of concept_activations: hard, probability, logit or continuous [default: the file's array activation_kind, or
-    /// a guess from the values, which is printed]
+    /// Kind of concept_activations [default: the file's array activation_kind, or a guess from the values, which is printed]
     #[arg(long, value_parser = activation_kind(), value_name = "KIND")]
     activation_kind: Option<ActivationKind>,
-    /// Kind of concept_labels: class, or continuous for measured quantities [default: a guess from the values]
+    /// Kind of concept_labels; measured quantities are continuous [default: a guess from the values, which is printed]
     #[arg(long, value_parser = label_kind(), value_name = "KIND", conflicts_with = "signed_labels")]
     concept_kind: Option<LabelKind>,
-    /// Kind of task_labels: class, or continuous for measured quantities [default: a guess from the values]
+    /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
     #[arg(long, value_parser = label_kind(), value_name = "KIND")]
     task_kind: Option<LabelKind>,
     /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
