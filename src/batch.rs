@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::run::{Concept, Run};
+use crate::run::{ActivationKind, Concept, Run};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
 /// Most cells of a feature map, 8 x 8: their similarities grow with the square.
 pub const MOST_CELLS: usize = 64;
+
+/// How far rounding may take a probability beyond 0 or 1. It is then taken as 0 or 1.
+pub const ROUNDING: f64 = 1e-6;
 
 /// Largest class number of a task label or prediction.
 pub const MAX_CLASS: i64 = 65_535;
@@ -108,6 +111,9 @@ impl Batch {
         let mut dropped = vec![false; rows];
         for tensor in tensors {
             let name = tensor.name();
+            let probabilities = run.activation_kind == ActivationKind::Probability && run.latents.is_none();
+            let rounds = name == TensorName::ConceptActivations && probabilities;
+            let tensor = if rounds { tensor.rounded_into_unit(ROUNDING) } else { tensor };
             if tensor.rows() != rows {
                 return Err(Fault::new(
                     format!("tensors.{name}.shape"),
@@ -417,6 +423,10 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
             let unknown = value == -1 && run.missing_concept_labels;
             ((value < 0 && !unknown) || value >= classes).then(|| {
                 let hint = match (value, run.missing_concept_labels) {
+                    (-1, _) if !holds_zero(tensor, column, dropped) => {
+                        "; if -1 means absent, recode it to 0 or pass signed_labels=True; for unknown labels declare \
+                         missing_concept_labels"
+                    }
                     (-1, _) => "; for unknown labels declare missing_concept_labels",
                     (_, true) => ", or -1 where unknown",
                     _ => "",
@@ -440,6 +450,19 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
         },
         Content::Floats | Content::FloatsOrNan | Content::Texts => Ok(()),
     }
+}
+
+/// Whether a column has a 0 in some row.
+fn holds_zero(tensor: &Tensor, column: usize, dropped: &[bool]) -> bool {
+    let mut found = false;
+    for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
+        let mut at = 0;
+        tensor.for_each_integer(row, |value| {
+            found |= at == column && value == 0;
+            at += 1;
+        });
+    }
+    found
 }
 
 fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {

@@ -33,6 +33,22 @@ pub enum ActivationKind {
 }
 
 impl ActivationKind {
+    pub const ALL: [Self; 4] = [Self::Hard, Self::Probability, Self::Logit, Self::Continuous];
+
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Hard => "hard",
+            Self::Probability => "probability",
+            Self::Logit => "logit",
+            Self::Continuous => "continuous",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.text() == text)
+    }
+
     /// Activation above which a binary concept is predicted present; `None` for kinds that predict no class.
     pub const fn threshold(self) -> Option<f64> {
         match self {
@@ -50,6 +66,20 @@ pub enum LabelKind {
     #[default]
     Class,
     Continuous,
+}
+
+impl LabelKind {
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Class => "class",
+            Self::Continuous => "continuous",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Class, Self::Continuous].into_iter().find(|kind| kind.text() == text)
+    }
 }
 
 /// The columns of `concept_activations` that belong to each concept.

@@ -202,7 +202,8 @@ tensor_names! {
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
     TaskLabels                "task_labels"                 Labels      [[Rows], [Rows, Exactly(1)]];
     TaskPredictions           "task_predictions"            Classes     [[Rows]];
-    TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')]];
+    TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')], [Rows]]
+        "one column, or [n]: the logit of class 1, or its probability where all are from 0 to 1";
     IntervenedTaskPredictions "intervened_task_predictions" Classes     [[Rows]];
     InterventionPredictions   "intervention_predictions"    ClassesOrNone [[Rows, Any('m')]]
         "the task after each of the m numbers of concepts were set to their true values";

@@ -57,6 +57,12 @@ class DisabledRun(Run):
     def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
         return 0
 
+    def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return tensors
+
+    def _epoch_of(self, epoch: Any) -> float | None:
+        return None
+
     def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
         return tensors
 

@@ -15,6 +15,8 @@ from ._protocol import messages
 from ._tensors import Copy, as_row_ids
 from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
+# How far rounding may take a probability beyond 0 or 1; the sidecar takes it as 0 or 1.
+ROUNDING = 1e-6
 # Room for names, shapes and framing in a message.
 HEADROOM = 4 * 1024
 
@@ -59,8 +61,7 @@ def outside_unit(batch: Batch) -> float | None:
     if found.dtype == messages.DATA_TYPE_BFLOAT16:
         values = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     for value in (float(values.min()), float(values.max())):
-        # Rounding may exceed 1 by a little.
-        if not -1e-3 <= value <= 1.001 and math.isfinite(value):
+        if not -ROUNDING <= value <= 1 + ROUNDING and math.isfinite(value):
             return value
     return None
 

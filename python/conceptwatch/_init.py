@@ -39,6 +39,7 @@ def init(
     concept_labels: str = "class",
     task_labels: str = "class",
     missing_concept_labels: bool = False,
+    signed_labels: bool = False,
     labels: Mapping[str, object] | None = None,
     reference_task_accuracy: float | None = None,
     concept_weights: Sequence[float] | None = None,
@@ -84,6 +85,8 @@ def init(
     missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. Each score of a concept or pair
         then uses the rows in which its labels are known, and leaves it out where these are fewer than 50. Otherwise
         such a label is an error.
+    signed_labels: concept labels of binary concepts are -1 (absent) and 1 (present), as CelebA codes them. With
+        missing_concept_labels 0 or NaN is unknown.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
     concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
@@ -184,7 +187,7 @@ def init(
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
         if loggers:
             link.warn("log_to: offline there are no scores, so nothing is logged", is_fault=False)
-        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head)
+        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head, None, signed_labels)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
@@ -202,7 +205,7 @@ def init(
         wish, data_dir = _sidecar.Wish(token_file, None), None
     reached = reach(stated, wish, token, spawn=spawn, rank=rank)
     link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
-    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers)
+    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers, signed_labels)
     run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
         run._sender.replace = partial(_sidecar.replace, reached.address, wish)

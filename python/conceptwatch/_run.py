@@ -25,6 +25,7 @@ from ._fork import usable
 from ._forward import Forward
 from ._head import Head, Recent
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
+from ._labels import Labels
 from ._link import EndOfPass, Link
 from ._loggers import Loggers
 from ._names import composed
@@ -68,6 +69,7 @@ class Run:
         raise_errors: bool,
         head: Head | None = None,
         loggers: Loggers | None = None,
+        signed_labels: bool = False,
     ) -> None:
         self.address = contact.address
         self._link = link
@@ -78,6 +80,7 @@ class Run:
         two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
         cardinalities = tuple(concept.cardinality for concept in declared.concepts)
         self._checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
+        self._labels = Labels(cardinalities, declared.missing_concept_labels, signed_labels)
         self._raise_errors = raise_errors
         self._process = os.getpid()
         self._finished = False
@@ -132,12 +135,14 @@ class Run:
 
         step: optimiser steps so far. epoch: epochs so far.
         """
-        return Pass(self, composed(split), step, epoch)
+        return Pass(self, composed(split), step, self._epoch_of(epoch))
 
     def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
         self._note(tensors.get("concept_activations"))
-        self._log(composed(split), step, epoch, cast("dict[str, Any]", tensors), None)
+        plain = self._plain(cast("dict[str, Any]", tensors))
+        if plain is not None:
+            self._log(composed(split), step, self._epoch_of(epoch), plain, None)
 
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
@@ -357,8 +362,6 @@ class Run:
         try:
             if self._finished:
                 raise Fault("the run is finished; call init for a new one")
-            if epoch is not None and not math.isfinite(epoch):
-                raise Fault(f"epoch: got {epoch}, expected a finite number")
             check_counts(tensors, len(self._link.run.concepts), self._link.run.constants.intervention_counts)
             found = self._checks.logged(tensors)
             self._queue(split, _step_of(step), epoch, found, panel)
@@ -366,6 +369,28 @@ class Run:
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
             return _rows(tensors)
+
+    def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The tensors without masks and missing values, labels as class numbers. None where they are refused."""
+        try:
+            return self._labels.plain(tensors)
+        except Exception as error:  # monitoring must not end a training run
+            self._reject(error, _rows(tensors))
+            return None
+
+    def _epoch_of(self, epoch: Any) -> float | None:
+        """An epoch as a number; unknown where it is none, which is said and costs nothing else."""
+        try:
+            found = None if epoch is None else float(epoch)
+        except (TypeError, ValueError):
+            found = math.nan
+        if found is None or (math.isfinite(found) and found >= 0.0):
+            return found
+        self._link.warn(
+            f"epoch: got {epoch!r}, expected a number of at least 0. The evaluation is kept, without an epoch",
+            is_fault=False,
+        )
+        return None
 
     def _notice(self) -> None:
         """Lets the job's loggers write, on its own thread."""
@@ -519,7 +544,7 @@ class Pass:
         n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
 
         concept_activations [n, K] or [n, K, m], K columns by `activation_columns` or `latents`;
-        concept_labels [n, k]; task_labels [n]; task_predictions [n]; task_logits [n, l];
+        concept_labels [n, k]; task_labels [n]; task_predictions [n]; task_logits [n, l] or [n];
         intervened_task_predictions [n]; intervention_predictions, wrong_intervention_predictions [n, m], as
         `interventions` makes them; concept_embeddings, positive_embeddings, negative_embeddings [n, k, d];
         active_concepts [n, k]; image_embeddings, predicted_text_embeddings, reference_text_embeddings [n, D];
@@ -531,7 +556,11 @@ class Pass:
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """
-        found = self._run._intervened(cast("dict[str, Any]", tensors), head, self._rows)
+        plain = self._run._plain(cast("dict[str, Any]", tensors))
+        if plain is None:
+            self._rows += _rows(tensors)
+            return
+        found = self._run._intervened(plain, head, self._rows)
         self._rows += self._run._log(self.split, self.step, self.epoch, found, self._panel)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
@@ -543,6 +572,8 @@ def _step_of(step: Any) -> int:
     """A step as a number. Raises Fault for what is none."""
     try:
         found = int(step)
+        if found != step:  # a fraction, or a text
+            found = -1
     except (TypeError, ValueError, OverflowError):
         found = -1
     if not 0 <= found < 1 << 64:

@@ -106,6 +106,7 @@ class Scores(dict[str, Score]):
         self.provisional: bool = point.provisional
         self.incomplete: bool = point.incomplete
         self.tie_fraction: float = point.tie_fraction
+        self.warnings: tuple[str, ...] = tuple(point.warnings)  # remarks that affect how the values are read
         self.estimator: str = point.estimator
         self.seconds: float = point.seconds
 

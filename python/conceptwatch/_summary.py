@@ -103,6 +103,7 @@ def summary(
         for score in MAIN:
             if score in scores and scores[score].value is not None:
                 lines.append(f"    {score:<20} {scores[score]}")
+        lines += [f"    note: {warning}" for warning in scores.warnings]
     lines += [f"  {loss}" for loss in _losses(stats)]
     alerts = sorted(fired, key=lambda alert: alert.step)
     for alert in alerts[:MOST_ALERTS]:

@@ -28,7 +28,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "concept_labels": ("n k",),
     "task_labels": ("n", "n 1"),
     "task_predictions": ("n",),
-    "task_logits": ("n l",),
+    "task_logits": ("n l", "n"),
     "intervened_task_predictions": ("n",),
     "intervention_predictions": ("n m",),
     "wrong_intervention_predictions": ("n m",),

@@ -79,6 +79,7 @@ def cem(
     *,
     embedding_size: int | None = None,
     logits: bool = False,
+    hard: bool = False,
     head: Call | None = None,
     missing_concept_labels: bool = False,
 ) -> dict[str, Any]:
@@ -94,13 +95,21 @@ def cem(
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
     logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
         activation_kind="logit".
+    hard: for a bottleneck model with `bool=True`, whose head reads 0 and 1: with activation_kind="hard". `_forward`
+        returns the probabilities, which that head does not see.
     head: `model.c2y_model`. Extra dimensions of the bottleneck stay as they are. That of a concept embedding model
         needs the positive and negative embeddings, so `output_latent` or `output_embeddings`.
     """
+    if hard and (logits or embedding_size is not None):
+        raise ValueError("hard: got a model of logits or embeddings, expected a bottleneck model with bool=True")
     nested = isinstance(batch[1], (list, tuple))
     (y, c), rest = (batch[1], batch[2:]) if nested else (batch[1:3], batch[3:])
     probabilities, bottleneck, task = outputs[:3]
     k = probabilities.shape[1]
+    if hard:
+        # What an intervention policy set is in the bottleneck alone.
+        bottleneck = (bottleneck > 0.5).to(probabilities)
+        probabilities = bottleneck[:, :k]
     tensors = {
         "concept_activations": bottleneck[:, :k] if logits else probabilities,
         "concept_labels": _present(c, missing_concept_labels),

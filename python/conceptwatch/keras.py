@@ -56,7 +56,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
     labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
         rows are numbered from 0.
     outputs: tensors of `Pass.log` by name that the model produces, each as a layer's name or a symbolic tensor of a
-        functional model; for other models a function from a batch of inputs to these tensors.
+        functional model; for other models a function from a batch of inputs to these tensors. A sigmoid layer given as
+        `task_logits` is turned into logits.
     head: the part from concept activations to the task: the name of the layer that predicts the task, or its symbolic
         tensor, in a functional model whose concepts are given by layer too; else as for `conceptwatch.init`.
     batch_size: rows per call of the model.
@@ -101,6 +102,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         self._outputs = outputs
         self._head = head
         self._probe: Callable[[Any], Mapping[str, Any]] | None = None
+        self._sigmoid_task = False
         self._stream = Stream(name, self._extract, scores, {"concepts": concepts, **arguments})
 
     @property
@@ -159,6 +161,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
             name: self.model.get_layer(output).output if isinstance(output, str) else output
             for name, output in outputs.items()
         }
+        task = outputs.get("task_logits")
+        self._sigmoid_task = task is not None and _is_sigmoid(self._layer(task))
         # It shares the layers, and so the weights.
         model = _keras.Model(self.model.inputs, tensors)
 
@@ -167,6 +171,10 @@ class LeakageMonitor(_keras.callbacks.Callback):
             return found
 
         return probe
+
+    def _layer(self, output: Any) -> Any:
+        """The layer of this name, or that makes this symbolic tensor."""
+        return self.model.get_layer(output) if isinstance(output, str) else output._keras_history.operation
 
     def _found_head(self) -> Any:
         head = self._head
@@ -179,11 +187,11 @@ class LeakageMonitor(_keras.callbacks.Callback):
             )
         concepts = self._outputs["concept_activations"]
         concepts = self.model.get_layer(concepts).output if isinstance(concepts, str) else concepts
-        layer = head._keras_history.operation if symbolic else self.model.get_layer(head)
+        layer = self._layer(head)
         # It shares the layers, and so the weights.
         part = _keras.Model(concepts, head if symbolic else layer.output)
-        probabilities = getattr(getattr(layer, "activation", None), "__name__", "") == "sigmoid"
-        return Head(lambda values: _array(part(values, training=False)), threshold=0.5 if probabilities else 0.0)
+        threshold = 0.5 if _is_sigmoid(layer) else 0.0
+        return Head(lambda values: _array(part(values, training=False)), threshold=threshold)
 
     def _outputs_of(self, part: slice) -> Mapping[str, Any]:
         assert self._probe is not None
@@ -191,7 +199,22 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     def _extract(self, part: slice, outputs: Mapping[str, Any]) -> dict[str, Any]:
         tensors = {name: values[part] for name, values in self._labels.items()}
-        return {**tensors, **{name: _array(output) for name, output in outputs.items()}}
+        found = {name: _array(output) for name, output in outputs.items()}
+        if self._sigmoid_task:
+            found["task_logits"] = _logits(found["task_logits"])
+        return {**tensors, **found}
+
+
+def _is_sigmoid(layer: Any) -> bool:
+    return getattr(getattr(layer, "activation", None), "__name__", "") == "sigmoid"
+
+
+def _logits(probabilities: NDArray[Any]) -> NDArray[Any]:
+    """The logits of a sigmoid's outputs. Where it is saturated they are the most that its precision tells apart."""
+    limits = np.finfo(probabilities.dtype)
+    inside = np.clip(probabilities, limits.tiny, 1 - limits.epsneg)
+    logits: NDArray[Any] = np.log(inside) - np.log1p(-inside)
+    return logits
 
 
 def _leaves(inputs: Any) -> list[Any]:

@@ -215,6 +215,27 @@ def test_cem_takes_the_batches_and_outputs_of_all_its_forms(torch: Any) -> None:
     assert "concept_embeddings" not in logit
 
 
+def test_cem_logs_what_a_head_of_bool_sees(torch: Any) -> None:
+    """A bottleneck model with bool=True returns probabilities, and its head reads (c_pred > 0.5).float()."""
+    x, y, c = torch.zeros(64, 7), torch.randint(0, 2, (64,)), torch.randint(0, 2, (64, 3))
+    bottleneck, weights = torch.rand(64, 5), torch.randn(5, 2)
+    given = []
+
+    def head(concepts: Any) -> Any:
+        given.append(concepts)
+        return concepts @ weights
+
+    outputs = bottleneck[:, :3], bottleneck, head((bottleneck > 0.5).float())
+    found = adapters.cem((x, y, c), outputs, hard=True, head=head)
+    seen = given[0]
+    assert torch.equal(found["concept_activations"], seen[:, :3])
+    assert torch.equal(found["head"](found["concept_activations"]), outputs[2])
+    assert torch.equal(given[1], seen), "the extra dimensions are 0 and 1, too"
+    for wrong in ({"logits": True}, {"embedding_size": 2}):
+        with pytest.raises(ValueError, match=r"^hard: "):
+            adapters.cem((x, y, c), outputs, hard=True, **wrong)
+
+
 def test_scbm(torch: Any, toy: Any, address: str) -> None:
     encoder, means, head = torch.nn.Linear(7, 16), torch.nn.Linear(16, 3), torch.nn.Linear(3, 1)
 

@@ -158,6 +158,19 @@ def test_the_head_is_the_part_between_two_layers(keras: Any, address: str, head:
     assert misled > 0.5
 
 
+@pytest.mark.parametrize("given", ["layer", "tensor", "function"])
+def test_a_sigmoid_given_as_task_logits_is_compared_with_one_half(keras: Any, address: str, given: str) -> None:
+    model = bottleneck(keras, 5.0)
+    outputs: Any = {"concept_activations": "concepts", "task_logits": "task" if given == "layer" else model.outputs[1]}
+    if given == "function":
+        outputs = lambda x: dict(zip(outputs_of, model(x, training=False), strict=True))  # noqa: E731
+        outputs_of = ("concept_activations", "task_logits")
+    fit(model, leakage_monitor(f"sigmoid {given}", address, outputs=outputs), epochs=4)
+    right = (np.asarray(model.predict(PROBE.x, verbose=0)[1])[:, 0] > 0.5) == PROBE.y
+    assert curve(address, f"sigmoid {given}", "task_accuracy")[-1]["value"] == pytest.approx(np.mean(right))
+    assert np.mean(right) != pytest.approx(np.mean(PROBE.y)), "not all are predicted present"
+
+
 def test_a_head_without_its_concepts_layer_is_an_error(keras: Any, address: str) -> None:
     monitor = leakage_monitor("no layer", address, outputs=lambda x: {"concept_activations": x[:, :3]}, head="task")
     with pytest.raises(ValueError, match="head: got 'task', expected a function"):

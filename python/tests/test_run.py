@@ -106,7 +106,24 @@ def test_concepts_are_any_sequence_of_names_and_pairs() -> None:
     assert len(concepts_of(np.int64(2))) == 2
 
 
-@pytest.mark.parametrize("step", ["x", None, -1, 1 << 64, float("nan")])
+@pytest.mark.parametrize("epoch", [float("nan"), np.float32("inf"), -1.0, "two"])
+def test_an_epoch_that_is_none_leaves_the_evaluation_as_it_is(
+    epoch: Any, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    with run.evaluation("val", step=1, epoch=epoch) as p:
+        p.log(**batch())
+    run.log(step=2, epoch=epoch, **batch())
+    assert run.finish()
+    assert run.stats.batches_dropped == {}
+    assert [end.HasField("epoch") for end in sidecar.ends] == [False]
+    assert [received.head.HasField("epoch") for received in sidecar.received] == [False, False]
+    assert [line.partition("run 'run': ")[2] for line in warned()] == [
+        f"epoch: got {epoch!r}, expected a number of at least 0. The evaluation is kept, without an epoch"
+    ]
+
+
+@pytest.mark.parametrize("step", ["x", "3", None, -1, 1.5, np.float32(2.25), 1 << 64, float("nan")])
 def test_a_step_that_is_none_does_not_raise_into_the_loop(
     step: Any, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
 ) -> None:
@@ -123,10 +140,11 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
         "run.stats.rows_dropped counts such rows"
     ]
     assert run.stats.rows_dropped == {"invalid": 10}
-    with run.evaluation("val", step=np.int64(3)) as p:
-        p.log(**batch())
+    for valid in (np.int64(3), 4.0, np.float64(5)):
+        with run.evaluation("val", step=valid) as p:
+            p.log(**batch())
     assert run.finish()
-    assert [end.step for end in sidecar.ends] == [3]
+    assert [end.step for end in sidecar.ends] == [3, 4, 5]
     strict = start(address=run.address, raise_errors=True)
     if step is not None:
         with pytest.raises(conceptwatch.ConceptwatchError, match=r"^step: got"):

@@ -2,7 +2,7 @@
 //!
 //! A rule is *pending* from the first evaluation beyond its limit and *firing* from the n-th in a row. It is *inactive*
 //! again when the value is back far enough inside the limit, when the run goes back to an earlier step, or when the run
-//! finishes. Provisional points and undefined scores change nothing.
+//! finishes. Provisional points, undefined scores and evaluations whose labels are in another order change nothing.
 //!
 //! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
 //! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise, and `set` what a
@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::point::Point;
+use crate::score::of_other_order;
 
 pub use defaults::default_rules;
 pub use fields::Fields;
@@ -111,6 +112,10 @@ impl Alerts {
                 changed[at] |= watch.turn(rule, State::Inactive, point.time, why);
             }
         }
+        if of_other_order(point).is_some() {
+            // Its scores say nothing of leakage.
+            here.clear();
+        }
         // What casts doubt on the others comes first; the sort is stable.
         here.sort_by_key(|&at| !rules[at].judge.casts_doubt());
         let mut doubt = false;
@@ -132,7 +137,8 @@ impl Alerts {
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
         let mut changed = vec![false; self.rules.as_slice().len()];
         for (at, rule) in self.rules.as_slice().iter().enumerate() {
-            if *rule.split == *point.split && point.score(rule.score()).is_some() {
+            let judged = of_other_order(point).is_none() && point.score(rule.score()).is_some();
+            if *rule.split == *point.split && judged {
                 changed[at] = run.watches[at].observe(rule, point, &run.concepts, false);
             }
         }

@@ -66,6 +66,17 @@ fn changes(rule: Value, values: &[f64]) -> Vec<(usize, State)> {
 use State::*;
 
 #[test]
+fn an_evaluation_whose_labels_are_in_another_order_changes_nothing() {
+    let mut alerts = alerts(vec![above(0.2, json!({"evaluations": 2}))]);
+    let warnings = vec![format!("{}: the labels of a, b", crate::score::OTHER_ORDER)];
+    for step in 0..4 {
+        assert!(alerts.observe(&Point { warnings: warnings.clone(), ..point(step, 0.9) }).is_empty());
+    }
+    alerts.observe(&point(4, 0.9));
+    assert_eq!(alerts.observe(&point(5, 0.9))[0].standing.state, Firing);
+}
+
+#[test]
 fn fires_after_enough_breaches_in_a_row_and_ends_with_one_good_value() {
     let mut alerts = alerts(vec![above(0.2, json!({"evaluations": 2}))]);
     let mut states = Vec::new();

@@ -1,5 +1,6 @@
 //! `conceptwatch score`: computes all scores of files, without a sidecar.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,15 +10,17 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
+use crate::batch::Batch;
 use crate::estimate::{Kind, Settings};
 use crate::fault::{in_short, printable};
 use crate::point::{LeftOut, Outcome};
 use crate::prepare::Prepared;
 use crate::repeats::{distinct_rows, remark};
-use crate::run::ActivationColumns;
-use crate::sample::Sample;
+use crate::run::{ActivationColumns, ActivationKind, LabelKind, Run};
+use crate::sample::{Sample, repeated_ids};
 use crate::score::catalogue::{CATALOGUE, Score, find};
 use crate::score::{Wanted, evaluate, test};
+use crate::tensor::TensorName;
 
 use super::failure::{BAD_INPUT, conclude};
 use super::progress::Progress;
@@ -48,6 +51,9 @@ pub struct Options {
     /// its labels are known, and leaves it out where these are fewer than 50.
     #[arg(long)]
     missing_labels: bool,
+    /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
+    #[arg(long)]
+    signed_labels: bool,
     /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
     #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
@@ -59,6 +65,15 @@ pub struct Options {
     /// matched to the concepts [default: the file's array latents, their number]
     #[arg(long, conflicts_with = "activation_columns")]
     latents: bool,
+    /// Kind of concept_activations [default: the file's array activation_kind, or a guess from the values, which is printed]
+    #[arg(long, value_parser = activation_kind(), value_name = "KIND")]
+    activation_kind: Option<ActivationKind>,
+    /// Kind of concept_labels; measured quantities are continuous [default: a guess from the values, which is printed]
+    #[arg(long, value_parser = label_kind(), value_name = "KIND", conflicts_with = "signed_labels")]
+    concept_kind: Option<LabelKind>,
+    /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
+    #[arg(long, value_parser = label_kind(), value_name = "KIND")]
+    task_kind: Option<LabelKind>,
     /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
     #[arg(long, default_value = Kind::TieAware.name(), value_parser = estimator())]
     estimator: Kind,
@@ -91,6 +106,16 @@ fn estimator() -> impl TypedValueParser<Value = Kind> {
     PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| name.parse::<Kind>())
 }
 
+fn activation_kind() -> impl TypedValueParser<Value = ActivationKind> {
+    PossibleValuesParser::new(ActivationKind::ALL.map(ActivationKind::text))
+        .map(|text| ActivationKind::parse(&text).expect("one of the possible values"))
+}
+
+fn label_kind() -> impl TypedValueParser<Value = LabelKind> {
+    PossibleValuesParser::new([LabelKind::Class, LabelKind::Continuous].map(LabelKind::text))
+        .map(|text| LabelKind::parse(&text).expect("one of the possible values"))
+}
+
 pub fn run(options: Options) -> ExitCode {
     match score(&options) {
         Ok(text) => conclude("score", Ok(text)),
@@ -109,6 +134,10 @@ fn score(options: &Options) -> Result<String, String> {
         columns: options.activation_columns,
         latents: options.latents,
         missing_labels: options.missing_labels,
+        signed_labels: options.signed_labels,
+        activation_kind: options.activation_kind,
+        concept_kind: options.concept_kind,
+        task_kind: options.task_kind,
     };
     let limit = options.memory_mib.map_or_else(half_of_available, |mebibytes| (mebibytes as usize) << 20);
     let mut memory = outputs::Memory { limit, used: 0 };
@@ -117,7 +146,8 @@ fn score(options: &Options) -> Result<String, String> {
     let names = outputs::Names::new(&options.map).map_err(|fault| fault.to_string())?;
     let progress = Progress::start();
     let read = outputs::read(&options.files, &names, layout, &mut memory, &|what| progress.say(what));
-    let (run, batch) = read.map_err(|fault| fault.to_string())?;
+    let (run, batch, guesses) = read.map_err(|fault| fault.to_string())?;
+    let ids_remark = repeated(&batch);
     let sample = Sample::of_batch(&batch, &run);
     drop(batch);
     let distinct = distinct_rows(&sample, &run);
@@ -154,8 +184,10 @@ fn score(options: &Options) -> Result<String, String> {
     if scores.is_empty() {
         return Err(nothing_to_score(&options.files, &names, &passed_over));
     }
-    let mut warnings = prepared.warnings();
-    warnings.extend(remark(repeated as u64, sample.rows() as u64));
+    let kinds = kinds(&run, &sample);
+    guesses.doubts.iter().for_each(|doubt| tell(&printable(doubt)));
+    let warnings = [guesses.doubts, ids_remark.into_iter().collect(), prepared.warnings()];
+    let warnings: Vec<String> = warnings.concat().into_iter().chain(remark(repeated as u64, sample.rows() as u64)).collect();
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
     if !passed_over.is_empty() {
@@ -184,6 +216,10 @@ fn score(options: &Options) -> Result<String, String> {
         if repeated > 0 {
             object["repeated_rows"] = json!(repeated);
         }
+        for (name, kind) in kinds {
+            object[name] = json!(kind);
+        }
+        object["guessed"] = json!(guesses.guessed);
         if !passed_over.is_empty() {
             object["passed_over"] = json!(passed_over);
         }
@@ -193,11 +229,12 @@ fn score(options: &Options) -> Result<String, String> {
         return Ok(format!("{object}\n"));
     }
     let mut text = format!(
-        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s\n\n",
+        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
         sample.rows(),
         run.concept_count(),
         options.estimator.name(),
-        100.0 * tie_fraction
+        100.0 * tie_fraction,
+        guessed(&kinds, &guesses.guessed),
     );
     if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {
         text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
@@ -230,6 +267,32 @@ fn score(options: &Options) -> Result<String, String> {
         text += &format!("\nnote: {warning}\n");
     }
     Ok(text)
+}
+
+/// The remark that `sample_ids` do not identify rows.
+fn repeated(batch: &Batch) -> Option<String> {
+    let ids = batch.tensor(TensorName::SampleIds)?;
+    let distinct = batch.kept_rows().filter_map(|row| ids.id(row)).collect::<HashSet<u64>>().len() as u64;
+    repeated_ids(batch.rows() as u64 - distinct, distinct)
+}
+
+/// What the arrays were read as, by the names in the JSON.
+fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, &'static str)> {
+    use TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
+    let kinds = [
+        (ConceptActivations, "activation_kind", run.activation_kind.text()),
+        (ConceptLabels, "concept_kind", run.concept_label_kind.text()),
+        (TaskLabels, "task_kind", run.task_label_kind.text()),
+    ];
+    let given = kinds.into_iter().filter(|(tensor, ..)| sample.column(*tensor).is_some());
+    given.map(|(_, name, kind)| (name, kind)).collect()
+}
+
+/// The kinds that were guessed, for the first line.
+fn guessed(kinds: &[(&str, &str)], guessed: &[&str]) -> String {
+    let guesses = kinds.iter().filter(|(name, _)| guessed.contains(name));
+    let guesses: Vec<String> = guesses.map(|(name, kind)| format!("{name} {kind}")).collect();
+    if guesses.is_empty() { String::new() } else { format!("; guessed: {}", guesses.join(", ")) }
 }
 
 /// Why no score can be computed, with the option that would name the arrays that were passed over.

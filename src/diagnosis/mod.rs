@@ -19,7 +19,9 @@ use crate::run::Run;
 
 pub use curve::{Curve, INTERVAL};
 pub use judgement::{Evidence, Judgement, Reading};
+use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
+use sample::{OF_OTHERS, labels_in_another_order};
 pub use verdict::{Kind, LOOKED_BACK, Moment, StopAdvised, Verdict, verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,8 +67,13 @@ pub struct Diagnosis {
 pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
     let curve = Curve::new(run, points)?;
     let newest = curve.newest();
+    let in_another_order = matches!(labels_in_another_order(&curve), Judgement::Found(_));
+    let judge = |rule: &Rule| match [LABEL_ORDER, "too_few_rows"].contains(&rule.id) {
+        false if in_another_order => Judgement::Unknown(OF_OTHERS.to_owned()),
+        _ => (rule.judge)(&curve),
+    };
     let line = |rule: &Rule| {
-        let (state, text, evidence) = match (rule.judge)(&curve) {
+        let (state, text, evidence) = match judge(rule) {
             Judgement::Found(reading) => (State::Found, reading.text, reading.evidence),
             Judgement::Absent(reading) => (State::Absent, reading.text, reading.evidence),
             Judgement::Unknown(why) => (State::Unknown, why, Vec::new()),

@@ -27,8 +27,24 @@ pub struct Rule {
     pub judge: fn(&Curve) -> Judgement,
 }
 
+/// The rule whose finding leaves nothing to conclude from scores of concepts.
+pub(super) const LABEL_ORDER: &str = "labels_in_another_order";
+
 /// All rules, in the order in which their findings are read.
 pub const RULES: &[Rule] = &[
+    Rule {
+        id: LABEL_ORDER,
+        title: "Labels in another order than activations",
+        subject: "Label columns",
+        source: "this project",
+        action: "Put concept_labels and concept_activations in one order",
+        help: || {
+            "Activations of some concepts predict the labels of others far better than their own: AUC at least 0.8 and \
+             higher by at least 0.15. Then nothing else is concluded."
+                .to_owned()
+        },
+        judge: sample::labels_in_another_order,
+    },
     Rule {
         id: "interventions_fail",
         title: "Interventions fail",

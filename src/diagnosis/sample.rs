@@ -2,7 +2,10 @@
 
 use super::curve::{Curve, Measured, measured_at};
 use super::judgement::Judgement;
-use crate::limits::{CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES};
+use crate::limits::{
+    CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES,
+};
+use crate::score::of_other_order;
 
 pub fn saturation(curve: &Curve) -> Judgement {
     let newest = curve.newest();
@@ -51,6 +54,19 @@ pub fn saturation(curve: &Curve) -> Judgement {
         (false, ..) => format!("icl_excess has not risen since step {}, its lowest", before.step),
     };
     Judgement::of(rise.is_above(0.0) && moved && !leaks, text, evidence)
+}
+
+/// Why nothing is concluded from scores of concepts whose labels are in another order.
+pub const OF_OTHERS: &str = "the labels are in another order than the activations, so scores of concepts mean nothing";
+
+pub fn labels_in_another_order(curve: &Curve) -> Judgement {
+    let auc = match curve.measured("concept_auc") {
+        Ok(auc) => auc,
+        Err(why) => return Judgement::Unknown(why),
+    };
+    let remark = of_other_order(curve.newest());
+    let text = remark.unwrap_or("no activations predict the labels of another concept far better than their own");
+    Judgement::of(remark.is_some(), text, vec![auc.beside(CONCEPT_ACCURACY)])
 }
 
 pub fn too_few_rows(curve: &Curve) -> Judgement {

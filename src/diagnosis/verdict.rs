@@ -16,7 +16,7 @@ use super::causes::{
 use super::curve::{Curve, INTERVAL};
 use super::judgement::{Evidence, Judgement};
 use super::leakage::{Interventions, concepts, interventions};
-use super::sample::too_few_rows;
+use super::sample::{OF_OTHERS, labels_in_another_order, too_few_rows};
 
 /// Evaluations that a diagnosis looks back over.
 pub const LOOKED_BACK: usize = 100;
@@ -158,6 +158,9 @@ fn sign(curve: &Curve) -> Sign {
     let rows = curve.newest().rows;
     if (rows as f64) < ROWS {
         return Sign::Unknown(format!("{rows} rows, needs {ROWS}"));
+    }
+    if found(labels_in_another_order(curve)) {
+        return Sign::Unknown(OF_OTHERS.to_owned());
     }
     if found(removable_information(curve)) {
         return Sign::Maybe("activations hold extra information, harmless once concepts are corrected".to_owned());

@@ -125,6 +125,24 @@ pub struct Members {
 }
 
 impl Members {
+    /// Errors where ranks of the attempt that a client names have stated another number of ranks.
+    pub fn check_world_size(&self, declaration: &Declaration) -> Result<(), Fault> {
+        let Declaration { attempt, world_size, rank, .. } = *declaration;
+        let crew = attempt.filter(|_| !self.over).and_then(|attempt| self.crews.get(&attempt));
+        match crew.filter(|crew| crew.named && crew.world_size != world_size) {
+            Some(crew) => Err(Fault::new(
+                "run.world_size",
+                format!(
+                    "got {world_size} from rank {}, expected {} as other ranks of the job have stated: start all ranks with one \
+                     world_size, and a restart with another one as a newer attempt",
+                    rank.unwrap_or_default().get(),
+                    crew.world_size
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Records a declaration. Returns whether it begins an attempt newer than all earlier ones; `false` for the first.
     pub fn declare(&mut self, declaration: Declaration, now: Duration) -> bool {
         let Declaration { client, attempt, world_size, rank, continues } = declaration;
@@ -144,6 +162,7 @@ impl Members {
         if over {
             crew.finished.clear();
             crew.continues = false;
+            crew.world_size = world_size;
         }
         self.clients.insert(client, Client { attempt, world_size, sent: false });
         self.forget_oldest();
@@ -325,6 +344,19 @@ mod tests {
             members.sends(client, StatedRank { rank, world_size }, NOW).unwrap().attempt.restart
         };
         clients.iter().map(send).collect()
+    }
+
+    #[test]
+    fn ranks_of_an_attempt_state_one_number_of_ranks() {
+        let mut members = Members::default();
+        let of = |client, restart, world_size| Declaration { world_size, ..named(client, 0, restart, world_size) };
+        members.declare(of(1, 0, 2), NOW);
+        assert!(members.check_world_size(&of(2, 0, 2)).is_ok());
+        let fault = members.check_world_size(&of(2, 0, 3)).unwrap_err();
+        assert!(fault.to_string().starts_with("run.world_size: got 3 from rank 0, expected 2 "), "{fault}");
+        assert!(members.check_world_size(&of(2, 1, 3)).is_ok(), "a restart may have more ranks");
+        members.end();
+        assert!(members.check_world_size(&of(2, 0, 3)).is_ok(), "the run has finished");
     }
 
     #[test]

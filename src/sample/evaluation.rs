@@ -34,6 +34,8 @@ pub struct Evaluation {
     pub rows_seen: u64,
     /// Arrivals recognised as repeats: retries, and padding of a distributed sampler where rows have `sample_ids`.
     pub duplicates: u64,
+    /// Of them, rows of a pass with the `sample_ids` of another row that is held.
+    pub repeated_ids: u64,
     /// Rows that the sample had besides: copies of others, which are not scored.
     pub repeated_rows: u64,
     /// Whether the rolling sample is still growing: it has fewer than N rows, and more than when it was last frozen.
@@ -54,6 +56,11 @@ impl Evaluation {
         self.ranks_missing > 0 || self.rows_missing > 0
     }
 
+    /// The remark that `sample_ids` do not identify rows.
+    pub fn ids_remark(&self) -> Option<String> {
+        repeated_ids(self.repeated_ids, self.sample.rows() as u64)
+    }
+
     /// What an incomplete pass lacks, in words; `None` for a complete one.
     pub fn lacks(&self) -> Option<String> {
         let ranks = (self.ranks_missing > 0).then(|| format!("{} ranks did not end the pass", self.ranks_missing));
@@ -63,4 +70,18 @@ impl Evaluation {
             (ranks, rows) => Some(ranks.into_iter().chain(rows).collect::<Vec<_>>().join(", ")),
         }
     }
+}
+
+/// Share of rows that repeat an id from which on ids are said to be wrong; padding of a distributed sampler repeats fewer.
+const MANY: f64 = 0.05;
+
+/// The remark that many rows have the id of another one, of which one is kept; `kept` rows have different ids.
+pub fn repeated_ids(repeats: u64, kept: u64) -> Option<String> {
+    let rows = repeats.saturating_add(kept);
+    (repeats as f64 > MANY * rows as f64).then(|| {
+        format!(
+            "sample_ids: {repeats} of {rows} rows have the id of another row and are left out, so that {kept} are scored. An id \
+             is the row's index in its data set, not in its batch"
+        )
+    })
 }

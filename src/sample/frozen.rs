@@ -1,6 +1,6 @@
 //! The immutable [`Sample`]: the rows of a split at one moment, in typed columns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::column::Column;
 use crate::batch::Batch;
@@ -25,17 +25,20 @@ impl Sample {
         Self { ids, columns }
     }
 
-    /// All rows of a batch without non-finite values, with their row numbers as ids.
+    /// The rows of a batch without non-finite values, with their row numbers as ids. Of rows with the same `sample_ids` the
+    /// first.
     pub fn of_batch(batch: &Batch, run: &Run) -> Self {
+        let (given, mut seen) = (batch.tensor(TensorName::SampleIds), HashSet::new());
+        let is_first = |row: &usize| given.and_then(|given| given.id(*row)).is_none_or(|id| seen.insert(id));
+        let rows: Vec<usize> = batch.kept_rows().filter(is_first).collect();
         let column = |tensor: &Tensor| {
             let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
                 .at_image_size(run.constants.image_size);
-            let rows = batch.kept_rows().count();
-            column.grow(rows, rows);
-            batch.kept_rows().for_each(|row| column.push(tensor, row));
+            column.grow(rows.len(), rows.len());
+            rows.iter().for_each(|&row| column.push(tensor, row));
             (tensor.name(), column)
         };
-        Self::new(batch.kept_rows().map(|row| row as u64).collect(), batch.columns().map(column).collect())
+        Self::new(rows.iter().map(|&row| row as u64).collect(), batch.columns().map(column).collect())
     }
 
     /// N.

@@ -32,7 +32,7 @@ pub use attempt::{Attempt, Declaration, Member, Members, StatedRank};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
 pub use checksum::Checksum;
 pub use column::{Column, Values};
-pub use evaluation::{Evaluation, Now};
+pub use evaluation::{Evaluation, Now, repeated_ids};
 pub use features::{SCALES, windows};
 pub use frozen::Sample;
 pub use map::MAP_SUMMARY;

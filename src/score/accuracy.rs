@@ -3,14 +3,17 @@
 use rayon::prelude::*;
 
 use crate::point::Outcome;
-use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
+use crate::prepare::{Prepared, first_largest};
 use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
+use super::concept_rows::{ConceptRows, concept_rows};
+use super::misdeclared::{self, are_probabilities};
 use super::term::{Term, mean_over_concepts};
 
 /// Share of rows whose predicted class is the true one; without predictions the class of the largest logit.
 pub fn task_accuracy(p: &Prepared) -> Outcome {
+    misdeclared::task_probabilities(p);
     task_hits(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
 }
 
@@ -21,12 +24,14 @@ pub fn task_hits(p: &Prepared) -> Result<Vec<f64>, String> {
     Ok(predicted_task(p)?.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect())
 }
 
-/// The predicted class of each row; without predictions that of the largest logit.
+/// The predicted class of each row; without predictions that of the largest logit, or of one logit above its threshold.
 pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
     let predictions = match (p.column(TensorName::TaskPredictions), p.column(TensorName::TaskLogits)) {
         (Some(predictions), _) => predictions.integers(0),
         (None, Some(logits)) if logits.width() == 1 => {
-            Some(logits.floats(0).iter().map(|&logit| i32::from(logit > 0.0)).collect())
+            let logits = logits.floats(0);
+            let threshold = if are_probabilities(&logits) { 0.5 } else { 0.0 };
+            Some(logits.iter().map(|&logit| i32::from(logit > threshold)).collect())
         }
         (None, Some(logits)) => {
             let width = logits.width();
@@ -39,8 +44,10 @@ pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
 
 /// Share of rows whose predicted concept is the true one, mean over concepts.
 pub fn concept_accuracy(p: &Prepared) -> Outcome {
-    over_concepts(p, |concept| {
-        let hits: Vec<f64> = concept.predictions.iter().zip(&concept.labels).map(|(a, b)| f64::from(a == b)).collect();
+    misdeclared::kinds(p);
+    over_concepts(p, true, |concept| {
+        let predictions = concept.predictions()?;
+        let hits: Vec<f64> = predictions.iter().zip(&concept.labels).map(|(a, b)| f64::from(a == b)).collect();
         Ok(Term::mean_of_rows(&hits))
     })
 }
@@ -48,14 +55,15 @@ pub fn concept_accuracy(p: &Prepared) -> Outcome {
 /// F1 of a binary concept's presence, or the mean over those classes of a categorical concept that are present or
 /// predicted in some row; mean over concepts.
 pub fn concept_f1(p: &Prepared) -> Outcome {
-    over_concepts(p, |concept| {
+    over_concepts(p, true, |concept| {
+        let predictions = concept.predictions()?;
         if concept.classes <= 2 {
-            return f1(&concept.predictions, &concept.labels, 1);
+            return f1(&predictions, &concept.labels, 1);
         }
-        let mut classes: Vec<i32> = concept.labels.iter().chain(&concept.predictions).copied().collect();
+        let mut classes: Vec<i32> = concept.labels.iter().chain(&predictions).copied().collect();
         classes.sort_unstable();
         classes.dedup();
-        mean(classes.len(), classes.iter().map(|&class| f1(&concept.predictions, &concept.labels, class)))
+        mean(classes.len(), classes.iter().map(|&class| f1(&predictions, &concept.labels, class)))
     })
 }
 
@@ -63,20 +71,22 @@ pub fn concept_f1(p: &Prepared) -> Outcome {
 /// with it has a higher activation than one without, ties counting one half. A categorical one: the mean over ordered
 /// pairs of classes that both occur (Hand & Till 2001, doi:10.1023/A:1010920819831).
 pub fn concept_auc(p: &Prepared) -> Outcome {
-    over_concepts(p, |concept| {
+    let auc = over_concepts(p, false, |concept| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
             return auc(&concept.activations, &present);
         }
         auc_of_classes(&concept.activations, width, &concept.labels)
-    })
+    });
+    misdeclared::order(p, &auc);
+    auc
 }
 
 /// Average precision, Σ (R_t − R_{t−1}) P_t over the distinct activations t in falling order, mean over concepts. A
 /// categorical concept: the mean over its classes that occur, each against the others.
 pub fn concept_average_precision(p: &Prepared) -> Outcome {
-    over_concepts(p, |concept| {
+    over_concepts(p, false, |concept| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             return average_precision(&concept.activations, |row| concept.labels[row] > 0);
@@ -93,17 +103,15 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
     })
 }
 
-/// One concept's columns.
-struct ConceptRows {
-    /// [n, columns of the concept].
-    activations: Vec<f64>,
-    labels: Vec<i32>,
-    predictions: Vec<i32>,
-    classes: i32,
-}
-
-fn over_concepts(p: &Prepared, term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync) -> Outcome {
-    if p.run().activation_kind == ActivationKind::Continuous || p.run().concept_label_kind == LabelKind::Continuous {
+/// The mean over concepts of a term. Continuous activations predict no class, but they order the rows.
+fn over_concepts(
+    p: &Prepared,
+    of_predictions: bool,
+    term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync,
+) -> Outcome {
+    if p.run().concept_label_kind == LabelKind::Continuous
+        || (of_predictions && p.run().activation_kind == ActivationKind::Continuous)
+    {
         return Outcome::undefined("the concepts are continuous, they predict no class");
     }
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| of_concept(p, i, &term)).collect();
@@ -118,24 +126,6 @@ fn of_concept(
 ) -> Result<Term, String> {
     let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
     Ok(term(&concept_rows(p, i, &rows)?)?.spread(&rows))
-}
-
-fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows, String> {
-    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
-    let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
-    let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
-    let width = blocks[i].len();
-    let activations = rows.of(column.block(blocks[i].clone()), width);
-    let kind = p.run().activation_kind;
-    let threshold = kind.threshold().ok_or("it predicts no class")?;
-    let predict = |row: &[f64]| match row {
-        [number] if kind == ActivationKind::Hard => nearest_class(*number),
-        [activation] => i32::from(*activation > threshold),
-        several => first_largest(several) as i32,
-    };
-    let predictions = activations.chunks(width).map(predict).collect();
-    Ok(ConceptRows { predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
 }
 
 /// The mean of `count` terms, at least one. Each is dropped before the next is made: all together would be a number for each

@@ -8,6 +8,7 @@ pub mod agreement;
 mod cas;
 pub mod clarity;
 mod completeness;
+mod concept_rows;
 mod conditional;
 mod conditional_embedding;
 mod conditional_null;
@@ -26,6 +27,7 @@ mod leakage;
 mod left_out;
 mod matching;
 mod meter;
+mod misdeclared;
 mod multiple;
 mod niche;
 mod paired;
@@ -50,6 +52,7 @@ pub use guard::panic_text;
 use guard::guarded;
 pub use impurity::{Panel, PurityRows};
 use meter::Meter;
+pub use misdeclared::{OTHER_ORDER, of_other_order};
 pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use super::{DataType, Tensor};
+use super::{Data, DataType, Tensor};
 
 impl Tensor {
     /// Calls `visit` with every element of `row` widened to f64, which is exact for every type but 64-bit integers.
@@ -120,6 +120,38 @@ impl Tensor {
         id
     }
 
+    /// This tensor of floats, with values at most `tolerance` beyond 0 or 1 replaced by 0 or 1.
+    pub fn rounded_into_unit(self, tolerance: f64) -> Self {
+        let bytes = self.bytes_from(0);
+        let outside = |value: f64| !(0.0..=1.0).contains(&value);
+        let any = match self.dtype {
+            DataType::Float32 => position(bytes, |b| !(0.0..=1.0).contains(&f32::from_le_bytes(b))).is_some(),
+            DataType::Float64 => position(bytes, |b| outside(f64::from_le_bytes(b))).is_some(),
+            DataType::Float16 => position(bytes, |b| outside(f16::from_le_bytes(b).to_f64())).is_some(),
+            DataType::BFloat16 => position(bytes, |b| outside(bf16::from_le_bytes(b).to_f64())).is_some(),
+            _ => false,
+        };
+        if !any {
+            return self;
+        }
+        let end = |value: f64| {
+            let end = value.clamp(0.0, 1.0);
+            (outside(value) && (value - end).abs() <= tolerance).then_some(end)
+        };
+        let mut data = bytes.to_vec();
+        match self.dtype {
+            DataType::Float32 => {
+                replace(&mut data, |b| Some((end(f32::from_le_bytes(b).into())? as f32).to_le_bytes()))
+            }
+            DataType::Float64 => replace(&mut data, |b| Some(end(f64::from_le_bytes(b))?.to_le_bytes())),
+            DataType::Float16 => {
+                replace(&mut data, |b| Some(f16::from_f64(end(f16::from_le_bytes(b).to_f64())?).to_le_bytes()));
+            }
+            _ => replace(&mut data, |b| Some(bf16::from_f64(end(bf16::from_le_bytes(b).to_f64())?).to_le_bytes())),
+        }
+        Self { data: Data::Bytes(data.into()), ..self }
+    }
+
     /// First row at or after `from` that holds a NaN or an infinity. `from` may be the end.
     pub fn first_non_finite_row(&self, from: usize) -> Option<usize> {
         let bytes = self.bytes_from(from);
@@ -146,6 +178,13 @@ fn elements<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T
 
 fn extend<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, values: &mut Vec<T>) {
     values.extend(bytes.as_chunks::<SIZE>().0.iter().map(|chunk| decode(*chunk)));
+}
+
+/// Puts what `with` returns in the place of each element for which it returns something.
+fn replace<const SIZE: usize>(bytes: &mut [u8], with: impl Fn([u8; SIZE]) -> Option<[u8; SIZE]>) {
+    for element in bytes.as_chunks_mut::<SIZE>().0 {
+        *element = with(*element).unwrap_or(*element);
+    }
 }
 
 fn position<const SIZE: usize>(bytes: &[u8], found: impl Fn([u8; SIZE]) -> bool) -> Option<usize> {
@@ -228,6 +267,21 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn values_a_rounding_error_beyond_0_and_1_become_0_and_1() {
+        let values = [0.0, 0.25, 1.0, 1.000_000_5, -5e-7, 1.01, -0.5, f64::NAN, f64::INFINITY];
+        let expected = [0.0, 0.25, 1.0, 1.0, 0.0, 1.01, -0.5, f64::NAN, f64::INFINITY];
+        for dtype in NUMBERS.into_iter().filter(|dtype| dtype.is_float()) {
+            let bits = |tensor: &Tensor| {
+                let mut bits = Vec::new();
+                (0..tensor.rows()).for_each(|row| tensor.for_each_float(row, |value| bits.push(value.to_bits())));
+                bits
+            };
+            let rounded = tensor(dtype, &values).rounded_into_unit(1e-6);
+            assert_eq!(bits(&rounded), bits(&tensor(dtype, &expected)), "{}", dtype.name());
         }
     }
 

@@ -64,6 +64,9 @@ fn cases() -> Vec<Case> {
         ("concepts in another order", csv, "concept_labels", "got 'b' as column 0, expected 'a'", {
             table("concept_activations.a,concept_activations.b,concept_labels.b,concept_labels.a\n.5,.5,1,0\n")
         }),
+        ("labels of -1 and 1", csv, "concept_labels", "recode it to 0 or pass --signed-labels", {
+            table("concept_labels.a,concept_labels.b,task_labels\n-1,0,1\n1,1,0\n")
+        }),
         ("an escape in a column", csv, "FILE", "got \\u{1b}[2J", table("\u{1b}[2J\n1\n")),
         ("an empty file", st, "FILE", "is not a safetensors file", vec![]),
         ("a header beyond the file", st, "FILE", "is not a safetensors file", vec![0xff; 64]),

@@ -11,5 +11,6 @@ mod curate;
 mod diagnose;
 mod doctor;
 mod import;
+mod kinds;
 mod ports;
 mod score;

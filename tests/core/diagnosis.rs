@@ -2,6 +2,7 @@
 
 use conceptwatch::diagnosis::{Diagnosis, Kind, Moment, RULES, State, StopAdvised, Verdict, diagnose, verdict};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::score::OTHER_ORDER;
 use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields};
 
 const SE: f64 = 0.005;
@@ -435,6 +436,20 @@ fn saturation_instead_of_leakage() {
     let mut twin = with(1, &[("icl_excess", 0.09), ("icl_conditional", 0.02)]);
     twin.tie_fraction = 0.05;
     assert!(found(&soft(), &[twin]).is_empty());
+}
+
+#[test]
+fn labels_in_another_order_are_no_leakage() {
+    let leaks = [("concept_auc", 0.55), ("concept_accuracy", 0.5), ("ctl_conditional", 0.4), ("ctl_excess", 0.4)];
+    let mut mixed_up = with(1, &leaks);
+    assert!(found(&soft(), &[mixed_up.clone()]).contains(&"insufficient_supervision"));
+    mixed_up.warnings = vec![format!("{OTHER_ORDER}: the labels of x, y are predicted by the activations of y, x")];
+    assert_eq!(found(&soft(), &[mixed_up.clone()]), ["labels_in_another_order"]);
+    let of_order = read(&soft(), &[mixed_up.clone()]).lines.remove(0);
+    assert!(of_order.text.contains("the activations of y, x"), "{of_order:?}");
+    let verdict = verdict(&soft(), &[mixed_up], true, true, None).unwrap();
+    assert_eq!(verdict.kind, Kind::CannotTell);
+    assert!(verdict.reason.starts_with("the labels are in another order"), "{verdict:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Hard, categorical and continuous concepts, and regression tasks.
 
+use conceptwatch::sample::Sample;
 use conceptwatch::score::catalogue::find;
 
 use super::*;
@@ -84,10 +85,29 @@ fn the_activation_kind_and_not_the_values_decides_the_threshold() {
     assert_eq!(columns.clone().kind(ActivationKind::Probability).value("concept_f1"), 2.0 / 3.0);
     assert_eq!(columns.value("concept_f1"), 0.8);
     assert_eq!(columns.value("concept_auc"), 1.0);
-    for id in ["concept_accuracy", "concept_f1", "concept_auc"] {
-        let why = columns.clone().kind(ActivationKind::Continuous).why(id);
-        assert_eq!(why, "the concepts are continuous, they predict no class", "{id}");
+    let continuous = columns.clone().kind(ActivationKind::Continuous);
+    for id in ["concept_accuracy", "concept_f1"] {
+        assert_eq!(continuous.why(id), "the concepts are continuous, they predict no class", "{id}");
     }
+    for id in ["concept_auc", "concept_average_precision"] {
+        assert_eq!(continuous.value(id), columns.value(id), "{id}: the order decides");
+        let measured = continuous.clone().continuous_labels(true, false);
+        assert_eq!(measured.why(id), "the concepts are continuous, they predict no class", "{id}");
+    }
+}
+
+#[test]
+fn rounding_errors_beyond_0_and_1_are_probabilities_of_0_and_1() {
+    let labels = vec![0.0, 0.0, 1.0, 1.0];
+    let of = |activations: Vec<f64>| {
+        Columns::new(4, 1)
+            .kind(ActivationKind::Probability)
+            .with(TensorName::ConceptActivations, &[1], activations)
+            .with(TensorName::ConceptLabels, &[1], labels.clone())
+            .sample()
+    };
+    let column = |sample: &Sample| sample.column(TensorName::ConceptActivations).unwrap().floats(0);
+    assert_eq!(column(&of(vec![-1e-7, 0.25, 1.0 + 1e-6, 1.5])), [0.0, 0.25, 1.0, 1.5]);
 }
 
 /// Two Gaussian concepts regressed with some noise, and a task that is their sum; `leak` of it enters both.

@@ -3,9 +3,11 @@
 
 mod array;
 mod files;
+mod kinds;
 mod names;
 mod npy;
 mod npz;
+mod signed;
 mod sink;
 mod table;
 mod tensors;
@@ -15,10 +17,10 @@ use std::path::PathBuf;
 use crate::batch::{Batch, MAX_CLASS, NonFinite};
 use crate::fault::{Fault, in_short};
 use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
-use crate::sample::Column;
 use crate::tensor::{Tensor, TensorName};
 
 pub use array::Memory;
+pub use kinds::Guesses;
 pub use names::{CONSTANTS, Mapping, Names};
 pub use sink::Say;
 
@@ -33,11 +35,15 @@ pub struct Layout {
     pub latents: bool,
     /// A concept label of −1 or NaN is unknown.
     pub missing_labels: bool,
+    /// Concept labels of −1 mean absent.
+    pub signed_labels: bool,
+    pub activation_kind: Option<ActivationKind>,
+    pub concept_kind: Option<LabelKind>,
+    pub task_kind: Option<LabelKind>,
 }
 
-/// Reads `paths` and derives the run's declaration from its arrays: k from their shapes, the activation kind from the
-/// array `activation_kind` or, without it, from the values, and the label kinds from element types and values: floats that
-/// are all class numbers are classes. Errors name the array.
+/// Reads `paths` and derives the run's declaration from its arrays: k from their shapes, and the kinds that nobody states
+/// from their values (see [`kinds`]). Errors name the array.
 ///
 /// Arrays that take more than `memory` bytes together, as a sample too, are refused before they are read.
 pub fn read(
@@ -46,7 +52,7 @@ pub fn read(
     layout: Layout,
     memory: &mut Memory,
     say: &Say,
-) -> Result<(Run, Batch), Fault> {
+) -> Result<(Run, Batch, Guesses), Fault> {
     let arrays = files::read(paths, names, memory, say)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
@@ -82,23 +88,45 @@ pub fn read(
             cardinality: cardinalities.get(i).copied().unwrap_or_default(),
         })
         .collect();
-    let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
     fields.missing_concept_labels = layout.missing_labels;
-    let label_kind = |name, classes: &dyn Fn(usize) -> u32| match find(name) {
-        Some(labels) if labels.dtype().is_float() && !holds_classes(labels, classes) => LabelKind::Continuous,
-        _ => LabelKind::Class,
+    let mut guesses = Guesses::default();
+    let mut stated_or = |stated: Option<LabelKind>, name: &'static str, guess: LabelKind| {
+        guesses.guessed.extend(stated.is_none().then_some(name));
+        stated.unwrap_or(guess)
     };
-    fields.concept_label_kind = label_kind(TensorName::ConceptLabels, &|i| fields.concepts[i].classes());
-    fields.task_label_kind = label_kind(TensorName::TaskLabels, &|_| MAX_CLASS as u32 + 1);
-    fields.activation_kind =
-        kind.or_else(|| find(TensorName::ConceptActivations).map(kind_by_values)).unwrap_or_default();
+    if let Some(at) = tensors.iter().position(|tensor| tensor.name() == TensorName::ConceptLabels) {
+        if layout.signed_labels {
+            tensors[at] = signed::recoded(&tensors[at], &fields.concepts, layout.missing_labels)?;
+        }
+        let labels = &tensors[at];
+        let guess = kinds::of_labels(labels, |i| fields.concepts.get(i).map_or(2, Concept::classes));
+        fields.concept_label_kind = stated_or(layout.concept_kind, "concept_kind", guess);
+        if fields.concept_label_kind == LabelKind::Class && !layout.signed_labels {
+            signed::check_unsigned(labels, &fields.concepts)?;
+        }
+    }
+    let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
+    if let Some(labels) = find(TensorName::TaskLabels) {
+        let guess = kinds::of_labels(labels, |_| MAX_CLASS as u32 + 1);
+        fields.task_label_kind = stated_or(layout.task_kind, "task_kind", guess);
+    }
     fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
     if layout.latents {
         let columns = find(TensorName::ConceptActivations).and_then(|tensor| tensor.shape().get(1));
         // Wider arrays are refused, as the declaration has no such number.
         fields.latents = columns.map(|&columns| u32::try_from(columns).unwrap_or(u32::MAX));
     }
-    let run = Run::try_from(fields).map_err(in_array_terms)?;
+    let mut run = Run::try_from(fields.clone()).map_err(in_array_terms)?;
+    if let Some(activations) = find(TensorName::ConceptActivations) {
+        let stated = layout.activation_kind.or(kind);
+        fields.activation_kind = stated.unwrap_or_else(|| {
+            let (guess, doubt) = kinds::of_activations(activations, find(TensorName::ConceptLabels), &run);
+            guesses.guessed.insert(0, "activation_kind");
+            guesses.doubts.extend(doubt);
+            guess
+        });
+        run = Run::try_from(fields).map_err(in_array_terms)?;
+    }
     let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
         // Which of the two arrays is wrong is for the reader to say.
         match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
@@ -106,21 +134,7 @@ pub fn read(
             None => fault,
         }
     })?;
-    Ok((run, batch))
-}
-
-/// Whether floats are class numbers, column i below `classes(i)`. −1 and NaN are unknown labels, or refused later.
-fn holds_classes(labels: &Tensor, classes: &dyn Fn(usize) -> u32) -> bool {
-    let mut all = true;
-    for row in 0..labels.rows() {
-        let mut at = 0;
-        labels.for_each_float(row, |value| {
-            let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
-            all &= class || value.is_nan();
-            at += 1;
-        });
-    }
-    all
+    Ok((run, batch, guesses))
 }
 
 /// Renames a fault's field from the protocol's terms to the array of the file.
@@ -136,7 +150,13 @@ fn in_array_terms(fault: Fault) -> Fault {
     };
     // A fault of `tensors` means that the file has no tensor except sample ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
-    Fault::new(array, fault.message.replace("declare missing_concept_labels", "pass --missing-labels"))
+    let label_kind = if array == TensorName::TaskLabels.text() { "--task-kind" } else { "--concept-kind" };
+    let message = fault
+        .message
+        .replace("declare missing_concept_labels", "pass --missing-labels")
+        .replace("pass signed_labels=True", "pass --signed-labels")
+        .replace("declare the run's label kind continuous", &format!("pass {label_kind} continuous"));
+    Fault::new(array, message)
 }
 
 /// k, and the tensor whose columns are counted.
@@ -162,39 +182,13 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
     }
 }
 
-/// The activation kind by its values: hard if all are integers (the rule in the paper authors' code), probability if all
-/// are within [0, 1], otherwise logit. Monte-Carlo samples are averaged first, because their mean is what is scored.
-fn kind_by_values(activations: &Tensor) -> ActivationKind {
-    let (mut integral, mut in_unit) = (true, true);
-    for row in 0..activations.rows() {
-        let mut averaged = Column::for_tensor(activations, false);
-        averaged.push(activations, row);
-        for value in averaged.block(0..averaged.width()) {
-            integral &= value.fract() == 0.0;
-            in_unit &= (0.0..=1.0).contains(&value);
-        }
-        if !integral && !in_unit {
-            break;
-        }
-    }
-    match (integral, in_unit) {
-        (true, _) => ActivationKind::Hard,
-        (false, true) => ActivationKind::Probability,
-        (false, false) => ActivationKind::Logit,
-    }
-}
-
 fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
-    match array.texts()?.first().map(String::as_str) {
-        Some("hard") => Ok(ActivationKind::Hard),
-        Some("probability") => Ok(ActivationKind::Probability),
-        Some("logit") => Ok(ActivationKind::Logit),
-        Some("continuous") => Ok(ActivationKind::Continuous),
-        other => Err(Fault::new(
-            "activation_kind",
-            format!("got '{}', expected hard, probability, logit or continuous", other.unwrap_or_default()),
-        )),
-    }
+    let texts = array.texts()?;
+    let text = texts.first().map_or("", String::as_str);
+    ActivationKind::parse(text).ok_or_else(|| {
+        let expected = "expected hard, probability, logit or continuous";
+        Fault::new("activation_kind", format!("got '{}', {expected}", in_short(text)))
+    })
 }
 
 fn activation_columns(array: &Array) -> Result<ActivationColumns, Fault> {

@@ -52,6 +52,7 @@ pub fn union(parts: impl IntoIterator<Item = Part>, pass: PassOf) -> Result<Unio
         time: pass.time,
         rows_seen: distinct_rows(joined.offered, rows.len(), rows.arrivals.iter().copied()),
         duplicates: rows.repeats().saturating_add(joined.repeated),
+        repeated_ids: rows.repeats(),
         sample: if rows.ids.is_empty() { Sample::default() } else { Sample::new(rows.ids, rows.columns) },
         repeated_rows: 0,
         provisional: false,

@@ -202,11 +202,12 @@ impl Runs {
         };
         drop(runs);
         let mut state = lock(&running.state);
-        state.finished = None;
-        state.heard = now.elapsed;
         let Joining { client, attempt, rank, continues, finished, windows } = joining;
         let named = attempt.is_some();
         let declaration = Declaration { client: client_hash(client), attempt, world_size, rank, continues };
+        state.members.check_world_size(&declaration)?;
+        state.finished = None;
+        state.heard = now.elapsed;
         let newer = state.members.declare(declaration, now.elapsed);
         let attempt = state.members.attempt_of(Some(client_hash(client)));
         state.members.restore_finished(attempt, finished.iter().copied());

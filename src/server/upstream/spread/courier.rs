@@ -405,6 +405,7 @@ impl<'a> Courier<'a> {
             rows_seen,
             duplicates: 0,
             repeated_rows: 0,
+            repeated_ids: 0,
             provisional: false,
             ranks_missing: 0,
             rows_missing: 0,

@@ -1,0 +1,110 @@
+"""What is logged, as plain arrays: masks and missing values become unknown labels, and -1 and 1 become 0 and 1."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._tensors import TEXTS, Fault
+
+LABELS = "concept_labels"
+# Rows that a message names.
+MOST_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How a run declares its concept labels."""
+
+    cardinalities: Sequence[int]
+    missing: bool = False
+    signed: bool = False
+
+    def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
+        plain = {name: self._plain(name, value) for name, value in tensors.items()}
+        if self.signed and plain.get(LABELS) is not None:
+            plain[LABELS] = self._unsigned(plain[LABELS])
+        return plain
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name in TEXTS or value is None:
+            return value
+        if isinstance(value, np.ma.MaskedArray):
+            return self._filled(name, value.data, np.ma.getmaskarray(value))
+        of_pandas = hasattr(value, "isna")
+        array = np.asarray(value) if of_pandas or isinstance(value, np.ndarray) else None
+        if array is None or (array.dtype != object and not (of_pandas and _may_be_missing(value))):
+            return value
+        absent: NDArray[np.bool_]
+        absent = np.asarray(value.isna()) if of_pandas else np.frompyfunc(_is_absent, 1, 1)(array).astype(np.bool_)
+        numbers = np.asarray(array[~absent].tolist())
+        if numbers.dtype.kind not in "iufb":
+            return value  # refused by its type
+        filled = np.zeros(array.shape, numbers.dtype)
+        filled[~absent] = numbers
+        return self._filled(name, filled, absent)
+
+    def _filled(self, name: str, values: NDArray[Any], absent: NDArray[np.bool_]) -> NDArray[Any]:
+        """The values with -1, or NaN among floats, where one is absent."""
+        if not absent.any():
+            return values
+        if name != LABELS or not self.missing:
+            rows = np.unique(np.nonzero(absent)[0])
+            named = ", ".join(map(str, rows[:MOST_ROWS])) + ", …" * (rows.size > MOST_ROWS)
+            advice = "; for unknown labels declare missing_concept_labels=True" if name == LABELS else ""
+            raise Fault(f"{name}: got masked or missing values in row {named}, expected a value in each{advice}")
+        unknown = np.nan if values.dtype.kind == "f" else -1
+        kind = values.dtype if values.dtype.kind == "f" else np.int64
+        filled: NDArray[Any] = np.where(absent, unknown, values.astype(kind))
+        return filled
+
+    def _unsigned(self, labels: Any) -> Any:
+        """0 and 1 in place of -1 and 1 in the columns of binary concepts."""
+        torch: Any = sys.modules.get("torch")
+        is_torch = torch is not None and isinstance(labels, torch.Tensor)
+        values: Any = labels if is_torch else np.asarray(labels)
+        dtype = str(values.dtype)
+        if "bool" in dtype or len(values.shape) != 2 or values.shape[1] != len(self.cardinalities):
+            return labels
+        if "uint" in dtype:
+            values = values.to(torch.int64) if is_torch else values.astype(np.int64)
+        where: Any = torch.where if is_torch else np.where
+        binary: Any = np.asarray([cardinality <= 2 for cardinality in self.cardinalities])
+        if is_torch:
+            binary = torch.as_tensor(binary, device=values.device)
+        elif dtype.startswith(("int", "float")):
+            self._check_signed(values, binary)
+        # A 0 is no label of these columns: unknown, or a class that the sidecar refuses.
+        zero = -1 if self.missing else 2
+        recoded = where(values == -1, 0, where(values == 0, zero, values))
+        recoded = where(binary, recoded, values)
+        return recoded.to(values.dtype) if is_torch else recoded.astype(values.dtype)
+
+    def _check_signed(self, values: NDArray[Any], binary: NDArray[np.bool_]) -> None:
+        allowed = (np.abs(values) == 1) | np.isnan(values) | ((values == 0) & self.missing)
+        wrong = np.argwhere(~allowed & binary)
+        if wrong.size:
+            row, column = wrong[0]
+            unknown = ", or 0 where unknown" if self.missing else ""
+            raise Fault(
+                f"{LABELS}: row {row} has {values[row, column]} in column {column}, expected -1 or 1{unknown}, as "
+                "signed_labels is declared"
+            )
+
+
+def _may_be_missing(table: Any) -> bool:
+    """Whether a column of pandas has a type with NA, which NumPy does not have."""
+    types = table.dtypes if hasattr(table, "columns") else [table.dtype]
+    return any(not isinstance(of_column, np.dtype) for of_column in types)
+
+
+def _is_absent(value: Any) -> bool:
+    """Whether it is None, NaN or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value))

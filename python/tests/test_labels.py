@@ -1,0 +1,182 @@
+"""Labels as data sets code them arrive as class numbers; what is missing is unknown, or refused by its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Run
+from conceptwatch._labels import Labels
+from conceptwatch._tensors import Fault
+from conftest import package, wait_for
+from real_sidecar import eager
+from sidecar import Sidecar
+
+BINARY = Labels((0, 2))
+
+
+def unknown_or_refused(labels: Any) -> np.ndarray[Any, Any]:
+    """The labels with missing ones declared; without, they are refused by the rows."""
+    with pytest.raises(
+        Fault, match=r"^concept_labels: got masked or missing values in row 1, 3, .*missing_concept_labels"
+    ):
+        BINARY.plain({"concept_labels": labels})
+    plain = Labels((0, 2), missing=True).plain({"concept_labels": labels})["concept_labels"]
+    assert type(plain) is np.ndarray
+    assert plain.dtype.kind in "if"
+    return plain
+
+
+def test_masked_labels_are_unknown(torch: Any) -> None:
+    values = np.array([[0, 1], [1, 7], [1, 1], [9, 0]])
+    mask = values > 1
+    for dtype in ("int64", "uint8", "float32"):
+        plain = unknown_or_refused(np.ma.array(values.astype(dtype), mask=mask))
+        unknown = np.isnan(plain) if plain.dtype.kind == "f" else plain == -1
+        assert np.array_equal(unknown, mask)
+        assert np.array_equal(plain[~mask], values[~mask])
+    whole = np.ma.array([[0, 1], [1, 0]])
+    assert BINARY.plain({"concept_labels": whole})["concept_labels"].tolist() == [[0, 1], [1, 0]]
+
+
+def test_missing_values_of_tables_are_unknown_labels() -> None:
+    pandas = package("pandas")
+    columns = {"wing": [0, 1, 1, pandas.NA], "beak": [1, None, 0, 1]}
+    for dtype in ("Int64", "boolean", "Float32"):
+        table = pandas.DataFrame(columns).astype(dtype)
+        plain = unknown_or_refused(table)
+        assert [row for row in range(4) if not (plain[row] >= 0).all()] == [1, 3]
+        assert plain[[0, 2]].tolist() == [[0, 1], [1, 0]]
+    known = pandas.DataFrame({"wing": [0, 1], "beak": [1, 1]}).astype("Int64")
+    plain = BINARY.plain({"concept_labels": known, "task_labels": known["wing"]})
+    assert np.asarray(plain["concept_labels"]).tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("name", ["concept_activations", "task_labels", "sample_ids"])
+def test_other_tensors_have_no_missing_values(name: str) -> None:
+    pandas = package("pandas")
+    for value in (np.ma.array([1, 2, 3], mask=[0, 0, 1]), pandas.Series([1, 2, pandas.NA], dtype="Int64")):
+        with pytest.raises(Fault, match=f"^{name}: got masked or missing values in row 2, expected a value in each"):
+            Labels((0,), missing=True).plain({name: value})
+
+
+def test_signed_labels_are_absent_and_present(torch: Any) -> None:
+    signed = Labels((0, 2, 5), signed=True)
+    labels = np.array([[-1, 1, 4], [1, -1, 0]])
+    for kind in ("int8", "int64", "float16", "float32"):
+        plain = signed.plain({"concept_labels": labels.astype(kind)})["concept_labels"]
+        assert (plain.dtype, plain.tolist()) == (np.dtype(kind), [[0, 1, 4], [1, 0, 0]])
+        tensor = torch.as_tensor(labels).to(getattr(torch, kind))
+        plain = signed.plain({"concept_labels": tensor})["concept_labels"]
+        assert (plain.dtype, plain.tolist()) == (tensor.dtype, [[0, 1, 4], [1, 0, 0]])
+    flags = np.array([[False, True, True]])
+    assert signed.plain({"concept_labels": flags})["concept_labels"] is flags
+
+
+def test_a_signed_label_of_0_is_unknown_or_refused(torch: Any) -> None:
+    labels = np.array([[-1, 1], [1, 0]])
+    with pytest.raises(Fault, match=r"^concept_labels: row 1 has 0 in column 1, expected -1 or 1, as signed_labels"):
+        Labels((0, 0), signed=True).plain({"concept_labels": labels})
+    missing = Labels((0, 0), missing=True, signed=True)
+    assert missing.plain({"concept_labels": labels})["concept_labels"].tolist() == [[0, 1], [1, -1]]
+    # On a device it is not looked at, so a class follows that the sidecar refuses.
+    plain = Labels((0, 0), signed=True).plain({"concept_labels": torch.as_tensor(labels)})
+    assert plain["concept_labels"].tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_run_sends_signed_labels_as_0_and_1(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    labels = np.array([[-1, 1, 1], [1, -1, -1]])
+    seen: list[Any] = []
+
+    def head(concepts: Any) -> Any:
+        seen.append(np.asarray(concepts))
+        return np.zeros((len(concepts), 2))
+
+    run = start(signed_labels=True, head=head)
+    with run.evaluation(step=1) as p:
+        p.log(concept_activations=np.full((2, 3), 0.25), concept_labels=labels, task_labels=np.zeros(2, int))
+    wait_for(lambda: bool(sidecar.received))
+    arrived = np.frombuffer(sidecar.received[0].data("concept_labels"), np.int64)
+    assert arrived.tolist() == [0, 1, 1, 1, 0, 0]
+    assert any(np.array_equal(values, [[0, 1, 1], [1, 0, 0]]) for values in seen), "the head is given true values"
+
+
+def test_a_batch_of_masked_activations_is_dropped_and_named(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    with run.evaluation(step=1) as p:
+        p.log(concept_activations=np.ma.array(np.zeros((2, 3)), mask=[[0, 0, 0], [1, 0, 0]]))
+        p.log(concept_activations=np.zeros((4, 3)))
+    assert run.finish()
+    assert run.stats.rows_dropped == {"invalid": 2}
+    assert "concept_activations: got masked or missing values in row 1" in warned()[0]
+    assert sidecar.ends[0].rows == 6, "the rows are missing"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+def rows(seed: int, n: int = 512) -> tuple[Any, Any]:
+    """Probabilities of three independent concepts, and their labels."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 2, (n, 3))
+    return 1 / (1 + np.exp(2 - 4 * labels + random.normal(size=(n, 3)))), labels
+
+
+def test_what_takes_a_whole_evaluation_to_see_is_a_note_beside_its_scores(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probabilities, labels = rows(0)
+    task = labels.sum(1) > 1
+    moved = labels[:, [2, 0, 1]]
+    with conceptwatch.init("notes", concepts=["a", "b", "c"], address=address, spawn=False, raise_errors=True) as run:
+        with run.evaluation(step=1) as p:
+            for start in range(0, 512, 128):
+                part = slice(start, start + 128)
+                p.log(
+                    concept_activations=probabilities[part],
+                    concept_labels=moved[part],
+                    task_labels=task[part],
+                    task_logits=task[part] * 0.8 + 0.1,
+                    sample_ids=np.arange(128),
+                )
+        scores = p.scores(timeout=60)
+        assert scores is not None
+        assert scores["task_accuracy"] == 1.0
+        diagnosis = run.diagnosis(timeout=60)
+    notes = "\n".join(scores.warnings)
+    assert "sample_ids: 384 of 512 rows have the id of another row" in notes
+    assert "task_logits are all from 0 to 1: read as probabilities of class 1" in notes
+    assert "concept_labels are in another order than concept_activations: the labels of a, b, c are" in notes
+    assert diagnosis is not None
+    assert next(line.rule for line in diagnosis.found) == "labels_in_another_order"
+    assert f"    note: {scores.warnings[0]}" in capsys.readouterr().err
+
+
+def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(
+    address: str, warned: Callable[[], list[str]]
+) -> None:
+    probabilities, labels = rows(1)
+
+    def scored(name: str, labels: Any, **options: Any) -> Any:
+        with conceptwatch.init(name, concepts=3, address=address, spawn=False, **options) as run:
+            with run.evaluation(step=1) as p:
+                p.log(concept_activations=probabilities, concept_labels=labels)
+            return p.scores(timeout=60) if run.stats.rows_queued else None
+
+    usual = scored("usual", labels)
+    signed = scored("signed", 2 * labels - 1, signed_labels=True)
+    assert usual.defined == signed.defined
+    assert usual["concept_accuracy"] > 0.9
+    scored("refused", 2 * labels - 1)
+    assert any("if -1 means absent, recode it to 0 or pass signed_labels=True" in line for line in warned())
+    unknown = scored("unknown", 2 * labels - 1, missing_concept_labels=True)
+    assert any("every known label is 1, and -1 is read as unknown" in note for note in unknown.warnings)

@@ -1,0 +1,139 @@
+//! Guesses the kind of activations and labels from their values, where neither the command nor the file states it.
+
+use crate::batch::ROUNDING;
+use crate::run::{ActivationKind, LabelKind, Run};
+use crate::tensor::{Tensor, TensorName};
+
+/// Share of activations that may lie beyond 0 and 1 although the others are probabilities.
+const FEW: f64 = 0.01;
+/// Share of rows by which predictions and labels differ where a threshold separates nothing.
+const OTHER_SHARE: f64 = 0.1;
+
+/// How the arrays were read.
+#[derive(Debug, Default)]
+pub struct Guesses {
+    /// The kinds that were guessed, by their names in the JSON.
+    pub guessed: Vec<&'static str>,
+    /// Why a guess may be wrong.
+    pub doubts: Vec<String>,
+}
+
+/// One column of activations.
+#[derive(Clone, Copy)]
+struct Span {
+    low: f64,
+    high: f64,
+}
+
+/// The kind of activations, and why it is doubtful. Monte-Carlo samples are averaged first, because their mean is what is
+/// scored.
+///
+/// Hard where all are class numbers of their concepts. Probabilities where all lie from 0 to 1, but for rounding and at
+/// most one in a hundred. Otherwise logits. Either is continuous where its threshold separates nothing: most concepts have
+/// all activations on one side of it, and their labels do not agree.
+pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) -> (ActivationKind, Option<String>) {
+    let columns = activations.shape().get(1).copied().unwrap_or(1);
+    let blocks = run.activation_blocks(columns).unwrap_or_default();
+    let mut classes = vec![2; columns];
+    for (concept, block) in run.concepts.iter().zip(&blocks) {
+        classes[block.clone()].fill(concept.classes());
+    }
+    let (mut hard, mut beyond, mut farthest) = (true, 0_usize, 0.5_f64);
+    let mut spans = vec![Span { low: f64::INFINITY, high: f64::NEG_INFINITY }; columns];
+    each_row(activations, |values| {
+        for ((&value, span), &classes) in values.iter().zip(&mut spans).zip(&classes) {
+            hard &= value.fract() == 0.0 && value >= 0.0 && value < f64::from(classes);
+            *span = Span { low: span.low.min(value), high: span.high.max(value) };
+            if !(-ROUNDING..=1.0 + ROUNDING).contains(&value) {
+                beyond += 1;
+                farthest = if (value - 0.5).abs() > (farthest - 0.5).abs() { value } else { farthest };
+            }
+        }
+    });
+    if hard {
+        return (ActivationKind::Hard, None);
+    }
+    let count = activations.rows() * columns;
+    let (kind, threshold) = match beyond as f64 <= FEW * count as f64 {
+        true => (ActivationKind::Probability, 0.5),
+        false => (ActivationKind::Logit, 0.0),
+    };
+    // The columns of binary concepts, with the concept.
+    let binary: Vec<(usize, usize)> =
+        blocks.iter().enumerate().filter(|(_, block)| block.len() == 1).map(|(i, block)| (i, block.start)).collect();
+    let crossed = binary.iter().filter(|(_, at)| spans[*at].low <= threshold && spans[*at].high > threshold).count();
+    let labels = labels.filter(|_| run.concept_label_kind == LabelKind::Class);
+    let positive = kind == ActivationKind::Logit && !binary.is_empty() && spans.iter().all(|span| span.low >= 0.0);
+    let separates_nothing = 2 * crossed < binary.len()
+        && labels.is_some_and(|labels| share_off(activations, labels, &binary, threshold) > OTHER_SHARE);
+    if separates_nothing || positive {
+        let low = spans.iter().map(|span| span.low).fold(f64::INFINITY, f64::min);
+        let high = spans.iter().map(|span| span.high).fold(f64::NEG_INFINITY, f64::max);
+        let doubt = format!(
+            "concept_activations: values from {low:.4} to {high:.4}, which the threshold {threshold} of {} does not separate: \
+             read as continuous, so there is no concept accuracy. If they are something else, pass --activation-kind",
+            if kind == ActivationKind::Logit { "logits" } else { "probabilities" }
+        );
+        return (ActivationKind::Continuous, Some(doubt));
+    }
+    let doubt = (kind == ActivationKind::Probability && beyond > 0).then(|| {
+        format!(
+            "concept_activations: {beyond} of {count} values are not from 0 to 1, such as {farthest:.4}: read as \
+             probabilities like the others. If they are logits, pass --activation-kind logit"
+        )
+    });
+    (kind, doubt)
+}
+
+/// Whether floats are class numbers, column i below `classes(i)`. −1 and NaN are unknown labels, or refused later.
+pub fn of_labels(labels: &Tensor, classes: impl Fn(usize) -> u32) -> LabelKind {
+    let mut all = true;
+    if labels.dtype().is_float() {
+        for row in 0..labels.rows() {
+            let mut at = 0;
+            labels.for_each_float(row, |value| {
+                let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
+                all &= class || value.is_nan();
+                at += 1;
+            });
+        }
+    }
+    if all { LabelKind::Class } else { LabelKind::Continuous }
+}
+
+/// Calls `visit` with the activations of each row, samples averaged.
+fn each_row(activations: &Tensor, mut visit: impl FnMut(&[f64])) {
+    let samples = activations.shape().get(2).copied().unwrap_or(1);
+    let (mut values, mut means) = (Vec::new(), Vec::new());
+    for row in 0..activations.rows() {
+        values.clear();
+        activations.for_each_float(row, |value| values.push(value));
+        means.clear();
+        means.extend(values.chunks(samples).map(|of_one| of_one.iter().sum::<f64>() / samples as f64));
+        visit(&means);
+    }
+}
+
+/// Mean over binary concepts of the difference between the share of rows that are predicted present and the share that
+/// is; 0 without labels of both classes.
+fn share_off(activations: &Tensor, labels: &Tensor, binary: &[(usize, usize)], threshold: f64) -> f64 {
+    if labels.rows() != activations.rows() || labels.name() != TensorName::ConceptLabels {
+        return 0.0;
+    }
+    let mut counts = vec![[0_usize; 3]; binary.len()]; // predicted present, present, known
+    let (mut row, mut known) = (0, Vec::new());
+    each_row(activations, |values| {
+        known.clear();
+        labels.for_each_float(row, |label| known.push(label));
+        row += 1;
+        for (count, &(concept, column)) in counts.iter_mut().zip(binary) {
+            let Some(label) = known.get(concept).filter(|label| **label >= 0.0) else { continue };
+            count[0] += usize::from(values[column] > threshold);
+            count[1] += usize::from(*label > 0.0);
+            count[2] += 1;
+        }
+    });
+    let both: Vec<&[usize; 3]> = counts.iter().filter(|count| count[1] > 0 && count[1] < count[2]).collect();
+    let off = |count: &&[usize; 3]| count[0].abs_diff(count[1]) as f64 / count[2] as f64;
+    if both.is_empty() { 0.0 } else { both.iter().map(off).sum::<f64>() / both.len() as f64 }
+}

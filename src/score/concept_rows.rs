@@ -1,0 +1,43 @@
+//! The activations and labels of one concept.
+
+use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
+use crate::run::ActivationKind;
+use crate::tensor::TensorName;
+
+/// One concept's columns, in the rows in which its label is known.
+pub struct ConceptRows {
+    /// [n, columns of the concept].
+    pub activations: Vec<f64>,
+    pub labels: Vec<i32>,
+    pub classes: i32,
+    kind: ActivationKind,
+}
+
+impl ConceptRows {
+    /// The predicted class of each row.
+    pub fn predictions(&self) -> Result<Vec<i32>, String> {
+        let threshold = self.kind.threshold().ok_or("it predicts no class")?;
+        let predict = |row: &[f64]| match row {
+            [number] if self.kind == ActivationKind::Hard => nearest_class(*number),
+            [activation] => i32::from(*activation > threshold),
+            several => first_largest(several) as i32,
+        };
+        Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict).collect())
+    }
+}
+
+/// The rows in which a concept's label is known.
+pub fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows, String> {
+    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
+    let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
+    let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
+    let width = blocks[i].len();
+    let activations = rows.of(column.block(blocks[i].clone()), width);
+    Ok(ConceptRows {
+        activations,
+        labels,
+        kind: p.run().activation_kind,
+        classes: p.run().concepts[i].classes() as i32,
+    })
+}

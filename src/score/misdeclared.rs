@@ -1,0 +1,240 @@
+//! Signs that activations, labels or task logits are not what the run declares. Each is a remark beside the scores.
+
+use rayon::prelude::*;
+
+use crate::batch::ROUNDING;
+use crate::point::{Outcome, Point};
+use crate::prepare::{KnownRows, Prepared};
+use crate::run::{ActivationKind, LabelKind};
+use crate::tensor::TensorName;
+
+use super::concept_rows::concept_rows;
+use super::matching::{MOST_COLUMNS, greedy, midranks};
+
+/// The remark that begins so says that the columns of labels are in another order than those of activations.
+pub const OTHER_ORDER: &str = "concept_labels are in another order than concept_activations";
+
+/// The remark of a point, if it has it, that its labels are in another order.
+pub fn of_other_order(point: &Point) -> Option<&str> {
+    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(OTHER_ORDER))
+}
+
+/// Share of labels by which thresholds chosen for each concept must beat the declared one.
+const BETTER_THRESHOLD: f64 = 0.2;
+/// Share of rows by which predictions and labels must differ before other thresholds are tried.
+const OTHER_SHARE: f64 = 0.1;
+
+/// AUC below which an activation may belong to another label, and that it must have there.
+const POOR_AUC: f64 = 0.8;
+/// Least gain of AUC with the other label.
+const FAR_BETTER: f64 = 0.15;
+/// Most concepts that a remark names.
+const MOST_NAMED: usize = 6;
+
+/// Whether a single column of task logits has probabilities of class 1 instead, as a sigmoid gives them.
+pub fn are_probabilities(logits: &[f64]) -> bool {
+    logits.iter().all(|logit| (-ROUNDING..=1.0 + ROUNDING).contains(logit))
+}
+
+/// Remarks on activations and labels that do not fit their declared kinds.
+pub fn kinds(p: &Prepared) {
+    [beyond_unit(p), other_threshold(p), signed_labels(p)].into_iter().flatten().for_each(|remark| p.remark(remark));
+}
+
+/// The remark that the only column of task logits has probabilities.
+pub fn task_probabilities(p: &Prepared) {
+    let logits = p.column(TensorName::TaskLogits).filter(|column| column.width() == 1);
+    let decides = p.column(TensorName::TaskPredictions).is_none();
+    if logits.filter(|_| decides).is_some_and(|logits| are_probabilities(&logits.floats(0))) {
+        p.remark("task_logits are all from 0 to 1: read as probabilities of class 1, with the threshold 0.5".into());
+    }
+}
+
+/// Values that are no probabilities although the run declares them.
+fn beyond_unit(p: &Prepared) -> Option<String> {
+    if p.run().activation_kind != ActivationKind::Probability || p.latents().is_some() {
+        return None;
+    }
+    let column = p.column(TensorName::ConceptActivations)?;
+    let beyond = |value: f64| (-value).max(value - 1.0);
+    let (mut outside, mut farthest) = (0_usize, 0.5);
+    for at in 0..column.width() {
+        for value in column.floats(at).into_iter().filter(|value| beyond(*value) > ROUNDING) {
+            outside += 1;
+            farthest = if beyond(value) > beyond(farthest) { value } else { farthest };
+        }
+    }
+    (outside > 0).then(|| {
+        format!(
+            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are declared \
+             as probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
+            column.rows() * column.width()
+        )
+    })
+}
+
+/// The declared threshold separates nothing although another one would.
+fn other_threshold(p: &Prepared) -> Option<String> {
+    let kind = p.run().activation_kind;
+    let threshold = kind.threshold().filter(|_| kind != ActivationKind::Hard)?;
+    if p.run().concept_label_kind == LabelKind::Continuous || p.latents().is_some() {
+        return None;
+    }
+    let share_off = |i: usize| {
+        let (activations, labels) = binary(p, i)?;
+        let predicted = activations.iter().filter(|activation| **activation > threshold).count();
+        let present = labels.iter().filter(|label| **label > 0).count();
+        Some(predicted.abs_diff(present) as f64 / labels.len() as f64)
+    };
+    let off: Vec<f64> = (0..p.concepts()).into_par_iter().filter_map(share_off).collect();
+    let n = off.len() as f64;
+    if off.is_empty() || off.iter().sum::<f64>() / n < OTHER_SHARE {
+        return None;
+    }
+    let accuracies = (0..p.concepts()).into_par_iter().filter_map(|i| {
+        let (activations, labels) = binary(p, i)?;
+        Some([accuracy(&activations, &labels, threshold), best(&activations, &labels)])
+    });
+    let accuracies: Vec<[f64; 2]> = accuracies.collect();
+    let [declared, best] = [0, 1].map(|at| accuracies.iter().map(|pair| pair[at]).sum::<f64>() / n);
+    (best - declared > BETTER_THRESHOLD).then(|| {
+        let what = if kind == ActivationKind::Logit { "logits" } else { "probabilities" };
+        format!(
+            "concept_activations are declared as {what}, but the threshold {threshold} predicts {:.0} % of the labels, and \
+             thresholds chosen for each concept {:.0} %: similarities and other quantities have the activation kind continuous",
+            100.0 * declared,
+            100.0 * best
+        )
+    })
+}
+
+/// A binary concept's only activation column and its labels, where both classes are known in enough rows.
+fn binary(p: &Prepared, i: usize) -> Option<(Vec<f64>, Vec<i32>)> {
+    let rows = p.known(&[i]).ok()?;
+    let concept = concept_rows(p, i, &rows).ok()?;
+    let one = concept.activations.len() == concept.labels.len() && !p.run().concepts[i].is_categorical();
+    let both = [0, 1].iter().all(|class| concept.labels.contains(class));
+    (one && both).then_some((concept.activations, concept.labels))
+}
+
+fn accuracy(activations: &[f64], labels: &[i32], threshold: f64) -> f64 {
+    let right = activations.iter().zip(labels).filter(|(a, c)| (**a > threshold) == (**c > 0)).count();
+    right as f64 / labels.len() as f64
+}
+
+/// Accuracy at the threshold that suits these rows best.
+fn best(activations: &[f64], labels: &[i32]) -> f64 {
+    let mut order: Vec<usize> = (0..labels.len()).collect();
+    order.sort_unstable_by(|&a, &b| activations[b].total_cmp(&activations[a]));
+    // From a threshold above all values down, each row predicted present is one right more or less.
+    let mut right = labels.iter().filter(|label| **label <= 0).count();
+    let mut most = right;
+    for tie in order.chunk_by(|&a, &b| activations[a] == activations[b]) {
+        let present = tie.iter().filter(|&&row| labels[row] > 0).count();
+        right = right + present - (tie.len() - present);
+        most = most.max(right);
+    }
+    most as f64 / labels.len() as f64
+}
+
+/// Labels of −1 that are read as unknown where they may mean absent.
+fn signed_labels(p: &Prepared) -> Option<String> {
+    let unknown = p.run().missing_concept_labels && p.run().concept_label_kind == LabelKind::Class;
+    let labels = p.column(TensorName::ConceptLabels).filter(|_| unknown)?;
+    let only_present = |&i: &usize| {
+        let binary = !p.run().concepts[i].is_categorical();
+        let known = p.known(&[i]).ok().filter(|rows| binary && !rows.are_all());
+        known.is_some_and(|rows| {
+            let labels = labels.integers(i).map(|labels| rows.of(labels, 1));
+            labels.is_some_and(|labels| labels.iter().all(|label| *label == 1))
+        })
+    };
+    let found: Vec<usize> = (0..p.concepts()).filter(only_present).collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "concept_labels of {}: every known label is 1, and -1 is read as unknown. If -1 means absent, recode it to 0, \
+             or declare signed labels in place of missing ones",
+            named(p, &found)
+        )
+    })
+}
+
+/// The remark that columns of labels are in another order than those of activations: each of some concepts' activations
+/// predicts the label of another of them far better than its own. `own` has the AUC of each concept.
+pub fn order(p: &Prepared, own: &Outcome) {
+    let Some(own) = own.per_concept().filter(|_| p.latents().is_none()) else { return };
+    let is_poor = |&i: &usize| !p.run().concepts[i].is_categorical() && own[i].is_some_and(|auc| auc < POOR_AUC);
+    let poor: Vec<usize> = (0..own.len()).filter(is_poor).take(MOST_COLUMNS).collect();
+    let Some(aucs) = (poor.len() > 1).then(|| aucs(p, &poor)).flatten() else { return };
+    let pairs = aucs.iter().enumerate().flat_map(|(a, of)| of.iter().enumerate().map(move |(c, auc)| (*auc, a, c)));
+    let matched = greedy(pairs.collect(), poor.len());
+    let gain = |&c: &usize| {
+        matched[c].is_some_and(|a| a != c && aucs[a][c] >= POOR_AUC && aucs[a][c] >= aucs[c][c] + FAR_BETTER)
+    };
+    let mut moved: Vec<usize> = (0..poor.len()).filter(gain).collect();
+    // Of an exchange both sides are found. Of a concept that merely resembles another one there is only one side.
+    loop {
+        let closed: Vec<usize> =
+            moved.iter().copied().filter(|&c| matched[c].is_some_and(|a| moved.contains(&a))).collect();
+        let done = closed.len() == moved.len();
+        moved = closed;
+        if done {
+            break;
+        }
+    }
+    if moved.len() < 2 {
+        return;
+    }
+    let mean = |auc: &dyn Fn(usize) -> f64| moved.iter().map(|&c| auc(c)).sum::<f64>() / moved.len() as f64;
+    let [there, here] = [mean(&|c| matched[c].map_or(0.0, |a| aucs[a][c])), mean(&|c| aucs[c][c])];
+    let labels: Vec<usize> = moved.iter().map(|&c| poor[c]).collect();
+    let activations: Vec<usize> = moved.iter().filter_map(|&c| Some(poor[matched[c]?])).collect();
+    p.remark(format!(
+        "{OTHER_ORDER}: the labels of {} are predicted by the activations of {} (AUC {there:.2}), not by their own (AUC \
+         {here:.2}). Put both in the same order: what looks like leakage here is not",
+        named(p, &labels),
+        named(p, &activations),
+    ));
+}
+
+/// AUC of the activation of each of these concepts for the label of each; `None` without both.
+fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
+    let column = p.column(TensorName::ConceptLabels)?;
+    let all = KnownRows::all(p.rows());
+    let of_column = |&i: &usize| {
+        p.pause();
+        let activations = concept_rows(p, i, &all).ok()?.activations;
+        let width = activations.len() / p.rows();
+        // Of two columns (absent, present) the difference orders the rows.
+        let values: Vec<f64> =
+            activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
+        let ranks = midranks(&values);
+        concepts.iter().map(|&of| Some(auc(&ranks, &column.integers(of)?))).collect()
+    };
+    concepts.par_iter().map(of_column).collect()
+}
+
+/// AUC by the ranks of all rows, of which those with unknown labels are left out; one half where a class is absent.
+fn auc(ranks: &[f64], labels: &[i32]) -> f64 {
+    let renumbered;
+    let (ranks, labels) = if labels.iter().all(|label| *label >= 0) {
+        (ranks, labels)
+    } else {
+        let known: (Vec<f64>, Vec<i32>) = ranks.iter().zip(labels).filter(|(_, label)| **label >= 0).unzip();
+        renumbered = (midranks(&known.0), known.1);
+        (&renumbered.0[..], &renumbered.1[..])
+    };
+    let present = labels.iter().filter(|label| **label > 0).count() as f64;
+    let absent = labels.len() as f64 - present;
+    let sum: f64 = ranks.iter().zip(labels).filter(|(_, label)| **label > 0).map(|(rank, _)| rank).sum();
+    if present == 0.0 || absent == 0.0 { 0.5 } else { (sum - present * (present + 1.0) / 2.0) / (present * absent) }
+}
+
+/// The names of concepts, of many the first ones.
+fn named(p: &Prepared, concepts: &[usize]) -> String {
+    let names: Vec<&str> = concepts.iter().take(MOST_NAMED).map(|&i| p.run().concepts[i].name.as_str()).collect();
+    match concepts.len() - names.len() {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}

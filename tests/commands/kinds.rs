@@ -1,0 +1,314 @@
+//! The kinds that `conceptwatch score` reads from values, states and is told, and labels that mean something else.
+
+use std::path::PathBuf;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+use crate::common::program;
+
+const ROWS: usize = 400;
+const K: usize = 3;
+
+/// Concepts of 0 and 1, logits that predict them in nine of ten rows, and a task of two classes.
+struct Data {
+    logits: Vec<f64>,
+    labels: Vec<f64>,
+    task: Vec<f64>,
+}
+
+fn data() -> Data {
+    let mut random = ChaCha8Rng::seed_from_u64(34);
+    let (mut logits, mut labels, mut task) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROWS {
+        let concepts: Vec<f64> = (0..K).map(|_| f64::from(random.random_range(0..2_u8))).collect();
+        let noise = |random: &mut ChaCha8Rng| (0..4).map(|_| random.random_range(-1.0..1.0)).sum::<f64>();
+        logits.extend(concepts.iter().map(|c| 4.0 * c - 2.0 + 1.3 * noise(&mut random)));
+        task.push(f64::from(u8::from(concepts.iter().sum::<f64>() >= 2.0)));
+        labels.extend(concepts);
+    }
+    Data { logits, labels, task }
+}
+
+fn sigmoid(logit: f64) -> f64 {
+    1.0 / (1.0 + (-logit).exp())
+}
+
+impl Data {
+    fn probabilities(&self) -> Vec<f64> {
+        self.logits.iter().map(|&logit| sigmoid(logit)).collect()
+    }
+}
+
+/// A table of these arrays, each with so many columns.
+struct Table {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn table(arrays: &[(&str, usize, &[f64])]) -> Table {
+    let mut text = String::new();
+    let names = arrays.iter().flat_map(|(name, width, _)| match width {
+        1 => vec![(*name).to_owned()],
+        _ => (0..*width).map(|i| format!("{name}.{i}")).collect(),
+    });
+    text += &names.collect::<Vec<_>>().join(",");
+    for row in 0..arrays[0].2.len() / arrays[0].1 {
+        let cells = arrays.iter().flat_map(|(_, width, values)| &values[row * width..(row + 1) * width]);
+        text += "\n";
+        text += &cells.map(f64::to_string).collect::<Vec<_>>().join(",");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, text + "\n").unwrap();
+    Table { _folder: folder, path }
+}
+
+/// Activations with the labels of `data` and its task.
+fn of(activations: &[f64], labels: &[f64]) -> Table {
+    table(&[("concept_activations", K, activations), ("concept_labels", K, labels), ("task_labels", 1, &data().task)])
+}
+
+impl Table {
+    /// The JSON, and what is said beside it.
+    fn json(&self, arguments: &[&str]) -> (Value, String) {
+        let output =
+            program().arg("score").arg(&self.path).args(["--json", "--no-tests"]).args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (serde_json::from_slice(&output.stdout).unwrap(), said)
+    }
+
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = program().arg("score").arg(&self.path).arg("--no-tests").args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The one line with which it is refused.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = program().arg("score").arg(&self.path).args(arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
+        error
+    }
+}
+
+fn value(object: &Value, id: &str) -> f64 {
+    object["scores"][id]["value"].as_f64().unwrap_or_else(|| panic!("{id}: {}", object["scores"][id]))
+}
+
+fn warnings(object: &Value) -> String {
+    object["warnings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned() + "\n").collect()
+}
+
+#[test]
+fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
+    let data = data();
+    let logits = of(&data.logits, &data.labels);
+    let (object, _) = logits.json(&[]);
+    assert_eq!(
+        (&object["activation_kind"], &object["concept_kind"], &object["task_kind"]),
+        (&json!("logit"), &json!("class"), &json!("class"))
+    );
+    assert_eq!(object["guessed"], json!(["activation_kind", "concept_kind", "task_kind"]));
+    let first = |text: String| text.lines().next().unwrap().to_owned();
+    assert!(
+        first(logits.text(&[])).ends_with(" s; guessed: activation_kind logit, concept_kind class, task_kind class")
+    );
+    let stated = ["--activation-kind", "continuous", "--concept-kind", "class", "--task-kind", "continuous"];
+    let (object, _) = logits.json(&stated);
+    assert_eq!(
+        (&object["activation_kind"], &object["task_kind"], &object["guessed"]),
+        (&json!("continuous"), &json!("continuous"), &json!([]))
+    );
+    assert!(!first(logits.text(&stated)).contains("guessed"));
+    assert!(
+        logits
+            .refused(&["--activation-kind", "soft"])
+            .contains("possible values: hard, probability, logit, continuous")
+    );
+    let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| if at == 5 { 0.5 } else { *c }).collect();
+    let error = of(&data.logits, &halves).refused(&["--concept-kind", "class"]);
+    assert!(
+        error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind continuous"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_rounding_error_above_1_changes_no_score() {
+    let data = data();
+    let largest = |with: f64| {
+        let mut probabilities = data.probabilities();
+        let at = (0..probabilities.len()).max_by(|&a, &b| probabilities[a].total_cmp(&probabilities[b])).unwrap();
+        probabilities[at] = with;
+        of(&probabilities, &data.labels).json(&[])
+    };
+    let (exact, _) = largest(1.0);
+    assert!(value(&exact, "concept_accuracy") > 0.85);
+    for with in [1.000_000_1, 1.000_000_9] {
+        let (rounded, said) = largest(with);
+        assert_eq!(rounded["scores"], exact["scores"], "{with}");
+        assert_eq!((&rounded["activation_kind"], said.as_str()), (&json!("probability"), ""));
+        assert_eq!(warnings(&rounded), "");
+    }
+    // Farther away it is said, and the others are still probabilities.
+    let (beyond, said) = largest(1.02);
+    assert_eq!(beyond["activation_kind"], "probability");
+    assert_eq!(value(&beyond, "concept_accuracy"), value(&exact, "concept_accuracy"));
+    assert!(said.starts_with("concept_activations: 1 of 1200 values are not from 0 to 1, such as 1.0200"), "{said}");
+    assert!(warnings(&beyond).contains(&said), "{beyond}");
+    // So it is where the kind is stated.
+    let (stated, said) = of(&data.logits, &data.labels).json(&["--activation-kind", "probability"]);
+    assert_eq!(said, "");
+    assert!(warnings(&stated).contains("although they are declared as probabilities"), "{stated}");
+}
+
+#[test]
+fn what_no_threshold_separates_is_neither_a_probability_nor_a_logit_nor_a_class() {
+    let data = data();
+    let scaled =
+        |low: f64, high: f64| -> Vec<f64> { data.probabilities().iter().map(|p| low + (high - low) * p).collect() };
+    let whole: Vec<f64> = scaled(15.0, 33.0).into_iter().map(f64::round).collect();
+    for (activations, what) in
+        [(scaled(0.1, 0.4), "similarities"), (scaled(18.0, 31.0), "percent"), (whole, "integers")]
+    {
+        let table = of(&activations, &data.labels);
+        let (object, said) = table.json(&[]);
+        assert_eq!(object["activation_kind"], "continuous", "{what}");
+        assert_eq!(
+            object["scores"]["concept_accuracy"]["undefined"],
+            "the concepts are continuous, they predict no class"
+        );
+        assert!(value(&object, "concept_auc") > 0.95 && value(&object, "concept_average_precision") > 0.9, "{what}");
+        assert!(said.contains("read as continuous") && said.contains("--activation-kind"), "{what}: {said}");
+        assert!(warnings(&object).contains(said.trim_end()), "{what}");
+        assert!(table.text(&[]).contains("note: concept_activations: values from "), "{what}");
+    }
+    // Where it is stated, the threshold that separates nothing is named.
+    let (object, _) = of(&scaled(0.1, 0.4), &data.labels).json(&["--activation-kind", "probability"]);
+    assert!(value(&object, "concept_accuracy") < 0.6);
+    assert!(warnings(&object).contains("the threshold 0.5 predicts"), "{object}");
+    // Probabilities of rare concepts need not exceed one half.
+    let rare: Vec<f64> = (0..ROWS * K).map(|at| f64::from(u8::from(at % 31 == 0))).collect();
+    let low: Vec<f64> = rare.iter().enumerate().map(|(at, c)| 0.02 + 0.3 * c + (at % 7) as f64 / 1000.0).collect();
+    let (object, said) = of(&low, &rare).json(&[]);
+    assert_eq!((&object["activation_kind"], said.as_str()), (&json!("probability"), ""));
+    assert!(warnings(&object).is_empty(), "{object}");
+}
+
+#[test]
+fn class_numbers_are_hard_only_within_the_classes_of_their_concepts() {
+    let data = data();
+    let kind = |activations: &[f64], labels: &[f64]| of(activations, labels).json(&[]).0["activation_kind"].clone();
+    assert_eq!(kind(&data.labels, &data.labels), "hard");
+    let twos: Vec<f64> = data.labels.iter().map(|c| 2.0 * c).collect();
+    assert_ne!(kind(&twos, &data.labels), "hard");
+    let signed: Vec<f64> = data.labels.iter().map(|c| 2.0 * c - 1.0).collect();
+    assert_eq!(kind(&signed, &data.labels), "logit");
+}
+
+#[test]
+fn labels_of_minus_one_and_one_are_refused_with_advice_and_signed_labels_are_0_and_1() {
+    let data = data();
+    let signed: Vec<f64> = data.labels.iter().map(|c| 2.0 * c - 1.0).collect();
+    let table = of(&data.probabilities(), &signed);
+    for arguments in [&[][..], &["--missing-labels"]] {
+        let error = table.refused(arguments);
+        assert!(error.starts_with("concept_labels: concept 'c0' has -1 and 1 and no 0: if -1 means absent, recode it to 0 or pass --signed-labels"), "{error}");
+    }
+    let (expected, _) = of(&data.probabilities(), &data.labels).json(&[]);
+    assert_eq!(table.json(&["--signed-labels"]).0["scores"], expected["scores"]);
+    // One column is enough, and 0 is no label of it.
+    let one: Vec<f64> =
+        signed.iter().zip(&data.labels).enumerate().map(|(at, (s, c))| if at % K == 1 { *s } else { *c }).collect();
+    assert!(of(&data.probabilities(), &one).refused(&[]).contains("concept 'c1' has -1 and 1 and no 0"));
+    let error = of(&data.probabilities(), &one).refused(&["--signed-labels"]);
+    assert!(error.contains("expected -1 or 1 with --signed-labels"), "{error}");
+    // 0 is unknown among signed labels, as -1 is among others.
+    let at_random = |with: f64, labels: &[f64]| -> Vec<f64> {
+        labels.iter().enumerate().map(|(at, c)| if at % 11 == 3 { with } else { *c }).collect()
+    };
+    let unknown = of(&data.probabilities(), &at_random(0.0, &signed));
+    assert!(
+        unknown.refused(&["--signed-labels"]).contains("row 0 has 0 for concept")
+            || unknown.refused(&["--signed-labels"]).contains("has 0 for concept")
+    );
+    let usual = of(&data.probabilities(), &at_random(-1.0, &data.labels));
+    assert!(usual.refused(&[]).contains("for unknown labels pass --missing-labels"));
+    let (usual, _) = usual.json(&["--missing-labels"]);
+    assert_eq!(unknown.json(&["--signed-labels", "--missing-labels"]).0["scores"], usual["scores"]);
+    assert!(table.refused(&["--signed-labels", "--concept-kind", "continuous"]).contains("cannot be used with"));
+}
+
+#[test]
+fn known_labels_that_are_all_1_are_said() {
+    let data = data();
+    let only_present: Vec<f64> =
+        data.labels.iter().enumerate().map(|(at, c)| if at % K == 2 && *c == 0.0 { f64::NAN } else { *c }).collect();
+    let text = only_present.iter().map(|label| if label.is_nan() { String::new() } else { label.to_string() });
+    let cells: Vec<String> = text.collect();
+    let table = of(&data.probabilities(), &data.labels);
+    let lines: Vec<String> = std::fs::read_to_string(&table.path).unwrap().lines().map(str::to_owned).collect();
+    let mut changed = vec![lines[0].clone()];
+    for (row, line) in lines[1..].iter().enumerate() {
+        let mut fields: Vec<&str> = line.split(',').collect();
+        (0..K).for_each(|i| fields[K + i] = &cells[row * K + i]);
+        changed.push(fields.join(","));
+    }
+    std::fs::write(&table.path, changed.join("\n")).unwrap();
+    let (object, _) = table.json(&["--missing-labels"]);
+    assert!(warnings(&object).contains("concept_labels of c2: every known label is 1"), "{object}");
+}
+
+#[test]
+fn a_sigmoid_as_task_logits_is_cut_at_one_half() {
+    let data = data();
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let logits: Vec<f64> =
+        data.task.iter().map(|y| 6.0 * y - 3.0 + (0..4).map(|_| random.random_range(-1.5..1.5)).sum::<f64>()).collect();
+    let sigmoids: Vec<f64> = logits.iter().map(|&logit| sigmoid(logit)).collect();
+    let scored = |logits: &[f64]| {
+        table(&[("concept_labels", K, &data.labels), ("task_labels", 1, &data.task), ("task_logits", 1, logits)])
+            .json(&[])
+            .0
+    };
+    let (by_logit, by_sigmoid) = (scored(&logits), scored(&sigmoids));
+    assert!(value(&by_logit, "task_accuracy") > 0.9);
+    for id in ["task_accuracy", "task_f1", "task_auc"] {
+        assert_eq!(value(&by_sigmoid, id), value(&by_logit, id), "{id}");
+    }
+    assert!(warnings(&by_sigmoid).contains("task_logits are all from 0 to 1: read as probabilities of class 1"));
+    assert_eq!(warnings(&by_logit), "");
+}
+
+#[test]
+fn ids_that_number_the_rows_of_batches_are_said() {
+    let data = data();
+    let with_ids = |ids: Vec<f64>| {
+        let probabilities = data.probabilities();
+        let arrays = [
+            ("concept_activations", K, &probabilities[..]),
+            ("concept_labels", K, &data.labels),
+            ("sample_ids", 1, &ids),
+        ];
+        warnings(&table(&arrays).json(&[]).0)
+    };
+    assert_eq!(with_ids((0..ROWS).map(|row| row as f64).collect()), "");
+    // Padding of a distributed sampler repeats a few rows.
+    assert!(!with_ids((0..ROWS).map(|row| (row % (ROWS - 3)) as f64).collect()).contains("sample_ids"));
+    let said = with_ids((0..ROWS).map(|row| (row % 64) as f64).collect());
+    assert!(said.contains("sample_ids: 336 of 400 rows have the id of another row"), "{said}");
+}
+
+#[test]
+fn labels_in_another_order_are_named() {
+    let data = data();
+    let order = [2, 0, 1];
+    let moved: Vec<f64> = (0..ROWS).flat_map(|row| order.map(|i| data.labels[row * K + i])).collect();
+    let (object, _) = of(&data.probabilities(), &moved).json(&[]);
+    let said = warnings(&object);
+    assert!(said.contains("concept_labels are in another order than concept_activations: the labels of c0, c1, c2 are predicted by the activations of c2, c0, c1 (AUC 0."), "{said}");
+    assert!(!warnings(&of(&data.probabilities(), &data.labels).json(&[]).0).contains("another order"));
+}
