@@ -216,7 +216,8 @@ pub fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order(his
 pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store) {
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let [first, second] = [0, 1].map(|restart| Attempt { launch: 0, restart });
-    let complete = |history: &dyn Store, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
+    let complete =
+        |history: &dyn Store, attempt| history.has_complete_point("r", "val", 1, attempt, Default::default()).unwrap();
     history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
     assert!(!complete(history, first), "the point is incomplete");
     history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
@@ -229,7 +230,7 @@ pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store)
     assert!(matches!(lesser, Recorded::Outranked { .. }), "{lesser:?}");
     let lesser = history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
     assert!(matches!(lesser, Recorded::Outranked { .. }), "also in a branch that was left: {lesser:?}");
-    assert!(history.has_complete_point("none", "val", 1, first).is_err());
+    assert!(history.has_complete_point("none", "val", 1, first, Default::default()).is_err());
 }
 
 pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(history: &dyn Store) {
@@ -300,6 +301,7 @@ pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
         run: "a".into(),
         split: "val".into(),
         step: 50,
+        ordinal: Default::default(),
         time: 9.0,
         outcome: Ending::Failed,
         reason: "worker lost".into(),
