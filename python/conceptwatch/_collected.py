@@ -13,17 +13,16 @@ from collections.abc import Callable
 
 # Its `put` may interrupt itself, as a finalizer can.
 _work: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-_thread: threading.Thread | None = None
+_threads: list[threading.Thread] = []
 
 log = logging.getLogger("conceptwatch")
 
 
 def start() -> None:
     """Starts the thread where this process has none."""
-    global _thread
-    if _thread is None or not _thread.is_alive():
-        _thread = threading.Thread(target=_run, name="conceptwatch collected", daemon=True)
-        _thread.start()
+    if not _is_running():
+        _threads[:] = [threading.Thread(target=_run, name="conceptwatch collected", daemon=True)]
+        _threads[0].start()
 
 
 def later(work: Callable[[], object]) -> None:
@@ -33,10 +32,15 @@ def later(work: Callable[[], object]) -> None:
 
 def wait(timeout: float) -> None:
     """Waits until what was handed over is done."""
-    if _thread is not None and _thread.is_alive() and _thread is not threading.current_thread():
+    if _is_running():
         done = threading.Event()
         _work.put(done.set)
         done.wait(timeout)
+
+
+def _is_running() -> bool:
+    """False in a child, too, where the parent's thread is not."""
+    return any(thread.is_alive() for thread in _threads)
 
 
 def _run() -> None:

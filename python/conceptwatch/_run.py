@@ -181,7 +181,9 @@ class Run:
         if left is None:
             return None
         split = composed(split)
-        of = self._ended.get(split) if step is None else PassKey(split, int(step), self._newest.get((split, int(step)), 0))
+        of = self._ended.get(split)
+        if step is not None:
+            of = PassKey(split, int(step), self._newest.get((split, int(step)), 0))
         request = messages.GetDiagnosisRequest(
             run=self.name,
             split=split,
@@ -521,11 +523,7 @@ class Run:
     def __del__(self) -> None:
         # The collector finds a copy in each forked child, too, which is not a rank.
         if not self._finished and self._process == os.getpid():
-            _collected.later(self._finish_collected)
-
-    def _finish_collected(self) -> None:
-        self._error = None
-        self.finish()
+            _collected.later(self.finish)
 
 
 class Pass:

@@ -238,6 +238,4 @@ def _selected(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     tensors = [taken(tensor, rows) for tensor in batch.tensors]
     numbers = rows if batch.numbers is None else batch.numbers[rows]
     size = batch.bytes * rows.size // batch.held_rows
-    return Batch(
-        batch.split, batch.step, batch.epoch, tensors, batch.rows, size, batch.panel, numbers, batch.ordinal
-    )
+    return Batch(batch.split, batch.step, batch.epoch, tensors, batch.rows, size, batch.panel, numbers, batch.ordinal)

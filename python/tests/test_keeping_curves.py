@@ -188,7 +188,8 @@ def test_the_end_of_a_run_says_what_it_has_lost(job: Callable[..., Job], data_ho
     [
         ({}, {}, "0 evaluations scored"),
         ({"point": 1}, {}, "1 evaluation scored"),
-        ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2}, "4 evaluations scored, 1 of them incomplete, 2 not settled"),
+        ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2},
+         "4 evaluations scored, 1 of them incomplete, 2 not settled"),
         (
             {"point": 5, "skipped": 3},
             {"passes_left_out": 4},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gc
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,8 @@ import pytest
 import conceptwatch
 from conceptwatch import Run, _collected
 from conftest import K, wait_for
-from real_sidecar import answer, eager
+from jobs import Job, begin, sidecars
+from real_sidecar import answer, binary, eager, free_ports
 
 ROWS = 600
 
@@ -202,21 +206,65 @@ def test_nothing_can_be_logged_in_an_evaluation_that_has_ended(address: str, war
     assert run.finish()
     assert points(address, run) == [(1, 1, ROWS, False, False, 1.0)]
     assert run.stats.rows_dropped == {"invalid": 100}
-    assert "this evaluation of 'val' has ended; begin another one with run.evaluation" in warned()[-1]
+    assert any("this evaluation of 'val' has ended; begin another one with run" in line for line in warned())
 
 
 def test_a_run_that_nobody_finishes_is_finished_when_it_is_collected(address: str) -> None:
-    def launch(seed: int) -> str:
-        run = init("in-a-function", address, labels={"seed": seed})
-        evaluate(run, 1)
-        return run.name
+    def launch(seed: int) -> None:
+        evaluate(init("in-a-function", address, labels={"seed": seed}, log_to=lambda values, step: None), 1)
 
-    names = [launch(seed) for seed in range(3)]
-    gc.collect()
+    for seed in range(3):
+        launch(seed)
     _collected.wait(60.0)
-    listed = {run["name"]: run for run in answer(address, "/api/v1/runs", search="in-a-function")["runs"]}
-    assert set(listed) == set(names)
-    assert all(run["finished"] for run in listed.values())
-    for name in names:
+    listed = answer(address, "/api/v1/runs", search="in-a-function")["runs"]
+    assert sorted(run["labels"]["seed"] for run in listed) == ["0", "1", "2"]
+    assert all(run["finished"] for run in listed)
+    for name in (run["name"] for run in listed):
         found = answer(address, "/api/v1/points", run=name, split="val")["points"]
         assert [(point["step"], point["rows"]) for point in found] == [(1, ROWS)]
+
+
+def table(kind: str, directory: str, to: Path) -> list[dict[str, str]]:
+    """A table of what is kept in a directory whose sidecar has ended."""
+    command = [binary(), "export", "--data-dir", directory, "--to", str(to)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    with (to / f"{kind}.csv").open(newline="", encoding="utf-8") as rows:
+        return list(csv.DictReader(rows))
+
+
+def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    # Slow scores wait: they take seconds at this share, and end with a sidecar that does not go on.
+    one = job("one", CONCEPTWATCH_CPU_SHARE="0.2", CONCEPTWATCH_BUSY_CPU_SHARE="0.2")
+    begin(one, "a", f"127.0.0.1:{free_ports()}")
+    directory = one.do("run.data_dir")
+    one.do("evaluate(run, 1)")
+    one.do("run.evaluation('empty', step=4).__exit__(None, None, None)")
+    assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+    one.do("run.finish(timeout=0.0)")
+    one.end()
+    wait_for(lambda: not sidecars(tmp_path), 120.0)
+    scores = {row["score"]: row["value"] for row in table("scores", directory, tmp_path / "tables")}
+    assert {"ctl_conditional", "ois"} <= {score for score, value in scores.items() if value}
+    # Also of a split that has no point at all.
+    with (tmp_path / "tables" / "unscored.csv").open(newline="", encoding="utf-8") as rows:
+        unscored = list(csv.DictReader(rows))
+    assert [(row["split"], row["step"], row["ordinal"], row["outcome"], row["reason"]) for row in unscored] == [
+        ("empty", "4", "1", "failed", "the pass had no rows")
+    ]
+
+
+def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(job: Callable[..., Job]) -> None:
+    said = []
+    for name, data_dir in (("kept", {}), ("memory", {"data_dir": None})):
+        one = job(name, CONCEPTWATCH_CPU_SHARE="0.001", CONCEPTWATCH_BUSY_CPU_SHARE="0.001")
+        begin(one, "a", f"127.0.0.1:{free_ports()}", **data_dir)
+        # The first few are scored with the CPU time that was saved up.
+        one.do("evaluate(run, *range(40))")
+        assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+        assert one.do("run.finish(timeout=0.0)") is False
+        said.append(one.said())
+    assert "The sidecar goes on after this job, for 15 minutes by default (--linger)" in said[0]
+    assert "lost with the sidecar of this job, which keeps curves in memory" in said[1]

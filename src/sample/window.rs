@@ -175,7 +175,7 @@ pub enum CommitError {
     Late { split: Arc<str>, pass: PassKey },
     /// A rank has left the pass without ending it. Not worth a retry.
     #[error(
-        "step {pass} of '{split}': another rank left this evaluation by an exception, so it is discarded with this batch"
+        "step {pass} of '{split}': this evaluation was left by an exception and is discarded, and this batch with it"
     )]
     Abandoned { split: Arc<str>, pass: PassKey },
     /// The sample that this batch was staged for has been reset. Stage the batch again.

@@ -5,6 +5,7 @@ use conceptwatch::history::{
 };
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::sample::Attempt;
+use conceptwatch::step::Ordinal;
 
 use super::fixtures::{point, run, steps, without_matrices};
 
@@ -256,6 +257,44 @@ pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(hi
     let seen = points.iter().map(|point| (point.step, point.superseded, point.attempt)).collect::<Vec<_>>();
     let by = |launch| (Some(launch), Some(0));
     assert_eq!(seen, [(25, false, by(1)), (30, false, by(1)), (30, true, by(0)), (40, true, by(0))]);
+}
+
+pub fn of_evaluations_of_one_step_the_newest_is_current(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let (first, second) = (Attempt::default(), Attempt { launch: 0, restart: 1 });
+    let record = |step, ordinal, incomplete, attempt| {
+        let (ordinal, time) = (Ordinal::stated(ordinal), f64::from(10 + ordinal));
+        let made = Point { ordinal, incomplete, time, ..point("a", "val", step, 3) };
+        history.record_point(&made, Some(attempt)).unwrap()
+    };
+    let stored = |step| {
+        let (points, _) = history.whole_points("a", "val", step, 1, false).unwrap();
+        points.iter().map(|whole| (whole.point.ordinal.get(), whole.superseded)).collect::<Vec<_>>()
+    };
+    let complete = |ordinal| history.has_complete_point("a", "val", 5, first, Ordinal::stated(ordinal)).unwrap();
+    for ordinal in [1, 2] {
+        assert_eq!(record(5, ordinal, false, first), Recorded::Stored);
+    }
+    assert_eq!(stored(5), [(2, false), (1, true)]);
+    assert_eq!(history.point("a", "val", Some(5), false).unwrap().unwrap().ordinal.get(), 2);
+    // The older one is stored again, as when slow scores join it.
+    assert_eq!(record(5, 1, false, first), Recorded::Stored);
+    assert_eq!(stored(5), [(2, false), (1, true)]);
+    assert_eq!(record(5, 3, true, first), Recorded::Outranked { time: 12.0 }, "the newest is not complete");
+    assert_eq!([complete(1), complete(2), complete(3)], [true, true, false]);
+    // In any order; and what is incomplete gives way to what is complete.
+    for (step, order) in [(6, [(2, false), (1, false)]), (7, [(1, true), (2, false)]), (8, [(2, true), (1, false)])] {
+        for (ordinal, incomplete) in order {
+            assert_eq!(record(step, ordinal, incomplete, first), Recorded::Stored);
+        }
+    }
+    assert_eq!([stored(6), stored(7), stored(8)], [[(2, false), (1, true)], [(2, false), (1, true)], [(1, false), (2, true)]]);
+    let series = history.series("a", "val", "icl", None, 6, Some(6)).unwrap();
+    assert_eq!(series.iter().map(|point| point.ordinal.get()).collect::<Vec<_>>(), [2, 1]);
+    // A later attempt counts for itself.
+    assert_eq!(record(5, 1, false, second), Recorded::Stored);
+    assert_eq!(stored(5)[0], (1, false));
+    assert_eq!(stored(5).len(), 3);
 }
 
 pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
