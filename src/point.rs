@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::step::Ordinal;
+
 /// The concepts or pairs that a score leaves out because they have no value of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
@@ -251,6 +253,9 @@ pub struct Point {
     pub split: Arc<str>,
     /// Number of optimiser steps so far.
     pub step: u64,
+    /// Of the pass among those of its step: the same step may be evaluated again. Absent for the first.
+    #[serde(skip_serializing_if = "Ordinal::is_first", default)]
+    pub ordinal: Ordinal,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epoch: Option<f64>,
     /// Seconds since 1970-01-01 UTC at which the sample was closed.

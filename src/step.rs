@@ -1,4 +1,4 @@
-//! Steps, epochs and ranks: distinct types, because calls take several of them side by side.
+//! Steps, ordinals, epochs and ranks: distinct types, because calls take several of them side by side.
 
 use std::fmt;
 
@@ -28,6 +28,58 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Number of a pass among those that its attempt began of the same split and step, from 1. Each rank counts for itself: ranks
+/// run the same evaluations in the same order, so a pass has one number on all of them. One that a rank leaves without ending
+/// it has a number, too; otherwise ranks that had ended it would count differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ordinal(u32);
+
+impl Ordinal {
+    /// As a client states it. 0 stands for the first: clients that do not count have one pass of each step.
+    pub fn stated(ordinal: u32) -> Self {
+        Self(ordinal.max(1))
+    }
+
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    pub fn is_first(&self) -> bool {
+        self.0 == 1
+    }
+}
+
+impl Default for Ordinal {
+    /// The first.
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+/// A pass among those of its split and attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PassKey {
+    pub step: Step,
+    pub ordinal: Ordinal,
+}
+
+impl From<Step> for PassKey {
+    /// The first pass of a step.
+    fn from(step: Step) -> Self {
+        Self { step, ordinal: Ordinal::default() }
+    }
+}
+
+impl fmt::Display for PassKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ordinal.is_first() {
+            true => write!(f, "{}", self.step),
+            false => write!(f, "{} (evaluation {} of it)", self.step, self.ordinal.0),
+        }
     }
 }
 

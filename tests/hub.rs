@@ -176,6 +176,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
         run: "r".into(),
         split: "val".into(),
         step: 9,
+        ordinal: Default::default(),
         time: 1_000_009.5,
         outcome: Ending::Skipped,
         reason: "a newer pass was ready".into(),

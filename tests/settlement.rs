@@ -95,7 +95,8 @@ async fn a_pass_is_settled_once_its_point_is_stored() {
     let mut again = Stream::open(&mut client).await;
     let answer = again.ask(rank.end(1)).await;
     assert_eq!(answer.outcome(), Answer::Duplicate);
-    let settled = Settled { run: "r".into(), split: "val".into(), step: 1, outcome: 1, reason: String::new() };
+    let settled = Settled { run: "r".into(), split: "val".into(), step: 1, outcome: 1, ..Default::default() };
+    let settled = Settled { ordinal: 1, ..settled };
     assert_eq!(answer.settled, [settled]);
 
     // Fewer rows than the rank logged, and a pass without rows.
@@ -108,6 +109,39 @@ async fn a_pass_is_settled_once_its_point_is_stored() {
         assert_eq!(sidecar.metric("conceptwatch_passes_settled_total", outcome), count, "{outcome}");
     }
     assert_eq!(sidecar.metric("conceptwatch_passes_unsettled", ""), 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_is_evaluated_again_and_an_evaluation_that_was_left_is_discarded() {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
+    let mut client = sidecar.client().await;
+    let rank = Rank::of(0, 1);
+    rank.start(&mut client).await;
+    let mut stream = Stream::open(&mut client).await;
+    // A client that counts none has the first.
+    stream.ask(rank.batch(1)).await;
+    let left = EndPass { ordinal: 1, abandoned: "KeyboardInterrupt".into(), ..rank.end(1) };
+    assert_eq!(stream.ask(left.clone()).await.outcome(), Answer::Accepted);
+    assert_eq!(stream.ask(left).await.outcome(), Answer::Duplicate);
+    let late = stream.ask(BatchChunk { sequence: 100, ..rank.batch(1) }).await;
+    assert_eq!((late.outcome(), late.code), (Answer::Refused, Code::FailedPrecondition as i32));
+    assert!(late.message.contains("left by an exception"), "{}", late.message);
+    for ordinal in [2, 3] {
+        let sequence = 10 * u64::from(ordinal);
+        stream.ask(BatchChunk { ordinal, sequence, ..rank.batch(1) }).await;
+        stream.ask(EndPass { ordinal, sequence: sequence + 1, ..rank.end(1) }).await;
+        assert_eq!(stream.settled(1).await, (Outcome::Point, String::new()));
+    }
+    // The end of the second is known, and how it was settled.
+    let again = stream.ask(EndPass { ordinal: 2, sequence: 21, backlog: true, ..rank.end(1) }).await;
+    assert_eq!((again.outcome(), again.settled[0].ordinal, again.settled[0].outcome()), (Answer::Duplicate, 2, Outcome::Point));
+    assert_eq!(sidecar.metric("conceptwatch_passes_discarded_total", ""), 1.0);
+    drop((stream, client, sidecar));
+    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    let (points, _) = history.whole_points("r", "val", 0, 9, false).unwrap();
+    let kept: Vec<_> = points.iter().map(|whole| (whole.point.ordinal.get(), whole.superseded)).collect();
+    assert_eq!(kept, [(3, false), (2, true)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

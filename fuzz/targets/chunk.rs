@@ -16,7 +16,7 @@ use conceptwatch::sample::{
 };
 use conceptwatch::server::proto::{BatchChunk, IngestRequest, ingest_request};
 use conceptwatch::server::{tensor_of, wire};
-use conceptwatch::step::{Epoch, Rank, Step};
+use conceptwatch::step::{Epoch, Ordinal, PassKey, Rank, Step};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
@@ -49,7 +49,11 @@ fn take(split: &mut Split, message: IngestRequest, at: u64) {
             let BatchChunk { tensors, sequence, first_row, row_numbers, rows_left_out, .. } = chunk;
             let Ok(tensors) = tensors.into_iter().map(tensor_of).collect::<Result<Vec<_>, _>>() else { return };
             let Ok(batch) = Batch::new(tensors, &RUN, NonFinite::DropRow) else { return };
-            let mut staged = split.stage(step, Source { client: 1, sequence }, member(rank));
+            let mut staged = split.stage(
+                PassKey { step, ordinal: Ordinal::stated(chunk.ordinal) },
+                Source { client: 1, sequence },
+                member(rank),
+            );
             if staged.offer(&batch, RowNumbers { first: first_row, listed: &row_numbers }).is_err() {
                 return;
             }
@@ -63,7 +67,12 @@ fn take(split: &mut Split, message: IngestRequest, at: u64) {
             let Ok(step) = Step::new(end.step) else { return };
             let Ok(rank) = Rank::of(end.rank, 2) else { return };
             let epoch = end.epoch.and_then(|epoch| Epoch::new(epoch).ok());
-            let end = EndOfPass { step, epoch, rows: end.rows, held_back: end.left_out, backlog: end.backlog };
+            let pass = PassKey { step, ordinal: Ordinal::stated(end.ordinal) };
+            if !end.abandoned.is_empty() {
+                let _ = split.abandon(pass, member(rank));
+                return;
+            }
+            let end = EndOfPass { pass, epoch, rows: end.rows, held_back: end.left_out, backlog: end.backlog };
             if let Ok(ended) = split.end_pass(end, member(rank), now) {
                 for evaluation in ended.closed {
                     assert!(evaluation.sample.rows() <= KEPT);

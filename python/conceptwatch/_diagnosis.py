@@ -61,6 +61,7 @@ class Diagnosis:
         self.step: int = answer.step
         self.epoch: float | None = answer.epoch if answer.HasField("epoch") else None
         self.rows: int = answer.rows  # N
+        self.incomplete: bool = answer.incomplete  # ranks or rows were missing
         self.lines: tuple[Finding, ...] = tuple(_finding(line) for line in answer.lines)  # one for each rule
 
     @property
@@ -68,7 +69,7 @@ class Diagnosis:
         return tuple(line for line in self.lines if line.state == "found")
 
     def __str__(self) -> str:
-        head = f"{self.split}, step {self.step}, {self.rows} rows"
+        head = f"{self.split}, step {self.step}, {self.rows} rows" + ", incomplete" * self.incomplete
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])
         checked = (f"  {line.subject}: {line.text}" for line in self.lines if line.state == "absent")

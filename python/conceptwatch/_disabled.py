@@ -26,7 +26,8 @@ class DisabledRun(Run):
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
         self.address, self._head = "", None
-        self._link, self._raise_errors, self._reasons, self._finished = link, raise_errors, {}, False
+        self._link, self._raise_errors, self._reasons = link, raise_errors, {}
+        self._process, self._finished = 0, False  # no process sends for it
 
     @property
     def page_url(self) -> str | None:
@@ -54,7 +55,15 @@ class DisabledRun(Run):
     def finish(self, timeout: float | None = None) -> bool:
         return True
 
-    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
+    def _log(
+        self,
+        split: str,
+        step: int,
+        epoch: float | None,
+        tensors: Mapping[str, Any],
+        panel: Panel | None,
+        ordinal: int = 1,
+    ) -> int:
         return 0
 
     def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -69,5 +78,11 @@ class DisabledRun(Run):
     def _reject(self, error: Exception, rows: int) -> None:
         pass
 
-    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+    def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:
+        return None
+
+    def _begin(self, split: str, step: int) -> int:
+        return 1
+
+    def _end(self, split: str, step: int, epoch: float | None, rows: int, ordinal: int, abandoned: str = "") -> None:
         pass

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,14 @@ from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 ROUNDING = 1e-6
 # Room for names, shapes and framing in a message.
 HEADROOM = 4 * 1024
+
+
+class PassKey(NamedTuple):
+    """A pass of a run. The ordinal is its number among those of its split and step that this process has begun."""
+
+    split: str
+    step: int
+    ordinal: int
 
 
 class TooLarge(ValueError):
@@ -37,9 +45,15 @@ class Batch:
     bytes: int
     panel: Panel | None = None  # of its pass
     numbers: NDArray[np.int64] | None = None  # None: all rows
+    ordinal: int = 1  # of its pass
     sent_rows: int = 0  # when it was last sent
     sent_ids: Callable[[], UInt64s | None] | None = None
     is_exact: bool = True  # the sidecar took every row, so that one left out counts like one sent
+
+    @property
+    def key(self) -> PassKey:
+        """Its pass."""
+        return PassKey(self.split, self.step, self.ordinal)
 
     @property
     def held_rows(self) -> int:
@@ -91,6 +105,7 @@ def requests(
             run=run,
             split=batch.split,
             step=batch.step,
+            ordinal=batch.ordinal,
             epoch=batch.epoch,
             rank=rank,
             client=client,

@@ -126,6 +126,16 @@ class Ending:
     def _fate(self, unsettled: int) -> str:
         """What becomes of evaluations that are not settled."""
         sender, them = self._sender, "it" if unsettled == 1 else "them"
+        if self._link.answered and self._link.ends_unused:
+            if self._link.data_dir:
+                return (
+                    "The sidecar goes on after this job, for 15 minutes by default (--linger), and scores what it has "
+                    "received; what it cannot score is recorded with the reason"
+                )
+            return (
+                f"{them.capitalize()} will be lost with the sidecar of this job, which keeps curves in memory. Use "
+                "run.finish(timeout=300), or keep a sidecar running with `conceptwatch serve`"
+            )
         if self._link.answered:
             if unsettled == 1:
                 return "If the sidecar has received it, a crash there can still lose it; otherwise it is dropped"

@@ -6,11 +6,12 @@ import queue
 import threading
 from collections.abc import Callable
 
+from ._encode import PassKey
 from ._loggers import PREFIX, Loggers
 from ._scores import Scores
 
-# Of an evaluation, by split and step; None where there is no answer.
-Read = Callable[[str, int], "Scores | None"]
+# Of an evaluation; None where there is no answer.
+Read = Callable[[PassKey], "Scores | None"]
 
 # Evaluations of a split that are read again for scores that join later, such as those that train networks.
 AGAIN = 3
@@ -21,12 +22,12 @@ class Forward:
 
     def __init__(self, loggers: Loggers, read: Read) -> None:
         self._loggers, self._read = loggers, read
-        self._settled: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
-        self._written: dict[tuple[str, int], set[str]] = {}
+        self._settled: queue.SimpleQueue[PassKey | None] = queue.SimpleQueue()
+        self._written: dict[PassKey, set[str]] = {}
         self._thread: threading.Thread | None = None
 
-    def settled(self, split: str, step: int) -> None:
-        self._settled.put((split, step))
+    def settled(self, key: PassKey) -> None:
+        self._settled.put(key)
 
     def notice(self) -> None:
         """The job logs an evaluation, on its own thread."""
@@ -46,21 +47,21 @@ class Forward:
 
     def _work(self) -> None:
         while (key := self._settled.get()) is not None:
-            for known in self._again(key[0]):
+            for known in self._again(key.split):
                 self._forward(known)
             self._forward(key)
         for known in list(self._written):
             self._forward(known)
 
-    def _again(self, split: str) -> list[tuple[str, int]]:
-        of_split = [known for known in self._written if known[0] == split]
+    def _again(self, split: str) -> list[PassKey]:
+        of_split = [known for known in self._written if known.split == split]
         for old in of_split[:-AGAIN]:
             del self._written[old]
         return of_split[-AGAIN:]
 
-    def _forward(self, key: tuple[str, int]) -> None:
-        split, step = key
-        scores = self._read(split, step)
+    def _forward(self, key: PassKey) -> None:
+        split, step, _ = key
+        scores = self._read(key)
         if scores is None or scores.step != step:
             return
         written = self._written.setdefault(key, set())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any
 
-from ._encode import Batch
+from ._encode import Batch, PassKey
 from ._home import same_directory
 from ._launch import Launch
 from ._protocol import messages
@@ -60,8 +60,8 @@ class Link:
     waiting_ends: int = 0  # of these, ends of passes that no sidecar has acknowledged
     fault: str | None = None  # the first failure since the caller last checked
     warned: set[str] = field(default_factory=set)
-    # Told of each evaluation that has a point, with the sender's lock held: by split and step.
-    on_point: Callable[[str, int], None] | None = None
+    # Told of each evaluation that has a point, with the sender's lock held.
+    on_point: Callable[[PassKey], None] | None = None
     panels: weakref.WeakSet[Panel] = field(default_factory=weakref.WeakSet)
     data_dir: str = ""  # of the curves, as the sidecar states it; empty: they are in memory
     # As the job wants it, None: in memory; ...: anywhere.
@@ -141,14 +141,17 @@ class EndOfPass:
     epoch: float | None
     # Of the whole pass, as logged: fewer rows at the sidecar make the pass incomplete.
     logged_rows: int
+    ordinal: int = 1
+    # Why the job left the pass without ending it; empty: it has ended.
+    abandoned: str = ""
     # Passes of the split before this one that were kept back and not sent.
     left_out: int = 0
     rows = 0
     bytes = 0
 
-    def is_of(self, batch: Batch) -> bool:
-        """Whether it ends the pass that a batch belongs to."""
-        return (self.split, self.step, self.epoch) == (batch.split, batch.step, batch.epoch)
+    @property
+    def key(self) -> PassKey:
+        return PassKey(self.split, self.step, self.ordinal)
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import grpc
 
-from ._encode import Batch
+from ._encode import Batch, PassKey
 from ._link import EndOfPass, Item, Link
 from ._protocol import messages
 from ._queue import Lane, Queue
@@ -32,6 +32,7 @@ REJOINS = 3
 # Outcomes that are said.
 _REMARKABLE = {
     messages.Settled.OUTCOME_INCOMPLETE: "is incomplete",
+    messages.Settled.OUTCOME_DISCARDED: "is discarded",
     messages.Settled.OUTCOME_FAILED: "has no scores",
 }
 
@@ -57,20 +58,24 @@ class Outbox:
             self._make_room(link)
         elif link.waiting_ends >= MAX_WAITING_ENDS:
             link.stats.ends_dropped += 1
-            self.unsettled(link).drop_end(content)
+            if not content.abandoned:
+                self.unsettled(link).drop_end(content)
             link.warn(
                 f"the evaluation of '{content.split}' at step {content.step} will be incomplete or missing, because "
                 f"{link.waiting_ends} finished evaluations already wait for a sidecar: see run.stats.ends_dropped"
             )
             return None
         else:
-            self.unsettled(link).end(content)
+            if content.abandoned:
+                self._abandon(link, content)
+            else:
+                self.unsettled(link).end(content)
             link.waiting_ends += 1
         self.sequence += 1
         link.outstanding += 1
         lane = self.queue.lane(link, content.split)
         lane.add(Item(link, content, self.sequence))
-        kept = isinstance(content, EndOfPass) and self._keep(link, content, outage=outage)
+        kept = isinstance(content, EndOfPass) and not content.abandoned and self._keep(link, content, outage=outage)
         return None if kept else lane
 
     def next(self) -> tuple[Item, Item | None, bool]:
@@ -82,11 +87,11 @@ class Outbox:
         content = item.content
         if lane.items and isinstance(content, Batch) and item.link.limits.takes_joined_ends:
             behind = lane.items[0].content
-            if isinstance(behind, EndOfPass) and behind.is_of(content):
+            if isinstance(behind, EndOfPass) and behind.key == content.key and not behind.abandoned:
                 end = lane.take()
         for taken in (item, end) if end is not None else (item,):
             self.in_flight[taken.sequence] = taken
-        return item, end, content.step in lane.backlog
+        return item, end, content.key in lane.backlog
 
     def give_up(self, item: Item, end: Item | None) -> bool:
         """An item in flight cannot be sent; the end that came with it goes alone. False if it was dropped before."""
@@ -119,6 +124,18 @@ class Outbox:
         copies |= {"passes_unsettled": unsettled.ended_passes, "unsettled_bytes": unsettled.bytes}
         return replace(link.stats, **copies)
 
+    def _abandon(self, link: Link, end: EndOfPass) -> None:
+        """Gives up what waits and what is kept of a pass that the job has left without ending it."""
+        lane = self.queue.lane(link, end.split)
+        waiting = [item for item in lane.items if item.content.key == end.key]
+        lane.remove(waiting)
+        for item in waiting:
+            self._done(item)
+            if not item.again:
+                link.stats.drop("abandoned", 1, item.content.rows)
+        self.unsettled(link).abandon(end)
+        link.stats.passes_abandoned += 1
+
     # ------------------------------------------------------------ passes that the sidecar would skip
 
     def _keep(self, link: Link, end: EndOfPass, *, outage: bool) -> bool:
@@ -135,7 +152,7 @@ class Outbox:
             end.left_out = self._leave_out(link, before)
         if link.run.world_size > 1 or outage or time.monotonic() >= lane.keep_until:
             return False
-        of_pass = [item for item in lane.items if _is_of(item, end)]
+        of_pass = [item for item in lane.items if item.content.key == end.key]
         if sum(item.content.rows for item in of_pass) != end.logged_rows:
             return False
         lane.remove(of_pass)
@@ -150,7 +167,7 @@ class Outbox:
             self._done(item)
             if isinstance(item.content, EndOfPass):
                 left_out += item.content.left_out
-                self.unsettled(link).forget(item.content.split, item.content.step)
+                self.unsettled(link).forget(item.content.key)
             else:
                 link.stats.batches_left_out += 1
                 link.stats.rows_left_out += item.content.rows
@@ -185,7 +202,7 @@ class Outbox:
             link.stats.passes_unprotected += 1
             link.stats.rows_unprotected += sum(_held_rows(item) for item in items)
             again = [item for item in items if item.again]
-            self.queue.lane(link, kept.split).remove(again)
+            self.queue.lane(link, kept.key.split).remove(again)
             for item in again:
                 self.in_flight.pop(item.sequence, None)
                 self._done(item)
@@ -238,14 +255,16 @@ class Outbox:
     def note_settled(self, links: list[Link], settled: Iterable[Any]) -> None:
         """The sidecar needs nothing more of these passes."""
         for one in settled:
+            # A sidecar that counts no passes has one for each step.
+            key = PassKey(one.split, one.step, one.ordinal or 1)
             for link in links:
-                if link.name != one.run or not self.unsettled(link).settle(one.split, one.step):
+                if link.name != one.run or not self.unsettled(link).settle(key):
                     continue
                 outcome = messages.Settled.Outcome.Name(one.outcome).removeprefix("OUTCOME_").lower()
                 link.stats.passes_settled[outcome] += 1
-                self.queue.lane(link, one.split).settle(one.step)
+                self.queue.lane(link, one.split).settle(key)
                 if link.on_point is not None and outcome in ("point", "incomplete"):
-                    link.on_point(one.split, one.step)
+                    link.on_point(key)
                 found = _REMARKABLE.get(one.outcome)
                 if found is not None:
                     message = f"the evaluation of '{one.split}' at step {one.step} {found}: {one.reason}"
@@ -263,7 +282,10 @@ class Outbox:
         refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED and not known
         superseded, kept = refused and _is_superseded(answer), None
         unsettled = self.unsettled(link)
-        if isinstance(content, EndOfPass):
+        if isinstance(content, EndOfPass) and content.abandoned:
+            unsettled.forget(content.key)
+            self.queue.lane(link, content.split).settle(content.key)
+        elif isinstance(content, EndOfPass):
             lane = self.queue.lane(link, content.split)
             lane.keep_until = time.monotonic() + answer.keep_ms / 1000
             stats.passes_ended += not refused and not again
@@ -271,8 +293,8 @@ class Outbox:
             if not refused and link.settles(content.split):
                 unsettled.acknowledge_end(item)
             else:
-                unsettled.forget(content.split, content.step)
-                lane.settle(content.step)
+                unsettled.forget(content.key)
+                lane.settle(content.key)
         elif refused:
             stats.drop("superseded" if superseded else "refused", 1, content.rows)
             unsettled.lose(item)
@@ -332,7 +354,7 @@ class Outbox:
             self.unsettled(item.link).lose(item)
         else:
             item.link.stats.ends_dropped += self.unsettled(item.link).lose_end(content)
-            self.queue.lane(item.link, content.split).settle(content.step)
+            self.queue.lane(item.link, content.split).settle(content.key)
 
     def refuse(self, link: Link, reason: str) -> None:
         """Stops sending a run for good."""
@@ -354,11 +376,6 @@ class Outbox:
 
 def _held_rows(item: Item) -> int:
     return item.content.held_rows if isinstance(item.content, Batch) else 0
-
-
-def _is_of(item: Item, end: EndOfPass) -> bool:
-    """Whether an item is this end of a pass or one of its batches."""
-    return item.content is end or (isinstance(item.content, Batch) and end.is_of(item.content))
 
 
 def _is_closed(answer: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from ._encode import PassKey
 from ._link import EndOfPass, Item, Link
 
 BACKLOG_AT_ONCE = 4
@@ -26,10 +27,10 @@ class Lane:
         # replaces it here rather than there.
         self.kept: list[Item] = []
         self.keep_until = 0.0
-        # Steps of passes that ended while the sidecar could not be reached, or that are sent again to another one; and
-        # those of them that it has and that are not settled.
-        self.backlog: set[int] = set()
-        self.at_sidecar: set[int] = set()
+        # Passes that ended while the sidecar could not be reached, or that are sent again to another one; and those of
+        # them that it has and that are not settled.
+        self.backlog: set[PassKey] = set()
+        self.at_sidecar: set[PassKey] = set()
 
     def add(self, item: Item) -> None:
         self.items.append(item)
@@ -45,10 +46,10 @@ class Lane:
         together = [*self.items, *items]
         together.sort(key=lambda item: item.sequence)
         if self.link.limits.is_pass(self.split):
-            first: dict[int, int] = {}
+            first: dict[PassKey, int] = {}
             for item in together:
-                first.setdefault(item.content.step, item.sequence)
-            together.sort(key=lambda item: first[item.content.step])
+                first.setdefault(item.content.key, item.sequence)
+            together.sort(key=lambda item: first[item.content.key])
         self.items = deque(together)
         self.bytes = sum(item.content.bytes for item in together)
 
@@ -59,26 +60,26 @@ class Lane:
 
     def catch_up(self) -> None:
         """After an outage: the passes that have ended and wait are backlog."""
-        self.backlog.update(item.content.step for item in self.items if isinstance(item.content, EndOfPass))
+        self.backlog.update(item.content.key for item in self.items if isinstance(item.content, EndOfPass))
         self.put_back(())
 
     @property
     def is_held(self) -> bool:
         """Whether the first item has to wait until backlog before it is settled."""
-        step = self.items[0].content.step
-        return step in self.backlog and step not in self.at_sidecar and len(self.at_sidecar) >= BACKLOG_AT_ONCE
+        key = self.items[0].content.key
+        return key in self.backlog and key not in self.at_sidecar and len(self.at_sidecar) >= BACKLOG_AT_ONCE
 
     def take(self) -> Item:
         item = self.items.popleft()
         self.bytes -= item.content.bytes
-        if item.content.step in self.backlog:
-            self.at_sidecar.add(item.content.step)
+        if item.content.key in self.backlog:
+            self.at_sidecar.add(item.content.key)
         return item
 
-    def settle(self, step: int) -> None:
+    def settle(self, key: PassKey) -> None:
         """The sidecar needs nothing more of a pass."""
-        self.backlog.discard(step)
-        self.at_sidecar.discard(step)
+        self.backlog.discard(key)
+        self.at_sidecar.discard(key)
 
 
 class Queue:

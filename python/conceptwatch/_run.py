@@ -10,16 +10,17 @@ import sys
 import time
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import numpy as np
 
-from . import _declaration, _sidecar
+from . import _collected, _declaration, _sidecar
 from ._connection import Contact, described
 from ._diagnosis import Diagnosis
-from ._encode import Batch, wanted_rows
+from ._encode import Batch, PassKey, wanted_rows
 from ._finish import Ending
 from ._fork import usable
 from ._forward import Forward
@@ -60,7 +61,12 @@ class ConceptwatchError(RuntimeError):
 
 
 class Run:
-    """A monitored run, from `init`. As a context manager it finishes at the end of the block."""
+    """A monitored run, from `init`. As a context manager it finishes at the end of the block.
+
+    A run that was not finished is finished when nothing refers to it any more, or at exit.
+    """
+
+    _finished = True  # until it has begun
 
     def __init__(
         self,
@@ -83,18 +89,21 @@ class Run:
         self._labels = Labels(cardinalities, declared.missing_concept_labels, signed_labels)
         self._raise_errors = raise_errors
         self._process = os.getpid()
-        self._finished = False
         self._error: BaseException | None = None  # which ended the script, or the run's block
         self._token_file: str | None = None
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
         # Steps without an answer: another rank may have had one, or have it later.
         self._unanswered: list[int] = []
-        self._ended: dict[str, int] = {}  # by split, the step of the pass that ended last
-        self._forward = Forward(loggers, self._settled_scores) if loggers else None
+        self._ended: dict[str, PassKey] = {}  # by split, the pass that ended last
+        self._newest: dict[tuple[str, int], int] = {}  # by split and step, the ordinal of that one
+        # Without the run, which must not live as long as the sender.
+        self._forward = Forward(loggers, partial(_settled_scores, self._sender, link)) if loggers else None
         if self._forward is not None:
             link.on_point = self._forward.settled
         self._sender.attach(link)
+        _collected.start()
+        self._finished = False
         _runs.add(self)
 
     @property
@@ -148,15 +157,20 @@ class Run:
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
         """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none."""
-        left = self._flush(timeout) if step is None or self._is_step(step) else None
+        split = composed(split)
+        if step is None:
+            return self._scores(split, None, 0, timeout, matrices)
+        if not self._is_step(step):
+            return None
+        return self._scores(split, int(step), self._newest.get((split, int(step)), 0), timeout, matrices)
+
+    def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:
+        """As `scores`. ordinal: of the pass of that step; 0: any."""
+        left = self._flush(timeout)
         if left is None:
             return None
         request = messages.GetScoresRequest(
-            run=self.name,
-            split=composed(split),
-            step=None if step is None else int(step),
-            timeout_seconds=left,
-            matrices=matrices,
+            run=self.name, split=split, step=step, ordinal=ordinal, timeout_seconds=left, matrices=matrices
         )
         answer = self._ask(self._sender.calls().get_scores, request, left)
         return Scores(answer.point) if answer is not None and answer.HasField("point") else None
@@ -172,8 +186,16 @@ class Run:
         if left is None:
             return None
         split = composed(split)
-        ended = self._ended.get(split) if step is None else int(step)
-        request = messages.GetDiagnosisRequest(run=self.name, split=split, step=ended, timeout_seconds=left)
+        of = self._ended.get(split)
+        if step is not None:
+            of = PassKey(split, int(step), self._newest.get((split, int(step)), 0))
+        request = messages.GetDiagnosisRequest(
+            run=self.name,
+            split=split,
+            step=None if of is None else of.step,
+            ordinal=0 if of is None else of.ordinal,
+            timeout_seconds=left,
+        )
         answer = self._ask(self._sender.calls().get_diagnosis, request, left)
         return Diagnosis(split, answer) if answer is not None else None
 
@@ -289,11 +311,6 @@ class Run:
         finally:
             self._sender.detach(self._link)
 
-    def _settled_scores(self, split: str, step: int) -> Scores | None:
-        request = messages.GetScoresRequest(run=self.name, split=split, step=step)
-        answer = self._ask(self._sender.calls().get_scores, request, 0.0, raises=False)
-        return Scores(answer.point) if answer is not None and answer.HasField("point") else None
-
     def _sum_up(self, fired: list[Any]) -> None:
         newest: dict[str, Scores] = {}
         for split in self._ended:
@@ -345,16 +362,24 @@ class Run:
             return None
         return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
 
-    def _ask(self, call: Any, request: Any, timeout: float, *, raises: bool = True) -> Any:
+    def _ask(self, call: Any, request: Any, timeout: float) -> Any:
         try:
             return call(request, timeout=max(0.0, timeout) + GRACE)
         except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed
-            if self._raise_errors and raises:
+            if self._raise_errors:
                 raise ConceptwatchError(str(error)) from error
             return None
 
-    def _log(self, split: str, step: int, epoch: float | None, tensors: Mapping[str, Any], panel: Panel | None) -> int:
-        """Logs a batch and returns its number of rows."""
+    def _log(
+        self,
+        split: str,
+        step: int,
+        epoch: float | None,
+        tensors: Mapping[str, Any],
+        panel: Panel | None,
+        ordinal: int = 1,
+    ) -> int:
+        """Logs a batch and returns its number of rows. ordinal: of its pass."""
         self._notice()
         if self._raise_errors and self._link.fault:
             fault, self._link.fault = self._link.fault, None
@@ -364,7 +389,7 @@ class Run:
                 raise Fault("the run is finished; call init for a new one")
             check_counts(tensors, len(self._link.run.concepts), self._link.run.constants.intervention_counts)
             found = self._checks.logged(tensors)
-            self._queue(split, _step_of(step), epoch, found, panel)
+            self._queue(PassKey(split, _step_of(step), ordinal), epoch, found, panel)
             return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
@@ -460,7 +485,8 @@ class Run:
             self._link.fault = None
             raise error
 
-    def _queue(self, split: str, step: int, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
+    def _queue(self, key: PassKey, epoch: float | None, found: list[Logged], panel: Panel | None) -> None:
+        split, step, ordinal = key
         rows, limits = found[0].shape[0], self._link.limits
         row_bytes = sum(tensor.row_bytes for tensor in found)
         # A batch larger than the sidecar accepts is sent as several.
@@ -483,7 +509,8 @@ class Run:
                     numbers = self._wanted(split, part, panel)
                     copies = [tensor.copy(numbers) for tensor in part]
                     size = row_bytes * (end - start if numbers is None else numbers.size)
-                    self._sender.put(self._link, Batch(split, step, epoch, copies, end - start, size, panel, numbers))
+                    batch = Batch(split, step, epoch, copies, end - start, size, panel, numbers, ordinal)
+                    self._sender.put(self._link, batch)
 
     def _wanted(self, split: str, part: list[Logged], panel: Panel | None) -> Any:
         """The rows that may be sampled, or None for all of them."""
@@ -504,39 +531,80 @@ class Run:
         wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
         return wanted if wanted.size < ids.size else None
 
-    def _end(self, split: str, step: int, epoch: float | None, rows: int) -> None:
+    def _begin(self, split: str, step: int) -> int:
+        """Begins a pass and returns its ordinal. What is no step is said when something is logged."""
+        try:
+            return self._sender.begin(self._link, split, _step_of(step)).ordinal
+        except Fault:
+            return 1
+
+    def _end(self, split: str, step: int, epoch: float | None, rows: int, ordinal: int, abandoned: str = "") -> None:
+        """Ends a pass. abandoned: why it was left without ending it."""
         self._notice()
         if not self._is_step(step):
             return
-        self._ended[split] = step = int(step)
+        key = PassKey(split, int(step), ordinal)
+        if not abandoned:
+            self._ended[split], self._newest[split, key.step] = key, ordinal
         with self._sender.logging:
             if usable() and not self._link.refused and not self._finished:
-                self._sender.put(self._link, EndOfPass(split, step, epoch, rows))
+                self._sender.put(self._link, EndOfPass(split, key.step, epoch, rows, ordinal, abandoned))
+
+    def __del__(self) -> None:
+        # The collector finds a copy in each forked child, too, which is not a rank.
+        if not self._finished and self._process == os.getpid():
+            _collected.later(self.finish)
 
 
 class Pass:
-    """One evaluation pass, from `Run.evaluation`."""
+    """One evaluation pass, from `Run.evaluation`.
+
+    A pass that is left by an exception, or dropped before it has ended, is discarded. The same step may be evaluated
+    again: each pass that ends is a point of its own, and the newest one is current.
+    """
+
+    _is_open = False
 
     def __init__(self, run: Run, split: str, step: int, epoch: float | None) -> None:
         self.split, self.step, self.epoch = split, step, epoch
         self._run = run
-        self._panel = Panel()
+        self._ordinal = 0  # 0: it has not begun
         self._rows = 0
-        run._link.panels.add(self._panel)
 
     def __enter__(self) -> Pass:
+        if not self._is_open:
+            self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._is_open:
+            self._begin()
         if kind is None:
-            self._run._end(self.split, self.step, self.epoch, self._rows)
+            self._is_open = False
+            self._run._end(self.split, self.step, self.epoch, self._rows, self._ordinal)
         else:
+            self._abandon(kind.__name__)
             self._run._link.warn(
-                f"{kind.__name__} left an evaluation of '{self.split}': it stays open, and the sidecar closes it as "
-                "incomplete at its deadline"
+                f"{kind.__name__} left an evaluation of '{self.split}' at step {self.step}, which is discarded. It can "
+                "be run again at the same step",
+                is_fault=False,
             )
+
+    def __del__(self) -> None:
+        if self._is_open and self._run._process == os.getpid():
+            _collected.later(partial(self._abandon, "it was dropped before its end"))
+
+    def _begin(self) -> None:
+        self._ordinal, self._rows = self._run._begin(self.split, self.step), 0
+        self._panel = Panel()
+        self._run._link.panels.add(self._panel)
+        self._is_open = True
+
+    def _abandon(self, why: str) -> None:
+        self._is_open = False
+        self._run._end(self.split, self.step, self.epoch, self._rows, self._ordinal, why)
 
     def log(self, *, head: Any = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch: numpy arrays or torch tensors on any device, by the names below. A None is ignored.
@@ -560,12 +628,20 @@ class Pass:
         if plain is None:
             self._rows += _rows(tensors)
             return
+        if not self._is_open and self._ordinal:
+            fault = Fault(f"this evaluation of '{self.split}' has ended; begin another one with run.evaluation")
+            self._run._reject(fault, _rows(tensors))
+            return
+        if not self._is_open:
+            self._begin()
         found = self._run._intervened(plain, head, self._rows)
-        self._rows += self._run._log(self.split, self.step, self.epoch, found, self._panel)
+        self._rows += self._run._log(self.split, self.step, self.epoch, found, self._panel, self._ordinal)
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
         """The scores of this pass once it has ended, waiting up to `timeout` seconds for them; else None."""
-        return self._run.scores(self.split, step=self.step, timeout=timeout, matrices=matrices)
+        if not self._run._is_step(self.step):
+            return None
+        return self._run._scores(self.split, int(self.step), self._ordinal, timeout, matrices)
 
 
 def _step_of(step: Any) -> int:
@@ -590,6 +666,16 @@ def _rows(tensors: Mapping[str, Any]) -> int:
     return 0
 
 
+def _settled_scores(sender: Sender, link: Link, key: PassKey) -> Scores | None:
+    """The scores of a settled pass; None where there is no answer."""
+    request = messages.GetScoresRequest(run=link.name, split=key.split, step=key.step, ordinal=key.ordinal)
+    try:
+        answer = sender.calls().get_scores(request, timeout=GRACE)
+    except (grpc.RpcError, ValueError):  # ValueError: the channel is closed
+        return None
+    return Scores(answer.point) if answer.HasField("point") else None
+
+
 _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
@@ -602,6 +688,7 @@ def _finish_all() -> None:
         run._error = error
         if run._process == os.getpid() or run._link.outstanding:
             run.finish(timeout=max(0.0, deadline - time.monotonic()))
+    _collected.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _uncaught() -> BaseException | None:

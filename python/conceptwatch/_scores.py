@@ -117,7 +117,7 @@ class Scores(dict[str, Score]):
 
     def _repr_html_(self) -> str:
         rows = [(name, score.value, score.standard_error, score.undefined) for name, score in self.items()]
-        title = f"{self.split}, step {self.step}, {self.rows} rows"
+        title = f"{self.split}, step {self.step}, {self.rows} rows" + ", incomplete" * self.incomplete
         return html_table(("score", "value", "standard error", "undefined"), rows, title)
 
     def __repr__(self) -> str:

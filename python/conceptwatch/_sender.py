@@ -14,6 +14,7 @@ import random
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ import grpc
 
 from . import _encode
 from ._connection import Contact, channel_to, described, retry_delay, serves_http
+from ._encode import PassKey
 from ._fork import usable
 from ._link import EndOfPass, Item, Limits, Link
 from ._outbox import Outbox
@@ -95,6 +97,8 @@ class Sender:
         self.down_since = 0.0  # by `time.monotonic`, while it is down
         self.refusal = ""  # why a sidecar cannot take the run, in its words
         self._outage = False  # it was down since the runs were declared last
+        # Evaluations begun, by run, job, attempt, split and step: runs of one process can share all of these.
+        self._begun: Counter[tuple[str, str, int, str, int]] = Counter()
         # Held from taking a sequence number until its item is queued, so that the queue is in their order.
         self.logging = threading.Lock()
 
@@ -121,6 +125,13 @@ class Sender:
     def calls(self) -> Calls | Recorder:
         with self._wake:
             return self._connected()
+
+    def begin(self, link: Link, split: str, step: int) -> PassKey:
+        """Begins a pass. One that is never ended has its number, too, so that all ranks count alike."""
+        with self._wake:
+            begun = (link.run.name, link.launch.job, link.launch.attempt, split, step)
+            self._begun[begun] += 1
+            return PassKey(split, step, self._begun[begun])
 
     def has_room(self, link: Link, size: int) -> bool:
         with self._wake:
@@ -503,6 +514,8 @@ class Sender:
             run=link.name,
             split=content.split,
             step=content.step,
+            ordinal=content.ordinal,
+            abandoned=content.abandoned,
             epoch=content.epoch,
             rank=link.rank,
             client=self.client,

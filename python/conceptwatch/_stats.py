@@ -18,6 +18,7 @@ class Stats:
     - `forked`: in a child of the connected process
     - `failed`: the connection broke each time the batch was sent
     - `unsent`: at `finish` or exit
+    - `abandoned`: of an evaluation that was left by an exception
     """
 
     batches_queued: int = 0
@@ -42,6 +43,7 @@ class Stats:
     rows_unprotected: int = 0
     passes_sent_again: int = 0  # because the sidecar was restarted before they were settled
     passes_refused: int = 0  # ends of passes that the sidecar refused
+    passes_abandoned: int = 0  # left by an exception, so that the sidecar discards them
     # Ends of passes that were given up, because 10,000 waited already or because sending one failed each time. These
     # passes are incomplete at best, and count as unsettled.
     ends_dropped: int = 0

@@ -32,6 +32,7 @@ DROPPED = {
     "forked": "logged in a forked process",
     "failed": "the connection broke each time they were sent",
     "unsent": "not sent before the end",
+    "abandoned": "of evaluations left by an exception",
 }
 
 
@@ -53,14 +54,16 @@ def evaluations(stats: Stats) -> str:
     lost = [f"{', '.join(slow)} ({SLOW})"] * bool(slow)
     for number, what in (
         (settled["failed"], "failed (no rows, or scores that could not be computed)"),
-        (settled["discarded"], "discarded (a newer attempt of the run began)"),
+        (settled["discarded"], "discarded (a newer attempt of the run began, or another rank left it)"),
         (refused, "refused by the sidecar"),
+        (stats.passes_abandoned, "left by an exception"),
     ):
         lost += [f"{number} {what}"] * bool(number)
-    of = sum(settled.values()) + left_out + refused
-    found = f"{scored} of {counted(of, 'evaluation')} scored: {', '.join(lost)}"
-    waiting = f", {stats.passes_unsettled} not settled" * bool(stats.passes_unsettled)
-    return (found if lost else f"{counted(scored, 'evaluation')} scored") + waiting
+    of = sum(settled.values()) + left_out + refused + stats.passes_abandoned
+    found = f"{scored} of {counted(of, 'evaluation')} scored" if lost else f"{counted(scored, 'evaluation')} scored"
+    found += f", {settled['incomplete']} of them incomplete" * bool(settled["incomplete"])
+    found += f": {', '.join(lost)}" * bool(lost)
+    return found + f", {stats.passes_unsettled} not settled" * bool(stats.passes_unsettled)
 
 
 def dropped_rows(stats: Stats) -> str:
@@ -99,7 +102,8 @@ def summary(
     lines = [f"conceptwatch: run '{run}' {how}"]
     for split, scores in list(newest.items())[:MOST_SPLITS]:
         epoch = "" if scores.epoch is None else f", epoch {scores.epoch:g}"
-        lines.append(f"  {split}, step {scores.step}{epoch}, {counted(scores.rows, 'row')}")
+        incomplete = ", incomplete: ranks or rows were missing" * scores.incomplete
+        lines.append(f"  {split}, step {scores.step}{epoch}, {counted(scores.rows, 'row')}{incomplete}")
         for score in MAIN:
             if score in scores and scores[score].value is not None:
                 lines.append(f"    {score:<20} {scores[score]}")

@@ -95,7 +95,7 @@ class Stream:
 
     def begin(self, splits: Sequence[str], step: int, epoch: float | None) -> None:
         assert self.run is not None
-        self._passes = {split: self.run.evaluation(split, step=step, epoch=epoch) for split in splits}
+        self._passes = {split: self.run.evaluation(split, step=step, epoch=epoch).__enter__() for split in splits}
 
     def evaluated(self, split: str, batch: Any, outputs: Callable[[], Any]) -> None:
         """Logs a batch of an open pass."""
@@ -116,7 +116,7 @@ class Stream:
             self.run.log(split=split, step=step, epoch=epoch, **tensors)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Ends the open passes for this rank. After an error they stay open until their deadline."""
+        """Ends the open passes for this rank. After an error they are discarded."""
         passes, self._passes = self._passes, {}
         for opened in passes.values():
             opened.__exit__(None if error is None else type(error), error, None)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._encode import Batch, taken
+from ._encode import Batch, PassKey, taken
 from ._link import EndOfPass, Item, Limits
 from ._thinning import priorities
 
@@ -28,8 +28,7 @@ MOST_LEFT_OUT = (1 << 32) - 1
 class Kept:
     """A pass that is not settled, with what the sidecar has acknowledged of it."""
 
-    split: str
-    step: int
+    key: PassKey
     batches: list[Item] = field(default_factory=list)
     ends: list[Item] = field(default_factory=list)
     rows: int = 0
@@ -48,7 +47,7 @@ class Unsettled:
     """The unsettled passes of one run, in the order in which they began."""
 
     def __init__(self) -> None:
-        self._passes: dict[tuple[str, int], Kept] = {}
+        self._passes: dict[PassKey, Kept] = {}
         # Steps, by split, of the passes whose end was given up. Without a sidecar their number grows: 8 bytes each.
         self._without_end: dict[str, array[int]] = {}
         self.bytes = 0
@@ -60,7 +59,7 @@ class Unsettled:
     def ended(self) -> list[tuple[str, int]]:
         """Split and step of the passes that have ended and are not settled."""
         without_end = [(split, step) for split, steps in self._without_end.items() for step in steps]
-        return [key for key, kept in self._passes.items() if kept.ended] + without_end
+        return [(key.split, key.step) for key, kept in self._passes.items() if kept.ended] + without_end
 
     @property
     def ended_passes(self) -> int:
@@ -74,7 +73,11 @@ class Unsettled:
 
     def end(self, end: EndOfPass) -> None:
         """The job has ended a pass."""
-        self._of(end.split, end.step).ended = True
+        self._of(end.key).ended = True
+
+    def abandon(self, end: EndOfPass) -> None:
+        """The job has left a pass without ending it: nothing of it is kept."""
+        self._release(self._of(end.key))
 
     def drop_end(self, end: EndOfPass) -> None:
         """The end of a pass is given up. Its rows are kept like those of a pass that goes on."""
@@ -82,9 +85,9 @@ class Unsettled:
 
     def lose_end(self, end: EndOfPass) -> bool:
         """The end of a pass that waited is given up. False if the pass is settled."""
-        kept = self._passes.get((end.split, end.step))
-        if kept is None or kept.settled:
-            self.forget(end.split, end.step)
+        kept = self._passes.get(end.key)
+        if kept is None or kept.settled or end.abandoned:
+            self.forget(end.key)
             return False
         kept.ended, kept.ends = False, []
         self.drop_end(end)
@@ -92,7 +95,7 @@ class Unsettled:
 
     def keep(self, item: Item, batch: Batch) -> Kept | None:
         """Keeps a batch that the sidecar has acknowledged. None where an earlier one of its pass was released."""
-        kept = self._of(batch.split, batch.step)
+        kept = self._of(batch.key)
         if not kept.protected or kept.settled:
             return None
         kept.batches.append(item)
@@ -102,21 +105,21 @@ class Unsettled:
 
     def acknowledge_end(self, item: Item) -> None:
         """The sidecar has the end of a pass, and will say when it is settled."""
-        kept = self._passes.get((item.content.split, item.content.step))
+        kept = self._passes.get(item.content.key)
         if kept is None:
             return
         if kept.settled:
-            self.forget(kept.split, kept.step)
+            self.forget(kept.key)
         elif item not in kept.ends:
             kept.ends.append(item)
 
-    def settle(self, split: str, step: int) -> bool:
+    def settle(self, key: PassKey) -> bool:
         """Releases a settled pass. False if it is not known."""
-        kept = self._passes.get((split, step))
+        kept = self._passes.get(key)
         if kept is None:
             return False
         if kept.ends or not kept.ended:
-            self.forget(split, step)
+            self.forget(key)
         else:
             self._release(kept)
             kept.settled = True
@@ -124,7 +127,7 @@ class Unsettled:
 
     def lose(self, item: Item) -> None:
         """A batch that was acknowledged before cannot be sent again."""
-        kept = self._passes.get((item.content.split, item.content.step))
+        kept = self._passes.get(item.content.key)
         if kept is not None and item in kept.batches:
             kept.batches.remove(item)
             kept.rows -= _batch(item).held_rows
@@ -136,8 +139,8 @@ class Unsettled:
             self._release(kept)
             kept.ends = []
 
-    def forget(self, split: str, step: int) -> None:
-        kept = self._passes.pop((split, step), None)
+    def forget(self, key: PassKey) -> None:
+        kept = self._passes.pop(key, None)
         if kept is not None:
             self._resize(kept, -kept.bytes)
 
@@ -204,10 +207,10 @@ class Unsettled:
                 kept.rows -= batch.held_rows
                 self._resize(kept, -batch.bytes)
 
-    def _of(self, split: str, step: int) -> Kept:
-        kept = self._passes.get((split, step))
+    def _of(self, key: PassKey) -> Kept:
+        kept = self._passes.get(key)
         if kept is None:
-            kept = self._passes[split, step] = Kept(split, step)
+            kept = self._passes[key] = Kept(key)
         return kept
 
     def _release(self, kept: Kept) -> None:
@@ -235,4 +238,4 @@ def _selected(batch: Batch, rows: NDArray[np.int64]) -> Batch:
     tensors = [taken(tensor, rows) for tensor in batch.tensors]
     numbers = rows if batch.numbers is None else batch.numbers[rows]
     size = batch.bytes * rows.size // batch.held_rows
-    return Batch(batch.split, batch.step, batch.epoch, tensors, batch.rows, size, batch.panel, numbers)
+    return Batch(batch.split, batch.step, batch.epoch, tensors, batch.rows, size, batch.panel, numbers, batch.ordinal)

@@ -188,15 +188,16 @@ def test_the_end_of_a_run_says_what_it_has_lost(job: Callable[..., Job], data_ho
     [
         ({}, {}, "0 evaluations scored"),
         ({"point": 1}, {}, "1 evaluation scored"),
-        ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2}, "4 evaluations scored, 2 not settled"),
+        ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2},
+         "4 evaluations scored, 1 of them incomplete, 2 not settled"),
         (
             {"point": 5, "skipped": 3},
             {"passes_left_out": 4},
             "5 of 12 evaluations scored: 3 skipped, 4 left out (the sidecar scores slower than evaluations arrive)",
         ),
         ({"point": 1, "discarded": 1}, {"passes_refused": 1, "passes_unsettled": 1},
-         "1 of 3 evaluations scored: 1 discarded (a newer attempt of the run began), 1 refused by the sidecar, "
-         "1 not settled"),
+         "1 of 3 evaluations scored: 1 discarded (a newer attempt of the run began, or another rank left it), "
+         "1 refused by the sidecar, 1 not settled"),
         ({}, {"passes_left_out": 1},
          "0 of 1 evaluation scored: 1 left out (the sidecar scores slower than evaluations arrive)"),
     ],

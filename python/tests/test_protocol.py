@@ -117,7 +117,7 @@ def test_a_small_batch_of_a_pass_waits_for_more_but_not_for_long(sidecar: Sideca
     assert run.finish()
 
 
-def test_an_exception_in_the_block_drops_the_end_of_the_pass(
+def test_an_evaluation_that_an_exception_leaves_is_given_up_and_the_sidecar_is_told(
     sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
 ) -> None:
     run = start()
@@ -126,8 +126,13 @@ def test_an_exception_in_the_block_drops_the_end_of_the_pass(
             p.log(**batch())
             raise ZeroDivisionError
     assert run.finish()
-    assert len(sidecar.received) == 2
-    assert sidecar.ends == []
+    assert [(end.step, end.ordinal, end.abandoned) for end in sidecar.ends] == [
+        (1, 1, "ZeroDivisionError"),
+        (1, 2, "ZeroDivisionError"),
+    ]
+    # What had not been sent is not sent any more.
+    assert sum(received.rows for received in sidecar.received) + run.stats.rows_dropped["abandoned"] == 20
+    assert (run.stats.passes_abandoned, run.stats.passes_ended, run.stats.queue_bytes) == (2, 0, 0)
     assert len(warned()) == 1
     assert "ZeroDivisionError left an evaluation of 'val'" in warned()[0]
 

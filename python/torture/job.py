@@ -107,8 +107,8 @@ def _sight(run: conceptwatch.Run, ended: int) -> Sight:
     sender, link = run._sender, run._link
     with sender._wake:
         passes = list(sender._outbox.unsettled(link))
-        waiting = {kept.step for kept in passes}
-        acknowledged = {kept.step for kept in passes if kept.ends}
+        waiting = {kept.key.step for kept in passes}
+        acknowledged = {kept.key.step for kept in passes if kept.ends}
     settled = {step for step in range(ended) if step not in waiting}
     return Sight(acknowledged | settled, settled)
 

@@ -67,8 +67,9 @@ fn report(options: &Options, diagnosis: &Diagnosis) -> Result<String, Failure> {
 
 fn table(diagnosis: &Diagnosis) -> String {
     // Writing to a string does not fail.
-    let Diagnosis { run, split, step, rows, .. } = diagnosis;
-    let mut text = format!("{run}, {split}, step {step}, {rows} rows\n");
+    let Diagnosis { run, split, step, rows, incomplete, .. } = diagnosis;
+    let mut text =
+        format!("{run}, {split}, step {step}, {rows} rows{}\n", if *incomplete { ", incomplete" } else { "" });
     let with = |state: State| diagnosis.lines.iter().filter(move |line| line.state == state);
     for line in with(State::Found) {
         let _ = writeln!(text, "\n{}  ({})\n  {}", line.title, line.source, line.text);

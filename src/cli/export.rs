@@ -107,6 +107,7 @@ impl Kind {
                 "superseded",
                 "launch",
                 "restart",
+                "ordinal",
                 "tie_fraction",
                 "warnings",
                 "estimator",
@@ -121,6 +122,7 @@ impl Kind {
                 "superseded",
                 "launch",
                 "restart",
+                "ordinal",
                 "score",
                 "value",
                 "standard_error",
@@ -131,11 +133,24 @@ impl Kind {
                 "left_out",
                 "curve",
             ],
-            Self::Concepts => &["split", "step", "superseded", "launch", "restart", "score", "concept", "value", "q"],
-            Self::Pairs => {
-                &["split", "step", "superseded", "launch", "restart", "score", "from", "to", "value", "q", "age"]
+            Self::Concepts => {
+                &["split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q"]
             }
-            Self::Unscored => &["split", "step", "time", "outcome", "reason", "rows_seen"],
+            Self::Pairs => &[
+                "split",
+                "step",
+                "superseded",
+                "launch",
+                "restart",
+                "ordinal",
+                "score",
+                "from",
+                "to",
+                "value",
+                "q",
+                "age",
+            ],
+            Self::Unscored => &["split", "step", "ordinal", "time", "outcome", "reason", "rows_seen"],
         }
     }
 }
@@ -314,17 +329,18 @@ impl Tables {
         for split in run["splits"].as_array().into_iter().flatten().filter_map(|split| split["split"].as_str()) {
             self.split(holder, &of, split)?;
         }
+        if self.wants(Kind::Unscored) {
+            // Also of splits that have no point.
+            let answer = holder.ask("/api/v1/unscored", &[("run", name.to_owned())])?.expect_ok()?;
+            for pass in answer["passes"].as_array().into_iter().flatten() {
+                self.row(Kind::Unscored, &of, &with_ordinal(pass, Kind::Unscored.columns()))?;
+            }
+        }
         Ok(())
     }
 
     fn split(&mut self, holder: &Holder<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
         let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
-        if self.wants(Kind::Unscored) {
-            let answer = holder.ask("/api/v1/unscored", &asked)?.expect_ok()?;
-            for pass in answer["passes"].as_array().into_iter().flatten() {
-                self.row(Kind::Unscored, of, &pick(pass, Kind::Unscored.columns()))?;
-            }
-        }
         asked.push(("matrices", self.wants(Kind::Pairs).to_string()));
         let mut next = Some(0);
         while let Some(first) = next {
@@ -346,8 +362,8 @@ impl Tables {
         if point["superseded"].is_null() {
             point["superseded"] = false.into();
         }
-        self.row(Kind::Points, of, &pick(point, Kind::Points.columns()))?;
-        let of_point = pick(point, &["split", "step", "superseded", "launch", "restart"]);
+        self.row(Kind::Points, of, &with_ordinal(point, Kind::Points.columns()))?;
+        let of_point = with_ordinal(point, &["split", "step", "superseded", "launch", "restart", "ordinal"]);
         let changes = point["change_errors"].take();
         for (score, found) in point["scores"].as_object().into_iter().flatten() {
             let first = [&of_point[..], &[score.as_str().into()]].concat();
@@ -411,6 +427,13 @@ fn cannot_be_written(directory: &Path, error: &std::io::Error) -> Failure {
 /// Fields of an object in the order of the columns; null where it has none.
 fn pick(object: &Value, columns: &[&str]) -> Vec<Value> {
     columns.iter().map(|column| object.get(column).cloned().unwrap_or_default()).collect()
+}
+
+/// [`pick`] of an evaluation: the first of its step states no ordinal.
+fn with_ordinal(object: &Value, columns: &[&str]) -> Vec<Value> {
+    let ordinal = |column: &str| (column == "ordinal" && object[column].is_null()).then(|| 1.into());
+    let picked = columns.iter().zip(pick(object, columns));
+    picked.map(|(column, value)| ordinal(column).unwrap_or(value)).collect()
 }
 
 /// A value as a cell; lists and objects as JSON.

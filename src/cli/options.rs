@@ -154,7 +154,8 @@ pub struct ServeOptions {
     /// On rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
     #[arg(long, env = "CONCEPTWATCH_NON_FINITE", value_parser = non_finite, value_name = "POLICY")]
     non_finite: Option<NonFinite>,
-    /// Seconds that the series of a finished run stay in /metrics [default: 300]
+    /// Seconds that the series of a finished run stay in /metrics, and that a sidecar which a job has started goes on after
+    /// the last job, to score what waits [default: 900]
     #[arg(long, env = "CONCEPTWATCH_LINGER", value_name = "SECONDS")]
     linger: Option<f64>,
     /// Seconds without a message after which an unfinished run is removed from memory; it can be resumed [default: 3600]
@@ -433,7 +434,7 @@ impl ServeOptions {
             idle_deadline: seconds("idle_deadline", self.idle_deadline, 1800.0)?,
             open_passes: usize::from(within("open_passes", self.open_passes.unwrap_or(1024), 1, 65_535)?),
             memory: mebibytes("sample_mib", self.sample_mib, 512)?,
-            linger: seconds("linger", self.linger, 300.0)?,
+            linger: seconds("linger", self.linger, 900.0)?,
             forget_after: seconds("forget_after", self.forget_after, 3600.0)?,
         };
         let kind = self.estimator.as_deref().map_or(Ok(Kind::TieAware), str::parse)?;

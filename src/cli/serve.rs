@@ -72,7 +72,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         let tls = server.tls.is_some();
         let end = match (options.exit_with_stdin, options.exit_unused) {
             (Some(true), _) => End::WithInput,
-            (_, Some(true)) => End::Unused(server.streams.clone()),
+            (_, Some(true)) => End::Unused(server.streams.clone(), server.sampling.linger),
             _ => End::BySignal,
         };
         let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
@@ -198,8 +198,9 @@ enum End {
     BySignal,
     /// The end of standard input.
     WithInput,
-    /// The end of standard input, and then of the last stream of batches.
-    Unused(Streams),
+    /// The end of standard input, then of the last stream of batches, and then of what waits to be scored, but at most this
+    /// long after the last stream.
+    Unused(Streams, Duration),
 }
 
 /// SIGTERM and SIGINT, caught from construction on, so also while the server starts.
@@ -234,8 +235,8 @@ impl StopSignals {
             Some(_) = received.next() => {}
             () = async {
                 let _ = stdin_ended.await;
-                if let End::Unused(streams) = end {
-                    streams.none().await;
+                if let End::Unused(streams, linger) = end {
+                    streams.unused(linger).await;
                 }
             } => {}
         }

@@ -59,6 +59,9 @@ pub struct Diagnosis {
     pub epoch: Option<f64>,
     /// N.
     pub rows: u64,
+    /// The evaluation lacks ranks or rows.
+    #[serde(default)]
+    pub incomplete: bool,
     /// In the order of [`RULES`].
     pub lines: Vec<Line>,
 }
@@ -88,6 +91,7 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
         step: newest.step,
         epoch: newest.epoch,
         rows: newest.rows,
+        incomplete: newest.incomplete,
         lines: RULES.iter().map(line).collect(),
     })
 }

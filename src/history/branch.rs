@@ -1,14 +1,16 @@
 //! Branches of a run: a resume from an earlier checkpoint begins one.
 //!
-//! A point is *superseded* when a later attempt of its run has made a point of its split at its step or before. It stays in
-//! the history, possibly beside a newer point of its step, but no conclusion reads it. The other points are *current*: at
-//! most one per step, and their attempts never decrease along the steps. Engines store 0 for a current point, and the
+//! A point is *superseded* when a later attempt of its run has made a point of its split at its step or before, or when its
+//! attempt has evaluated the same step again. It stays in the history, possibly beside a newer point of its step, but no
+//! conclusion reads it. The other points are *current*: at most one per step, and their attempts never decrease along the
+//! steps. Engines store 0 for a current point, and the
 //! point's own number for a superseded one.
 
 use super::error::HistoryError;
 use super::point::completeness;
 use crate::point::Point;
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// What a superseded point has in place of its own number before it has one.
 pub(super) const UNNUMBERED: i64 = -1;
@@ -37,7 +39,7 @@ impl Made {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     Current,
-    /// A later attempt has already made a point at its step or before.
+    /// A later attempt has already made a point at its step or before, or its attempt a later one of its step.
     Superseded,
     /// The branch has a more complete point of the step, whose sample was closed at `time`.
     Outranked {
@@ -45,11 +47,13 @@ pub(super) enum Fate {
     },
 }
 
-/// The point that a new one of its branch and step would replace.
+/// A stored point of the branch and step of a new one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rival {
     /// See [`completeness`].
     pub completeness: (bool, bool, u64),
+    /// Of its pass.
+    pub ordinal: Ordinal,
     /// When its sample was closed, in seconds since 1970-01-01 UTC.
     pub time: f64,
 }
@@ -63,22 +67,39 @@ pub(super) trait Site {
     /// where it is known who made the new one.
     fn supersede(&mut self) -> Result<(), HistoryError>;
 
-    /// The current point of the step; where the new one is `late`, the superseded one of the step that its attempt made.
+    /// The current point of the step; where the new one is `late`, the superseded one that its attempt made of the same
+    /// pass.
     fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError>;
 
     /// Removes what [`rival`](Self::rival) found.
     fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError>;
+
+    /// Marks the current point of the step as superseded.
+    fn retire(&mut self) -> Result<(), HistoryError>;
 }
 
 /// Prepares the split for a new point: marks the points that it supersedes and removes the one that it replaces.
 pub(super) fn make_way(site: &mut impl Site, point: &Point, attempt: Option<Attempt>) -> Result<Fate, HistoryError> {
     let new = Made { attempt, time: point.time };
-    let late = site.before()?.is_some_and(|before| before.supersedes(&new));
+    let mut late = site.before()?.is_some_and(|before| before.supersedes(&new));
     if !late && attempt.is_some() {
         site.supersede()?;
     }
+    let own = completeness(point.provisional, point.incomplete, point.rows_seen);
+    // Of another pass of the step: the newer one is current, unless it is less complete.
+    if !late && let Some(rival) = site.rival(late)?.filter(|rival| rival.ordinal != point.ordinal) {
+        // Without the rows: a pass may be over fewer than the one before.
+        let [of_rival, own] = [rival.completeness, own].map(|(settled, complete, _)| (settled, complete));
+        if of_rival > own {
+            return Ok(Fate::Outranked { time: rival.time });
+        }
+        late = of_rival == own && rival.ordinal > point.ordinal;
+        if !late {
+            site.retire()?;
+        }
+    }
     if let Some(rival) = site.rival(late)? {
-        if rival.completeness > completeness(point.provisional, point.incomplete, point.rows_seen) {
+        if rival.completeness > own {
             return Ok(Fate::Outranked { time: rival.time });
         }
         site.remove_rival(late)?;

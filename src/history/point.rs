@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::error::HistoryError;
 use crate::point::{LeftOut, Point};
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// The outcome of [`Store::record_point`](super::Store::record_point).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,12 +45,15 @@ pub struct SeriesPoint {
     /// Of the score as a whole; absent for a single concept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-    /// The run has returned to this step or an earlier one since: a later attempt has made a point there.
+    /// A later attempt has made a point at this step or an earlier one, or a later pass one of this step.
     #[serde(skip_serializing_if = "is_false")]
     pub superseded: bool,
     /// The launch and its restart that made the point; absent in points older than schema 6.
     #[serde(skip)]
     pub attempt: (Option<u32>, Option<u32>),
+    /// Of the pass among those of its step; absent for the first.
+    #[serde(skip_serializing_if = "Ordinal::is_first")]
+    pub ordinal: Ordinal,
 }
 
 fn is_false(value: &bool) -> bool {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// How a pass ended that has no complete point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -10,7 +11,7 @@ use crate::sample::Attempt;
 pub enum Ending {
     /// A newer pass was ready before it could be scored.
     Skipped,
-    /// A newer attempt of the run began.
+    /// A newer attempt of the run began, or a rank left the pass without ending it.
     Discarded,
     /// It had no rows, or its scores could not be computed.
     Failed,
@@ -48,6 +49,9 @@ pub struct Unscored {
     pub run: String,
     pub split: String,
     pub step: u64,
+    /// Of the pass among those of its step; absent for the first.
+    #[serde(skip_serializing_if = "Ordinal::is_first")]
+    pub ordinal: Ordinal,
     /// Seconds since 1970-01-01 UTC at which it was settled.
     pub time: f64,
     pub outcome: Ending,
@@ -65,6 +69,7 @@ pub struct Written {
     pub run: String,
     pub split: String,
     pub step: u64,
+    pub ordinal: Ordinal,
     pub attempt: Option<Attempt>,
     /// How the pass ended; `None` for one that has a point.
     pub ending: Option<Ending>,

@@ -12,7 +12,7 @@ use super::usage::{Usage, Waiting};
 use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
-use crate::step::Rank;
+use crate::step::{Ordinal, Rank};
 
 /// Runs and their curve points.
 ///
@@ -38,9 +38,10 @@ pub trait Store: Send + Sync {
     /// of a restart that is no longer the newest, is not stored.
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError>;
 
-    /// Stores a point with all its scores, atomically. It replaces a point of the same attempt, split and step unless that
+    /// Stores a point with all its scores, atomically. It replaces a point of the same attempt, split and pass unless that
     /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
-    /// with more rows. A stored point ends the record of its step among the [`Unscored`]. Scores, errors and cells that
+    /// with more rows. Of two passes of a step the older is superseded, unless the newer is less complete: that is not
+    /// stored. A stored point ends the record of its step among the [`Unscored`]. Scores, errors and cells that
     /// are not finite are stored as absent.
     ///
     /// `attempt` is the one that made the point. A later attempt begins a branch: what older ones have made of the split
@@ -210,8 +211,15 @@ pub trait Store: Send + Sync {
         matrices: bool,
     ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError>;
 
-    /// Whether the history has a complete point of this step that `attempt` made: neither provisional nor incomplete.
-    fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError>;
+    /// Whether the history has a complete point of this pass of `attempt`: neither provisional nor incomplete.
+    fn has_complete_point(
+        &self,
+        run: &str,
+        split: &str,
+        step: u64,
+        attempt: Attempt,
+        ordinal: Ordinal,
+    ) -> Result<bool, HistoryError>;
 
     /// A score's k × k matrix at `step`, or at the newest step that has one; `None` if there is none.
     fn matrix(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::attempt::Attempt;
 use super::frozen::Sample;
 use crate::run::{Run, SplitKey};
-use crate::step::{Epoch, Step};
+use crate::step::{Epoch, Ordinal, PassKey, Step};
 
 /// A moment, on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,6 +24,8 @@ pub struct Evaluation {
     pub attempt: Attempt,
     /// Step of the pass, or the newest step committed to the rolling sample.
     pub step: Step,
+    /// Of the pass; the first for a rolling sample.
+    pub ordinal: Ordinal,
     /// The largest epoch that any rank stated.
     pub epoch: Option<Epoch>,
     /// Seconds since 1970-01-01 UTC at which the sample was frozen.
@@ -51,6 +53,10 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    pub fn pass(&self) -> PassKey {
+        PassKey { step: self.step, ordinal: self.ordinal }
+    }
+
     /// Whether a rank did not end the pass, or rows are missing.
     pub fn incomplete(&self) -> bool {
         self.ranks_missing > 0 || self.rows_missing > 0

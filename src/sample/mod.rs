@@ -43,5 +43,5 @@ pub use restart::{Seen, restart_of};
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
 pub use window::{
-    Began, Begun, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
+    Abandoned, Began, Begun, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
 };

@@ -24,7 +24,7 @@ use crate::fault::Fault;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Rank, Step};
 
-/// What one process holds of a pass.
+/// What one process holds of a pass, the first of its step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     step: Step,
@@ -63,7 +63,7 @@ impl Part {
     /// All that is held of an open pass.
     pub(super) fn of(pass: &OpenPass, schema: Option<Schema>, sampling: Sampling, world_size: u32) -> Part {
         Part {
-            step: pass.step,
+            step: pass.key.step,
             sampling,
             world_size,
             epoch: pass.epoch,

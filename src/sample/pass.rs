@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::applied::{Applied, Ranks, Source};
 use super::bottom_k::BottomK;
-use crate::step::{Epoch, Rank, Step};
+use crate::step::{Epoch, PassKey, Rank};
 
 /// An open pass: ranks are still sending its rows.
 #[derive(Clone, Debug)]
 pub(super) struct OpenPass {
-    /// Distinguishes passes of the same step.
+    /// Distinguishes samplers of the same pass.
     pub serial: u64,
-    pub step: Step,
+    pub key: PassKey,
     pub epoch: Option<Epoch>,
     pub sampler: BottomK,
     pub applied: Applied,
@@ -32,10 +32,10 @@ pub(super) struct OpenPass {
 }
 
 impl OpenPass {
-    pub fn new(serial: u64, step: Step, sampler: BottomK, now: Duration) -> Self {
+    pub fn new(serial: u64, key: PassKey, sampler: BottomK, now: Duration) -> Self {
         Self {
             serial,
-            step,
+            key,
             epoch: None,
             sampler,
             applied: Applied::default(),
@@ -74,42 +74,49 @@ impl OpenPass {
 pub(super) struct Remembered {
     pub applied: Applied,
     pub ended: Ranks,
+    /// A rank has left the pass without ending it.
+    pub abandoned: bool,
 }
 
-/// Maximum number of steps remembered as closed; a batch for an older one opens its pass again.
-const MAX_STEPS: usize = 4096;
+/// Maximum number of passes remembered as closed; a batch for an older one opens its pass again.
+const MAX_CLOSED: usize = 4096;
 /// Maximum number of closed passes, the newest ones, for which retries are distinguished from late batches.
 const MAX_REMEMBERED: usize = 8;
 
-/// Steps whose pass is closed, in the order they were closed.
+/// Passes that are closed, in the order in which they were closed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ClosedSteps {
-    steps: VecDeque<Step>,
-    remembered: BTreeMap<Step, Remembered>,
+pub(super) struct ClosedPasses {
+    keys: VecDeque<PassKey>,
+    remembered: BTreeMap<PassKey, Remembered>,
 }
 
-impl ClosedSteps {
-    pub fn contains(&self, step: Step) -> bool {
-        // The step looked up is nearly always among the newest.
-        self.steps.iter().rev().any(|&closed| closed == step)
+impl ClosedPasses {
+    pub fn contains(&self, key: PassKey) -> bool {
+        // The pass looked up is nearly always among the newest.
+        self.keys.iter().rev().any(|&closed| closed == key)
     }
 
-    pub fn has_batch(&self, step: Step, source: Source) -> bool {
-        self.remembered.get(&step).is_some_and(|pass| pass.applied.contains(source))
+    pub fn has_batch(&self, key: PassKey, source: Source) -> bool {
+        self.remembered.get(&key).is_some_and(|pass| pass.applied.contains(source))
     }
 
-    pub fn has_end(&self, step: Step, rank: Rank) -> bool {
-        self.remembered.get(&step).is_some_and(|pass| pass.ended.contains(rank))
+    pub fn has_end(&self, key: PassKey, rank: Rank) -> bool {
+        self.remembered.get(&key).is_some_and(|pass| pass.ended.contains(rank))
     }
 
-    pub fn insert(&mut self, step: Step, pass: Remembered) {
-        self.steps.push_back(step);
-        self.remembered.insert(step, pass);
-        if self.steps.len() > MAX_STEPS {
-            self.steps.pop_front();
+    /// Whether a rank has left the pass without ending it.
+    pub fn is_abandoned(&self, key: PassKey) -> bool {
+        self.remembered.get(&key).is_some_and(|pass| pass.abandoned)
+    }
+
+    pub fn insert(&mut self, key: PassKey, pass: Remembered) {
+        self.keys.push_back(key);
+        self.remembered.insert(key, pass);
+        if self.keys.len() > MAX_CLOSED {
+            self.keys.pop_front();
         }
-        if self.steps.len() > MAX_REMEMBERED {
-            self.remembered.remove(&self.steps[self.steps.len() - 1 - MAX_REMEMBERED]);
+        if self.keys.len() > MAX_REMEMBERED {
+            self.remembered.remove(&self.keys[self.keys.len() - 1 - MAX_REMEMBERED]);
         }
     }
 
@@ -119,7 +126,7 @@ impl ClosedSteps {
 
     pub fn bytes(&self) -> usize {
         let passes = self.remembered.values();
-        passes.map(|pass| pass.applied.bytes() + pass.ended.bytes() + size_of::<(Step, Remembered)>()).sum::<usize>()
-            + self.steps.capacity() * size_of::<Step>()
+        passes.map(|pass| pass.applied.bytes() + pass.ended.bytes() + size_of::<(PassKey, Remembered)>()).sum::<usize>()
+            + self.keys.capacity() * size_of::<PassKey>()
     }
 }

@@ -16,15 +16,15 @@ use super::bottom_k::{BottomK, Sampling, SavedRows};
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
 use super::part::Part;
-use super::pass::{ClosedSteps, OpenPass, Remembered};
+use super::pass::{ClosedPasses, OpenPass, Remembered};
 use super::stage::Staged;
 use super::window::{
-    Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
+    Abandoned, Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
 };
 use crate::batch::Schema;
 use crate::fault::Fault;
 use crate::run::{Run, SplitKey};
-use crate::step::{Epoch, Step};
+use crate::step::{Epoch, Ordinal, PassKey, Step};
 
 /// One split of a run.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct Split {
     current: Option<Current>,
     /// Open passes in the order in which they were opened. Empty in rolling windows.
     open: Vec<OpenPass>,
-    closed: ClosedSteps,
+    closed: ClosedPasses,
     rolling: Option<Rolling>,
     /// The newest step when the current attempt began; `None` once its first batch shows where it resumed.
     resumed_at: Option<Step>,
@@ -143,7 +143,7 @@ impl Split {
             next_serial: 0,
             current: None,
             open: Vec::new(),
-            closed: ClosedSteps::default(),
+            closed: ClosedPasses::default(),
             rolling: None,
             resumed_at: None,
             held: false,
@@ -175,18 +175,19 @@ impl Split {
     /// Upper bound in bytes on the growth by committing a batch, as counted by [`BottomK::growth`].
     pub fn growth(&self, staged: &Staged) -> usize {
         let target = match self.options.window {
-            WindowKind::Pass => self.open.iter().find(|pass| pass.step == staged.step()).map(|pass| &pass.sampler),
+            WindowKind::Pass => self.open.iter().find(|pass| pass.key == staged.pass()).map(|pass| &pass.sampler),
             _ => self.rolling.as_ref().map(|rolling| &rolling.sampler),
         };
         target.map_or(staged.bytes(), |sampler| sampler.growth(staged.sampler()))
     }
 
     /// A sampler for one batch, which is committed when the whole batch has arrived. Cheap.
-    pub fn stage(&self, step: Step, source: Source, member: Member) -> Staged {
+    pub fn stage(&self, pass: impl Into<PassKey>, source: Source, member: Member) -> Staged {
+        let key = pass.into();
         let target = match self.options.window {
             // The open passes and the rolling sample belong to another model, and may be discarded before the commit.
             _ if self.attempt() != Some(member.attempt) => None,
-            WindowKind::Pass => self.open.iter().find(|pass| pass.step == step).map(|p| (p.serial, &p.sampler)),
+            WindowKind::Pass => self.open.iter().find(|pass| pass.key == key).map(|p| (p.serial, &p.sampler)),
             _ if self.resumed_at.is_some() => None,
             _ => self.rolling.as_ref().map(|rolling| (rolling.serial, &rolling.sampler)),
         };
@@ -194,7 +195,7 @@ impl Split {
             Some((_, sampler)) => sampler.stage(),
             None => self.empty_sampler(),
         };
-        Staged::new(sampler, target.map(|(serial, _)| serial), self.run.continuous_labels(), step, source, member)
+        Staged::new(sampler, target.map(|(serial, _)| serial), self.run.continuous_labels(), key, source, member)
     }
 
     /// Applies a batch completely or not at all. `rows_left_out` is the number of rows of the logged batch that the
@@ -207,7 +208,8 @@ impl Split {
         now: Now,
     ) -> Result<Committed, CommitError> {
         let all_rows = staged.rows() + staged.dropped();
-        let (step, member) = (staged.step(), staged.member());
+        let (key, member) = (staged.pass(), staged.member());
+        let step = key.step;
         let checked = self.check_attempt(member).and_then(|()| match (&self.schema, staged.schema()) {
             (Some(before), Some(schema)) => Ok(before.check_alike(schema)?),
             _ => Ok(()),
@@ -217,12 +219,16 @@ impl Split {
             return Err(error);
         }
         let began = self.begin(member, step);
-        if self.closed.has_batch(step, staged.source()) {
+        if self.closed.has_batch(key, staged.source()) {
             return Ok(Committed { began, ..self.all_known(&staged) });
         }
-        if self.closed.contains(step) {
+        if self.closed.is_abandoned(key) {
+            self.counts.discarded += all_rows;
+            return Err(CommitError::Abandoned { split: Arc::clone(&self.key.split), pass: key });
+        }
+        if self.closed.contains(key) {
             self.counts.late += all_rows;
-            return Err(CommitError::Late { step });
+            return Err(self.late(key));
         }
         if staged.target().is_some_and(|target| !self.still_stands(target, step)) {
             return Err(CommitError::Restarted { step });
@@ -231,7 +237,7 @@ impl Split {
         let new_rows = all_rows.saturating_add(rows_left_out);
         let (sampler, applied) = match self.options.window {
             WindowKind::Pass => {
-                let pass = self.pass(step, now, &mut closed);
+                let pass = self.pass(key, now, &mut closed);
                 pass.heard(epoch, now.elapsed);
                 (&mut pass.sampler, &mut pass.applied)
             }
@@ -242,7 +248,7 @@ impl Split {
         };
         if applied.contains(staged.source()) {
             let mut known = self.all_known(&staged);
-            if let Some(pass) = self.open.iter_mut().find(|pass| pass.step == step) {
+            if let Some(pass) = self.open.iter_mut().find(|pass| pass.key == key) {
                 pass.repeated += known.rows;
             }
             (known.closed, known.began) = (closed, began);
@@ -255,7 +261,7 @@ impl Split {
         sampler.left_out(rows_left_out);
         let duplicates = sampler.duplicates() - before;
         let bound = sampler.bound();
-        if let Some(pass) = self.open.iter_mut().find(|pass| pass.step == step) {
+        if let Some(pass) = self.open.iter_mut().find(|pass| pass.key == key) {
             pass.taken = pass.taken.saturating_add(new_rows);
         }
         if self.schema.is_none() {
@@ -268,23 +274,23 @@ impl Split {
         Ok(Committed { rows, duplicates, dropped, bound, closed, began })
     }
 
-    /// Records that a rank has sent all its rows for the pass of `step`; the last rank closes it. Does nothing in
-    /// rolling windows, which have no passes.
+    /// Records that a rank has sent all its rows of a pass; the last rank closes it. Does nothing in rolling windows,
+    /// which have no passes.
     pub fn end_pass(&mut self, end: EndOfPass, member: Member, now: Now) -> Result<EndedPass, CommitError> {
-        let EndOfPass { step, epoch, rows, held_back, backlog } = end;
+        let EndOfPass { pass: key, epoch, rows, held_back, backlog } = end;
         self.check_attempt(member)?;
-        let began = self.begin(member, step);
+        let began = self.begin(member, key.step);
         if self.options.window != WindowKind::Pass {
             return Ok(EndedPass { duplicate: false, closed: Vec::new(), began });
         }
-        if self.closed.has_end(step, member.rank) {
+        if self.closed.has_end(key, member.rank) || self.closed.is_abandoned(key) {
             return Ok(EndedPass { duplicate: true, closed: Vec::new(), began });
         }
-        if self.closed.contains(step) {
-            return Err(CommitError::Late { step });
+        if self.closed.contains(key) {
+            return Err(self.late(key));
         }
         let mut closed = Vec::new();
-        let pass = self.pass(step, now, &mut closed);
+        let pass = self.pass(key, now, &mut closed);
         pass.heard(epoch, now.elapsed);
         let duplicate = !pass.ended.insert(member.rank);
         if !duplicate {
@@ -294,9 +300,26 @@ impl Split {
         }
         pass.first_end.get_or_insert(now.elapsed);
         if pass.ended.count() == member.world_size && !self.shared {
-            self.close_where(&mut closed, now, |pass| pass.step == step);
+            self.close_where(&mut closed, now, |pass| pass.key == key);
         }
         Ok(EndedPass { duplicate, closed, began })
+    }
+
+    /// Discards a pass that a rank has left without ending it, with the rows of all ranks: those of one rank cannot be told
+    /// apart in the sample, and without them the pass would be incomplete. What comes of it later is refused. Does nothing
+    /// to a pass that is closed, and in rolling windows.
+    pub fn abandon(&mut self, key: PassKey, member: Member) -> Result<Abandoned, CommitError> {
+        self.check_attempt(member)?;
+        let began = self.begin(member, key.step);
+        if self.options.window != WindowKind::Pass || self.closed.contains(key) {
+            return Ok(Abandoned { duplicate: true, discarded: None, began });
+        }
+        let discarded = self.unfinished().into_iter().find(|unfinished| unfinished.pass == key);
+        self.counts.discarded += discarded.map_or(0, |unfinished| unfinished.rows);
+        let open = self.open.extract_if(.., |pass| pass.key == key).next();
+        let (applied, ended) = open.map(|pass| (pass.applied, pass.ended)).unwrap_or_default();
+        self.closed.insert(key, Remembered { applied, ended, abandoned: true });
+        Ok(Abandoned { duplicate: false, discarded, began })
     }
 
     /// Closes the passes whose deadline has passed. A pass has time while a rank that has not ended it, as `members`
@@ -323,7 +346,7 @@ impl Split {
         let SplitOptions { pass_deadline, idle_deadline, .. } = self.options;
         let coming = self
             .attempt()
-            .and_then(|attempt| members.heard_before(attempt, pass.step, |rank| pass.ended.contains(rank)));
+            .and_then(|attempt| members.heard_before(attempt, pass.key.step, |rank| pass.ended.contains(rank)));
         pass.deadline(pass_deadline, idle_deadline, coming.unwrap_or_default().max(self.released))
     }
 
@@ -336,28 +359,31 @@ impl Split {
         self.held = held;
     }
 
-    /// Closes the open pass that was opened first, other than that of `step`; `None` if there is no other, or other
-    /// processes share it.
-    pub fn close_oldest(&mut self, step: Step, now: Now) -> Option<Evaluation> {
+    /// Closes the open pass that was opened first, other than `pass`; `None` if there is no other, or other processes share
+    /// it.
+    pub fn close_oldest(&mut self, pass: impl Into<PassKey>, now: Now) -> Option<Evaluation> {
         if self.shared {
             return None;
         }
-        let oldest = self.open.iter().find(|pass| pass.step != step)?.serial;
+        let key = pass.into();
+        let oldest = self.open.iter().find(|pass| pass.key != key)?.serial;
         let mut closed = Vec::new();
         self.close_where(&mut closed, now, |pass| pass.serial == oldest);
         closed.pop()
     }
 
     /// Discards an open pass that is stored already. Its rows count as duplicates.
-    pub fn drop_pass(&mut self, step: Step) -> u64 {
-        let dropped: u64 = self.open.extract_if(.., |pass| pass.step == step).map(|pass| pass.taken).sum();
+    pub fn drop_pass(&mut self, pass: impl Into<PassKey>) -> u64 {
+        let key = pass.into();
+        let dropped: u64 = self.open.extract_if(.., |pass| pass.key == key).map(|pass| pass.taken).sum();
         self.counts.duplicate = self.counts.duplicate.saturating_add(dropped);
         dropped
     }
 
-    /// What is held of the open pass of `step`, without rows of a priority above `cutoff`; `None` if it is not open.
-    pub fn part(&self, step: Step, cutoff: Option<u64>) -> Option<Part> {
-        let pass = self.open.iter().find(|pass| pass.step == step)?;
+    /// What is held of an open pass, without rows of a priority above `cutoff`; `None` if it is not open.
+    pub fn part(&self, pass: impl Into<PassKey>, cutoff: Option<u64>) -> Option<Part> {
+        let key = pass.into();
+        let pass = self.open.iter().find(|pass| pass.key == key)?;
         let schema = self.schema.clone().filter(|_| pass.sampler.rows_offered() > 0);
         let whole = Part::of(pass, schema, self.options.sampling, self.current?.world_size);
         Some(match cutoff {
@@ -370,7 +396,7 @@ impl Split {
     pub fn unfinished(&self) -> Vec<Unfinished> {
         let ranks = self.current.map_or(0, |current| current.world_size);
         let unfinished =
-            |pass: &OpenPass| Unfinished { step: pass.step, rows: pass.taken, ended: pass.ended.count(), ranks };
+            |pass: &OpenPass| Unfinished { pass: pass.key, rows: pass.taken, ended: pass.ended.count(), ranks };
         self.open.iter().map(unfinished).collect()
     }
 
@@ -396,6 +422,7 @@ impl Split {
             run: Arc::clone(&self.run),
             attempt,
             step: rolling.step,
+            ordinal: Ordinal::default(),
             epoch: rolling.epoch,
             time: now.unix,
             sample: rolling.sampler.freeze(),
@@ -453,9 +480,13 @@ impl Split {
         Committed { rows, duplicates: rows, dropped: staged.dropped(), bound: None, closed: Vec::new(), began: None }
     }
 
-    /// The open pass of `step`. Opens it if needed, closing the pass opened first when there are too many.
-    fn pass(&mut self, step: Step, now: Now, closed: &mut Vec<Evaluation>) -> &mut OpenPass {
-        let at = match self.open.iter().position(|pass| pass.step == step) {
+    fn late(&self, pass: PassKey) -> CommitError {
+        CommitError::Late { split: Arc::clone(&self.key.split), pass }
+    }
+
+    /// An open pass. Opens it if needed, closing the pass opened first when there are too many.
+    fn pass(&mut self, key: PassKey, now: Now, closed: &mut Vec<Evaluation>) -> &mut OpenPass {
+        let at = match self.open.iter().position(|pass| pass.key == key) {
             Some(at) => at,
             None => {
                 while self.open.len() >= self.options.open_passes && !self.held && !self.shared {
@@ -463,7 +494,7 @@ impl Split {
                     self.close_where(closed, now, |pass| pass.serial == oldest);
                 }
                 let serial = self.serial();
-                self.open.push(OpenPass::new(serial, step, self.empty_sampler(), now.elapsed));
+                self.open.push(OpenPass::new(serial, key, self.empty_sampler(), now.elapsed));
                 self.open.len() - 1
             }
         };
@@ -508,7 +539,8 @@ impl Split {
                 key: self.key.clone(),
                 run: Arc::clone(&self.run),
                 attempt,
-                step: pass.step,
+                step: pass.key.step,
+                ordinal: pass.key.ordinal,
                 epoch: pass.epoch,
                 time: now.unix,
                 rows_seen: pass.sampler.distinct_rows(),
@@ -524,7 +556,7 @@ impl Split {
             };
             self.counts.passes += 1;
             self.counts.passes_incomplete += u64::from(evaluation.incomplete());
-            self.closed.insert(pass.step, Remembered { applied: pass.applied, ended: pass.ended });
+            self.closed.insert(pass.key, Remembered { applied: pass.applied, ended: pass.ended, abandoned: false });
             closed.push(evaluation);
         }
     }

@@ -7,7 +7,7 @@ use super::priority::Origin;
 use crate::batch::{Batch, Schema};
 use crate::fault::Fault;
 use crate::run::ContinuousLabels;
-use crate::step::Step;
+use crate::step::PassKey;
 use crate::tensor::TensorName;
 
 /// Row numbers, within the batch as logged, of the rows of a chunk.
@@ -26,7 +26,7 @@ pub struct Staged {
     /// Serial of the sample whose limit was adopted; `None` if that sample was empty or absent.
     target: Option<u64>,
     continuous: ContinuousLabels,
-    step: Step,
+    pass: PassKey,
     source: Source,
     member: Member,
     schema: Option<Schema>,
@@ -39,11 +39,11 @@ impl Staged {
         sampler: BottomK,
         target: Option<u64>,
         continuous: ContinuousLabels,
-        step: Step,
+        pass: PassKey,
         source: Source,
         member: Member,
     ) -> Self {
-        Self { sampler, target, continuous, step, source, member, schema: None, rows: 0, dropped: 0 }
+        Self { sampler, target, continuous, pass, source, member, schema: None, rows: 0, dropped: 0 }
     }
 
     /// Adds a chunk. Errors, leaving the batch unchanged, when its tensors differ from those of earlier chunks or the
@@ -76,7 +76,7 @@ impl Staged {
             let origin = Origin { client: self.source.client, sequence: self.source.sequence, row: number };
             // Sample ids are non-negative: the batch was validated.
             let id = ids.and_then(|ids| ids.id(row)).unwrap_or_else(|| origin.row_id());
-            Arrival { id, step: self.step, origin }
+            Arrival { id, step: self.pass.step, origin }
         };
         let arrivals: Vec<Arrival> = chunk.kept_rows().map(arrival).collect();
         let (sampler, continuous) = (&mut self.sampler, |name| self.continuous.holds(name));
@@ -96,8 +96,8 @@ impl Staged {
         self.sampler.bytes()
     }
 
-    pub fn step(&self) -> Step {
-        self.step
+    pub fn pass(&self) -> PassKey {
+        self.pass
     }
 
     pub fn source(&self) -> Source {

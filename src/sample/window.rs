@@ -1,5 +1,6 @@
 //! Windows: the rows that a split's sample is drawn from, the options of a split, and the results of its operations.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use super::attempt::Attempt;
 use super::bottom_k::Sampling;
 use super::evaluation::Evaluation;
 use crate::fault::Fault;
-use crate::step::{Epoch, Rank, Step};
+use crate::step::{Epoch, PassKey, Rank, Step};
 
 /// The rows that a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,7 +99,7 @@ pub struct Committed {
 /// What a rank states when it has sent all its rows of a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EndOfPass {
-    pub step: Step,
+    pub pass: PassKey,
     pub epoch: Option<Epoch>,
     /// Rows that the rank logged, those left out included; 0 if not stated.
     pub rows: u64,
@@ -111,7 +112,7 @@ pub struct EndOfPass {
 /// A pass that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    pub step: Step,
+    pub pass: PassKey,
     /// Rows of applied batches, including those left out and dropped.
     pub rows: u64,
     /// Ranks that have ended it, of those of the attempt.
@@ -122,7 +123,7 @@ pub struct Unfinished {
 /// An open pass that ranks here have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {
-    pub step: Step,
+    pub pass: PassKey,
     /// The ranks that have ended it, ascending.
     pub ended: Vec<Rank>,
     /// When the first of them did, as time since the process started.
@@ -135,6 +136,17 @@ pub struct EndedPass {
     pub duplicate: bool,
     /// The pass, if this was its last rank, and passes closed because this one was opened.
     pub closed: Vec<Evaluation>,
+    /// As in [`Committed`].
+    pub began: Option<Began>,
+}
+
+/// Result of a rank's leaving a pass without ending it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abandoned {
+    /// The pass was settled, or discarded, before.
+    pub duplicate: bool,
+    /// The pass as it was when it was discarded; `None` where nothing of it had arrived.
+    pub discarded: Option<Unfinished>,
     /// As in [`Committed`].
     pub began: Option<Began>,
 }
@@ -157,8 +169,15 @@ pub struct Began {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// The pass is closed. Not worth a retry.
-    #[error("step: got {step}, whose pass is closed already, expected an open or a new pass")]
-    Late { step: Step },
+    #[error(
+        "step {pass} of '{split}' has already been evaluated; this batch was dropped. Use a new step for each evaluation"
+    )]
+    Late { split: Arc<str>, pass: PassKey },
+    /// A rank has left the pass without ending it. Not worth a retry.
+    #[error(
+        "step {pass} of '{split}': this evaluation was left by an exception and is discarded, and this batch with it"
+    )]
+    Abandoned { split: Arc<str>, pass: PassKey },
     /// The sample that this batch was staged for has been reset. Stage the batch again.
     #[error("step: the sample of step {step} was reset while the batch arrived, send the batch again")]
     Restarted { step: Step },
@@ -179,7 +198,7 @@ pub struct Counts {
     pub late: u64,
     /// Rows refused because of their schema, or because a newer attempt has begun.
     pub refused: u64,
-    /// Rows of passes that a newer attempt discarded.
+    /// Rows of passes that were discarded: a newer attempt began, or a rank left them without ending them.
     pub discarded: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Evaluation};
-use crate::step::Step;
+use crate::step::{Ordinal, PassKey, Step};
 
 use super::clock::unix_time;
 use super::curves::{Curves, Shown};
@@ -30,10 +30,10 @@ struct Curve {
     /// The earliest step that the attempt has sent.
     first_step: Step,
     shown: Shown,
-    /// The latest step whose evaluation was scored or skipped.
-    settled: Option<Step>,
-    /// The latest step whose slow scores were computed, or will not be.
-    slow_settled: Option<Step>,
+    /// The latest pass that was scored or skipped.
+    settled: Option<PassKey>,
+    /// The latest pass whose slow scores were computed, or will not be.
+    slow_settled: Option<PassKey>,
     /// The run has finished; the next attempt starts a new curve, even if it is the same one.
     over: bool,
 }
@@ -81,10 +81,11 @@ impl Board {
     /// Sets the point of an evaluation, or notes that the evaluation has none.
     pub fn settle(&self, evaluation: &Evaluation, point: Option<&Arc<Point>>) {
         self.curve(evaluation, |curve| {
-            curve.settled = curve.settled.max(Some(evaluation.step));
+            curve.settled = curve.settled.max(Some(evaluation.pass()));
             let Some(point) = point else { return };
             curve.shown.filling = point.provisional;
-            if !point.provisional {
+            let newer = |newest: &Arc<Point>| newest.step == point.step && newest.ordinal > point.ordinal;
+            if !point.provisional && !curve.shown.newest.as_ref().is_some_and(newer) {
                 curve.shown.newest = Some(Arc::clone(point));
             }
         });
@@ -93,17 +94,22 @@ impl Board {
     /// Sets the slow scores of an evaluation: `whole` is its point with all scores, `slow` has the slow scores only.
     pub fn settle_slow(&self, evaluation: &Evaluation, whole: &Arc<Point>, slow: &Arc<Point>) {
         self.curve(evaluation, |curve| {
-            if curve.shown.newest.as_ref().is_some_and(|newest| newest.step == whole.step) {
+            if curve
+                .shown
+                .newest
+                .as_ref()
+                .is_some_and(|newest| (newest.step, newest.ordinal) == (whole.step, whole.ordinal))
+            {
                 curve.shown.newest = Some(Arc::clone(whole));
             }
             curve.shown.slow = Some(Arc::clone(slow));
-            curve.slow_settled = curve.slow_settled.max(Some(evaluation.step));
+            curve.slow_settled = curve.slow_settled.max(Some(evaluation.pass()));
         });
     }
 
     /// Notes that an evaluation will have no slow scores.
     pub fn pass_over_slow(&self, evaluation: &Evaluation) {
-        self.curve(evaluation, |curve| curve.slow_settled = curve.slow_settled.max(Some(evaluation.step)));
+        self.curve(evaluation, |curve| curve.slow_settled = curve.slow_settled.max(Some(evaluation.pass())));
     }
 
     /// Changes the curve of an evaluation, unless the split belongs to another attempt by now.
@@ -126,16 +132,16 @@ impl Board {
         self.curves.has_split(run, split)
     }
 
-    /// Whether the evaluation of `step` was scored, or skipped in favour of a newer one.
-    pub fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
+    /// Whether a pass was scored, or skipped in favour of a newer one.
+    pub fn is_settled(&self, run: &str, split: &str, pass: (u64, Ordinal)) -> bool {
         let settled = self.curves.read(run, split, |curve| curve.settled).flatten();
-        settled.is_some_and(|settled| settled.get() >= step)
+        settled.is_some_and(|settled| (settled.step.get(), settled.ordinal) >= pass)
     }
 
-    /// Whether nothing more is to come for the evaluation of `step`: it has its slow scores, too, or will have none.
-    pub fn is_complete(&self, run: &str, split: &str, step: u64) -> bool {
+    /// Whether nothing more is to come for a pass: it has its slow scores, too, or will have none.
+    pub fn is_complete(&self, run: &str, split: &str, pass: (u64, Ordinal)) -> bool {
         let slow = self.curves.read(run, split, |curve| curve.slow_settled).flatten();
-        slow.is_some_and(|slow| slow.get() >= step)
+        slow.is_some_and(|slow| (slow.step.get(), slow.ordinal) >= pass)
     }
 
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training

@@ -82,7 +82,7 @@ pub async fn run(
     let addresses = listeners.stated(options.tls.is_some());
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let history = directory::open_history(&mut options).await?;
-    let (log, directory) = (Arc::clone(&history), options.data_dir.clone());
+    let (log, directory, streams) = (Arc::clone(&history), options.data_dir.clone(), options.streams.clone());
     let upstream = match options.upstream.take() {
         Some(upstream) => {
             let (hubs, history) = (Hubs::new(upstream)?, Arc::clone(&history));
@@ -92,6 +92,11 @@ pub async fn run(
     };
     let parts = Parts::assemble(options, history, upstream.as_ref(), &listeners)?;
     let scorer = parts.scoring.start(&parts.runs)?;
+    // Points in memory end with the process, whether scored or not.
+    if directory.is_some() {
+        let (settlement, slow) = (Arc::clone(&parts.settlement), Arc::clone(&parts.scoring.slow));
+        streams.work(move || settlement.has_pending() || slow.bytes() > 0);
+    }
 
     let stop = parts.stop.clone();
     let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (parts.app()?, bounds));

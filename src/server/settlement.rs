@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::history::{Ending, HistoryError, Store, Unscored, Written};
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Evaluation};
-use crate::step::Step;
+use crate::step::{PassKey, Step};
 
 use super::clock::unix_time;
 use super::metrics::Metrics;
@@ -40,12 +40,12 @@ const UNWRITTEN: usize = 1 << 16;
 pub struct Pass {
     pub key: SplitKey,
     pub attempt: Attempt,
-    pub step: Step,
+    pub at: PassKey,
 }
 
 impl Pass {
     pub fn of(evaluation: &Evaluation) -> Self {
-        Self { key: evaluation.key.clone(), attempt: evaluation.attempt, step: evaluation.step }
+        Self { key: evaluation.key.clone(), attempt: evaluation.attempt, at: evaluation.pass() }
     }
 }
 
@@ -87,7 +87,7 @@ impl Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     pub key: SplitKey,
-    pub step: Step,
+    pub at: PassKey,
     pub outcome: Outcome,
     /// In words; empty for a complete point.
     pub reason: String,
@@ -197,7 +197,7 @@ impl Settlement {
 
     /// How a pass of the same attempt ended, in this process or an earlier one. Reads the history, so it blocks.
     pub fn look_up(&self, pass: &Pass) -> Result<Option<Settled>, HistoryError> {
-        let settled = |outcome, reason| Settled { key: pass.key.clone(), step: pass.step, outcome, reason };
+        let settled = |outcome, reason| Settled { key: pass.key.clone(), at: pass.at, outcome, reason };
         let state = lock(&self.state);
         if let Some((outcome, reason)) = state.known.get(pass) {
             return Ok(Some(settled(*outcome, reason.clone())));
@@ -208,14 +208,15 @@ impl Settlement {
         }
         let pending = state.pending.contains_key(pass);
         drop(state);
-        let (run, split, step) = (&*pass.key.run, &*pass.key.split, pass.step.get());
-        if self.history.has_complete_point(run, split, step, pass.attempt)? {
+        let (run, split, step) = (&*pass.key.run, &*pass.key.split, pass.at.step.get());
+        if self.history.has_complete_point(run, split, step, pass.attempt, pass.at.ordinal)? {
             return Ok(Some(settled(Outcome::Point, String::new())));
         }
         if pending {
             return Ok(None);
         }
-        let record = self.history.unscored_at(run, split, step)?.filter(|record| record.attempt == Some(pass.attempt));
+        let is_of = |record: &Unscored| record.attempt == Some(pass.attempt) && record.ordinal == pass.at.ordinal;
+        let record = self.history.unscored_at(run, split, step)?.filter(is_of);
         Ok(record.and_then(|record| Some(settled(Outcome::of(record.outcome)?, record.reason))))
     }
 
@@ -240,7 +241,8 @@ impl Settlement {
         let record = Unscored {
             run: pass.key.run.to_string(),
             split: pass.key.split.to_string(),
-            step: pass.step.get(),
+            step: pass.at.step.get(),
+            ordinal: pass.at.ordinal,
             time: unix_time(),
             outcome,
             reason: reason.into(),
@@ -300,11 +302,11 @@ impl Settlement {
         // Before anything else is written, which may take a while.
         told.wake();
         let mut told = Told::default();
-        for Written { run, split, step, attempt, .. } in self.history.write_waiting() {
+        for Written { run, split, step, ordinal, attempt, .. } in self.history.write_waiting() {
             let mut state = lock(&self.state);
             let found = state.unwritten.iter().find(|(pass, _)| {
-                (&*pass.key.run, &*pass.key.split, pass.step.get(), Some(pass.attempt))
-                    == (&*run, &*split, step, attempt)
+                (&*pass.key.run, &*pass.key.split, pass.at.step.get(), pass.at.ordinal, Some(pass.attempt))
+                    == (&*run, &*split, step, ordinal, attempt)
             });
             let Some(pass) = found.map(|(pass, _)| pass.clone()) else { continue };
             if let Some((outcome, reason)) = state.unwritten.remove(&pass) {
@@ -328,9 +330,16 @@ impl Settlement {
         }
     }
 
+    /// Whether any pass of a step is pending.
     pub fn is_pending(&self, run: &str, split: &str, step: u64) -> bool {
         let state = lock(&self.state);
-        state.pending.keys().any(|pass| *pass.key.run == *run && *pass.key.split == *split && pass.step.get() == step)
+        let of_step = |pass: &Pass| *pass.key.run == *run && *pass.key.split == *split && pass.at.step.get() == step;
+        state.pending.keys().any(of_step)
+    }
+
+    /// Whether any pass is pending.
+    pub fn has_pending(&self) -> bool {
+        !lock(&self.state).pending.is_empty()
     }
 
     /// Number of pending passes of a run's split.
@@ -342,7 +351,7 @@ impl Settlement {
     pub fn unsettled(&self, run: &str) -> Vec<(Arc<str>, Step)> {
         let state = lock(&self.state);
         let of_run = state.pending.keys().filter(|pass| *pass.key.run == *run);
-        of_run.map(|pass| (Arc::clone(&pass.key.split), pass.step)).collect()
+        of_run.map(|pass| (Arc::clone(&pass.key.split), pass.at.step)).collect()
     }
 
     /// Waits until nothing of a run is pending. Returns what still is at the deadline.
@@ -365,8 +374,8 @@ impl Settlement {
         self.metrics.passes_settled.with_label_values(&[outcome.name()]).inc();
         self.metrics.passes_unsettled.set(state.pending.len() as i64);
         for stream in pending.streams.iter().filter_map(Weak::upgrade) {
-            let (key, step) = (pass.key.clone(), pass.step);
-            stream.put(Settled { key, step, outcome, reason: reason.clone() });
+            let (key, at) = (pass.key.clone(), pass.at);
+            stream.put(Settled { key, at, outcome, reason: reason.clone() });
             told.add(stream);
         }
         if state.known.insert(pass.clone(), (outcome, reason)).is_none() {
@@ -410,11 +419,11 @@ mod tests {
     }
 
     fn pass(step: u64) -> Pass {
-        Pass { key: SplitKey::new("r", "val"), attempt: Attempt::default(), step: Step::new(step).unwrap() }
+        Pass { key: SplitKey::new("r", "val"), attempt: Attempt::default(), at: Step::new(step).unwrap().into() }
     }
 
     fn steps(stream: &Mailbox) -> Vec<(u64, Outcome)> {
-        stream.take().into_iter().map(|settled| (settled.step.get(), settled.outcome)).collect()
+        stream.take().into_iter().map(|settled| (settled.at.step.get(), settled.outcome)).collect()
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub fn cases() -> Vec<Case> {
     let closed = |name: &str, messages: fn(&str) -> Vec<Message>| Case {
         code: Code::FailedPrecondition,
         afterwards: (2, 16),
-        ..Case::new(name, "step", "closed already", messages).after(2, 16)
+        ..Case::new(name, "step", "has already been evaluated", messages).after(2, 16)
     };
     let finished = |name: &str, messages: fn(&str) -> Vec<Message>| Case {
         code: Code::FailedPrecondition,

@@ -75,6 +75,7 @@ fn fill(directory: &Path) {
         run: "a".into(),
         split: split.into(),
         step,
+        ordinal: Default::default(),
         time: 2.5,
         outcome: Ending::Skipped,
         reason: "another was ready".into(),

@@ -10,7 +10,7 @@ use conceptwatch::sample::{
     Attempt, Began, CommitError, Committed, Declaration, EndOfPass, EndedPass, Evaluation, Member, Members, Now,
     RowNumbers, Sample, Sampling, Source, Split, SplitOptions, Staged, Unfinished, Values, WindowKind, client_hash,
 };
-use conceptwatch::step::{Epoch, Rank, Step};
+use conceptwatch::step::{Epoch, Ordinal, PassKey, Rank, Step};
 use conceptwatch::tensor::{DataType, Tensor, TensorName};
 use proptest::prelude::*;
 
@@ -99,6 +99,7 @@ struct Logged {
     restart: u32,
     sequence: u64,
     step: u64,
+    ordinal: u32,
     ids: Option<Vec<u64>>,
     values: Vec<f32>,
 }
@@ -108,12 +109,12 @@ impl Logged {
         let ids: Vec<u64> = ids.into_iter().collect();
         // The value encodes the rank, so that the kept value shows its sender.
         let values = ids.iter().map(|&id| id as f32 + rank as f32 / 8.0).collect();
-        Self { rank, restart: 0, sequence, step, ids: Some(ids), values }
+        Self { rank, restart: 0, sequence, step, ordinal: 1, ids: Some(ids), values }
     }
 
     fn without_ids(rank: u32, sequence: u64, step: u64, rows: usize) -> Self {
         let values = (0..rows).map(|row| (sequence * 1000) as f32 + row as f32).collect();
-        Self { rank, restart: 0, sequence, step, ids: None, values }
+        Self { rank, restart: 0, sequence, step, ordinal: 1, ids: None, values }
     }
 
     /// This batch, from a client of a later attempt.
@@ -125,8 +126,17 @@ impl Logged {
         Source { client: client_hash(&format!("rank-{}-{}", self.rank, self.restart)), sequence: self.sequence }
     }
 
+    fn pass(&self) -> PassKey {
+        PassKey { step: step(self.step), ordinal: Ordinal::stated(self.ordinal) }
+    }
+
+    /// In an evaluation of the step other than the first.
+    fn of(self, ordinal: u32) -> Self {
+        Self { ordinal, ..self }
+    }
+
     fn stage(&self, split: &Watched, chunk_rows: usize) -> Staged {
-        let mut staged = split.stage(step(self.step), self.source(), split.member(self.rank, self.restart));
+        let mut staged = split.stage(self.pass(), self.source(), split.member(self.rank, self.restart));
         for first in (0..self.values.len()).step_by(chunk_rows) {
             let range = first..self.values.len().min(first + chunk_rows);
             let mut tensors = vec![floats(&self.values[range.clone()], DataType::Float32)];
@@ -166,7 +176,7 @@ fn ended(split: &mut Watched, at_step: u64, rank: u32, now: u64) -> Result<Ended
 
 /// The end of a pass for which the rank logged `rows` rows; 0: it does not say.
 fn ending(at_step: u64, rows: u64) -> EndOfPass {
-    EndOfPass { step: step(at_step), epoch: None, rows, held_back: 0, backlog: false }
+    EndOfPass { pass: step(at_step).into(), epoch: None, rows, held_back: 0, backlog: false }
 }
 
 #[derive(Clone, Debug)]
@@ -363,7 +373,7 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
 
     let began = late.after(1).commit(&mut split, 2).unwrap().began.unwrap();
     assert_eq!(
-        (began.discarded.iter().map(|pass| pass.step).collect(), began.rows_discarded),
+        (began.discarded.iter().map(|unfinished| unfinished.pass.step).collect(), began.rows_discarded),
         (vec![step(0)], 5),
         "the run was resumed before this step"
     );
@@ -383,7 +393,7 @@ fn a_newer_attempt_discards_the_open_passes_of_the_older_one() {
         attempt: restarted(1),
         first_step: step(9),
         previous: Some(restarted(0)),
-        discarded: vec![Unfinished { step: step(9), rows: 5, ended: 1, ranks: 2 }],
+        discarded: vec![Unfinished { pass: step(9).into(), rows: 5, ended: 1, ranks: 2 }],
         rows_discarded: 5,
     };
     assert_eq!((committed.began, split.attempt()), (Some(began), Some(restarted(1))));
@@ -409,6 +419,56 @@ fn a_newer_attempt_discards_the_open_passes_of_the_older_one() {
     let closed = split.end_pass(ending(9, 5), new, at(2)).unwrap().closed.remove(0);
     assert_eq!(closed.sample.ids(), [10, 11, 12, 13, 14, 20, 21, 22, 23, 24]);
     assert_eq!((closed.incomplete(), closed.attempt), (false, restarted(1)));
+}
+
+#[test]
+fn a_step_evaluated_again_has_one_sample_for_each_evaluation() {
+    let mut split = Watched::new(options(WindowKind::Pass, 30), 2);
+    let end = |split: &mut Watched, of: &Logged| {
+        let (pass, member) = (of.pass(), split.member(of.rank, 0));
+        split.end_pass(EndOfPass { pass, ..ending(0, 0) }, member, at(9)).unwrap().closed
+    };
+    // Rank 1 is still at the first evaluation while rank 0 is at the second.
+    let first = [Logged::with_ids(0, 1, 7, 0..5), Logged::with_ids(1, 1, 7, 5..9)];
+    let second = [Logged::with_ids(0, 3, 7, 0..3).of(2), Logged::with_ids(1, 3, 7, 3..5).of(2)];
+    for batch in [&first[0], &second[0], &first[1]] {
+        batch.commit(&mut split, 0).unwrap();
+    }
+    assert!(end(&mut split, &first[0]).is_empty() && end(&mut split, &second[0]).is_empty());
+    let closed = end(&mut split, &first[1]);
+    assert_eq!((closed[0].pass(), closed[0].rows_seen, closed[0].incomplete()), (first[0].pass(), 9, false));
+    second[1].commit(&mut split, 1).unwrap();
+    let closed = end(&mut split, &second[1]);
+    assert_eq!((closed[0].pass(), closed[0].rows_seen, closed[0].incomplete()), (second[0].pass(), 5, false));
+    // A batch sent again belongs to the evaluation that it states.
+    assert_eq!(first[0].commit(&mut split, 2).unwrap().duplicates, 5);
+    let late = Logged::with_ids(0, 9, 7, 0..2).commit(&mut split, 2).unwrap_err();
+    assert!(matches!(&late, CommitError::Late { pass, .. } if *pass == first[0].pass()), "{late}");
+}
+
+#[test]
+fn an_evaluation_that_a_rank_leaves_is_discarded_with_the_rows_of_all() {
+    let mut split = Watched::new(options(WindowKind::Pass, 30), 2);
+    let (left, again) = (Logged::with_ids(0, 1, 7, 0..5), Logged::with_ids(0, 4, 7, 0..5).of(2));
+    left.commit(&mut split, 0).unwrap();
+    Logged::with_ids(1, 1, 7, 5..9).commit(&mut split, 0).unwrap();
+    again.commit(&mut split, 0).unwrap();
+    let member = split.member(0, 0);
+    let discarded = Unfinished { pass: left.pass(), rows: 9, ended: 0, ranks: 2 };
+    let abandoned = split.abandon(left.pass(), member).unwrap();
+    assert_eq!((abandoned.duplicate, abandoned.discarded), (false, Some(discarded)));
+    assert!(split.abandon(left.pass(), member).unwrap().duplicate, "sent twice");
+    assert_eq!(split.counts().discarded, 9);
+    // What the other rank still sends of it is refused, and its end is known.
+    let late = Logged::with_ids(1, 2, 7, 9..12).commit(&mut split, 1).unwrap_err();
+    assert!(matches!(late, CommitError::Abandoned { .. }), "{late}");
+    assert_eq!(Logged::with_ids(1, 1, 7, 5..9).commit(&mut split, 1).unwrap().duplicates, 4, "a retry");
+    let other = split.member(1, 0);
+    assert!(split.end_pass(ending(7, 0), other, at(1)).unwrap().duplicate);
+    // The evaluation after it is untouched.
+    let open = split.close_all(at(2));
+    assert_eq!(open.iter().map(|pass| (pass.pass(), pass.rows_seen)).collect::<Vec<_>>(), [(again.pass(), 5)]);
+    assert!(split.abandon(again.pass(), member).unwrap().duplicate, "it is closed");
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn record(history: &Sqlite, step: u64) -> Result<bool, HistoryError> {
         run: "r".into(),
         split: "test".into(),
         step,
+        ordinal: Default::default(),
         time: 1.0,
         outcome: Ending::Failed,
         reason: "it had no rows".into(),

@@ -88,6 +88,7 @@ fn recorded() -> Vec<Event> {
                 run: "r".into(),
                 split: "test".into(),
                 step,
+                ordinal: Default::default(),
                 time: 1.0,
                 outcome: Ending::Skipped,
                 reason: "a newer pass was ready".into(),

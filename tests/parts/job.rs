@@ -119,7 +119,8 @@ impl Job {
     pub fn end(&self, split: &mut Split, rank: u32) -> Vec<Evaluation> {
         // One row more than was sent, so that some are missing, and other counts that add up.
         let rows = self.rows_of(rank).len() as u64 + u64::from(rank == 1);
-        let end = EndOfPass { step: step(self.step), epoch: None, rows, held_back: rank.into(), backlog: rank == 1 };
+        let end =
+            EndOfPass { pass: step(self.step).into(), epoch: None, rows, held_back: rank.into(), backlog: rank == 1 };
         split.end_pass(end, self.member(rank), NOW).unwrap().closed
     }
 

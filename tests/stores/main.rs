@@ -51,6 +51,7 @@ stores! {
         a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order
         a_complete_point_is_that_of_the_attempt_that_made_it
         points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded
+        of_evaluations_of_one_step_the_newest_is_current
         conclusions_rest_on_the_newest_branch_alone
         a_point_whose_attempt_is_unknown_belongs_to_the_branch_of_its_time
         whole_points_come_in_order_and_in_parts;

@@ -5,6 +5,7 @@ use conceptwatch::history::{
 };
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::sample::Attempt;
+use conceptwatch::step::Ordinal;
 
 use super::fixtures::{point, run, steps, without_matrices};
 
@@ -216,7 +217,8 @@ pub fn a_complete_point_is_never_replaced_by_a_lesser_one_whatever_the_order(his
 pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store) {
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let [first, second] = [0, 1].map(|restart| Attempt { launch: 0, restart });
-    let complete = |history: &dyn Store, attempt| history.has_complete_point("r", "val", 1, attempt).unwrap();
+    let complete =
+        |history: &dyn Store, attempt| history.has_complete_point("r", "val", 1, attempt, Default::default()).unwrap();
     history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
     assert!(!complete(history, first), "the point is incomplete");
     history.record_point(&Point { incomplete: false, ..point("r", "val", 1, 2) }, Some(first)).unwrap();
@@ -229,7 +231,7 @@ pub fn a_complete_point_is_that_of_the_attempt_that_made_it(history: &dyn Store)
     assert!(matches!(lesser, Recorded::Outranked { .. }), "{lesser:?}");
     let lesser = history.record_point(&point("r", "val", 1, 2), Some(first)).unwrap();
     assert!(matches!(lesser, Recorded::Outranked { .. }), "also in a branch that was left: {lesser:?}");
-    assert!(history.has_complete_point("none", "val", 1, first).is_err());
+    assert!(history.has_complete_point("none", "val", 1, first, Default::default()).is_err());
 }
 
 pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(history: &dyn Store) {
@@ -255,6 +257,44 @@ pub fn points_beyond_the_step_that_a_later_attempt_returned_to_are_superseded(hi
     let seen = points.iter().map(|point| (point.step, point.superseded, point.attempt)).collect::<Vec<_>>();
     let by = |launch| (Some(launch), Some(0));
     assert_eq!(seen, [(25, false, by(1)), (30, false, by(1)), (30, true, by(0)), (40, true, by(0))]);
+}
+
+pub fn of_evaluations_of_one_step_the_newest_is_current(history: &dyn Store) {
+    history.record_run(&run("a", 3), &Identity::default(), 1.0).unwrap();
+    let (first, second) = (Attempt::default(), Attempt { launch: 0, restart: 1 });
+    let record = |step, ordinal, incomplete, attempt| {
+        let (ordinal, time) = (Ordinal::stated(ordinal), f64::from(10 + ordinal));
+        let made = Point { ordinal, incomplete, time, ..point("a", "val", step, 3) };
+        history.record_point(&made, Some(attempt)).unwrap()
+    };
+    let stored = |step| {
+        let (points, _) = history.whole_points("a", "val", step, 1, false).unwrap();
+        points.iter().map(|whole| (whole.point.ordinal.get(), whole.superseded)).collect::<Vec<_>>()
+    };
+    let complete = |ordinal| history.has_complete_point("a", "val", 5, first, Ordinal::stated(ordinal)).unwrap();
+    for ordinal in [1, 2] {
+        assert_eq!(record(5, ordinal, false, first), Recorded::Stored);
+    }
+    assert_eq!(stored(5), [(2, false), (1, true)]);
+    assert_eq!(history.point("a", "val", Some(5), false).unwrap().unwrap().ordinal.get(), 2);
+    // The older one is stored again, as when slow scores join it.
+    assert_eq!(record(5, 1, false, first), Recorded::Stored);
+    assert_eq!(stored(5), [(2, false), (1, true)]);
+    assert_eq!(record(5, 3, true, first), Recorded::Outranked { time: 12.0 }, "the newest is not complete");
+    assert_eq!([complete(1), complete(2), complete(3)], [true, true, false]);
+    // In any order; and what is incomplete gives way to what is complete.
+    for (step, order) in [(6, [(2, false), (1, false)]), (7, [(1, true), (2, false)]), (8, [(2, true), (1, false)])] {
+        for (ordinal, incomplete) in order {
+            assert_eq!(record(step, ordinal, incomplete, first), Recorded::Stored);
+        }
+    }
+    assert_eq!([stored(6), stored(7), stored(8)], [[(2, false), (1, true)], [(2, false), (1, true)], [(1, false), (2, true)]]);
+    let series = history.series("a", "val", "icl", None, 6, Some(6)).unwrap();
+    assert_eq!(series.iter().map(|point| point.ordinal.get()).collect::<Vec<_>>(), [2, 1]);
+    // A later attempt counts for itself.
+    assert_eq!(record(5, 1, false, second), Recorded::Stored);
+    assert_eq!(stored(5)[0], (1, false));
+    assert_eq!(stored(5).len(), 3);
 }
 
 pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
@@ -300,6 +340,7 @@ pub fn conclusions_rest_on_the_newest_branch_alone(history: &dyn Store) {
         run: "a".into(),
         split: "val".into(),
         step: 50,
+        ordinal: Default::default(),
         time: 9.0,
         outcome: Ending::Failed,
         reason: "worker lost".into(),

@@ -356,7 +356,7 @@ class Tensor(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[DataType, str]] = ..., shape: _Optional[_Iterable[int]] = ..., data: _Optional[bytes] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BatchChunk(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "chunk", "last", "first_row", "tensors", "row_numbers", "rows_left_out", "end_pass")
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "chunk", "last", "first_row", "tensors", "row_numbers", "rows_left_out", "end_pass", "ordinal")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -371,6 +371,7 @@ class BatchChunk(_message.Message):
     ROW_NUMBERS_FIELD_NUMBER: _ClassVar[int]
     ROWS_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     END_PASS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -385,7 +386,8 @@ class BatchChunk(_message.Message):
     row_numbers: _containers.RepeatedScalarFieldContainer[int]
     rows_left_out: int
     end_pass: JoinedEnd
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ..., end_pass: _Optional[_Union[JoinedEnd, _Mapping]] = ...) -> None: ...
+    ordinal: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., chunk: _Optional[int] = ..., last: bool = ..., first_row: _Optional[int] = ..., tensors: _Optional[_Iterable[_Union[Tensor, _Mapping]]] = ..., row_numbers: _Optional[_Iterable[int]] = ..., rows_left_out: _Optional[int] = ..., end_pass: _Optional[_Union[JoinedEnd, _Mapping]] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class JoinedEnd(_message.Message):
     __slots__ = ("sequence", "rows", "left_out", "backlog")
@@ -400,7 +402,7 @@ class JoinedEnd(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ..., backlog: bool = ...) -> None: ...
 
 class EndPass(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows", "left_out", "backlog")
+    __slots__ = ("run", "split", "step", "epoch", "rank", "client", "sequence", "rows", "left_out", "backlog", "ordinal", "abandoned")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -411,6 +413,8 @@ class EndPass(_message.Message):
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    ABANDONED_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -421,7 +425,9 @@ class EndPass(_message.Message):
     rows: int
     left_out: int
     backlog: bool
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ..., backlog: bool = ...) -> None: ...
+    ordinal: int
+    abandoned: str
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., sequence: _Optional[int] = ..., rows: _Optional[int] = ..., left_out: _Optional[int] = ..., backlog: bool = ..., ordinal: _Optional[int] = ..., abandoned: _Optional[str] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
     __slots__ = ("chunk", "end_pass")
@@ -470,7 +476,7 @@ class IngestResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., outcome: _Optional[_Union[IngestResponse.Outcome, str]] = ..., code: _Optional[int] = ..., field: _Optional[str] = ..., message: _Optional[str] = ..., rows: _Optional[int] = ..., rows_duplicate: _Optional[int] = ..., rows_dropped: _Optional[int] = ..., end_pass: _Optional[_Union[IngestResponse, _Mapping]] = ..., keep_ms: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[Settled, _Mapping]]] = ..., sample_bound: _Optional[int] = ...) -> None: ...
 
 class Settled(_message.Message):
-    __slots__ = ("run", "split", "step", "outcome", "reason")
+    __slots__ = ("run", "split", "step", "outcome", "reason", "ordinal")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         OUTCOME_UNSPECIFIED: _ClassVar[Settled.Outcome]
@@ -490,12 +496,14 @@ class Settled(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
     outcome: Settled.Outcome
     reason: str
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., outcome: _Optional[_Union[Settled.Outcome, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    ordinal: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., outcome: _Optional[_Union[Settled.Outcome, str]] = ..., reason: _Optional[str] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class Score(_message.Message):
     __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age", "left_out", "left_out_why", "left_out_pairs", "left_out_of", "p_value", "per_concept_q", "matrix_q", "curve")
@@ -540,7 +548,7 @@ class CurvePoint(_message.Message):
     def __init__(self, x: _Optional[float] = ..., y: _Optional[float] = ...) -> None: ...
 
 class Point(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings", "concept_rows")
+    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings", "concept_rows", "ordinal")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -559,6 +567,7 @@ class Point(_message.Message):
     SCORES_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -577,21 +586,24 @@ class Point(_message.Message):
     scores: _containers.RepeatedCompositeFieldContainer[Score]
     warnings: _containers.RepeatedScalarFieldContainer[str]
     concept_rows: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., concept_rows: _Optional[_Iterable[int]] = ...) -> None: ...
+    ordinal: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., concept_rows: _Optional[_Iterable[int]] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class GetScoresRequest(_message.Message):
-    __slots__ = ("run", "split", "step", "timeout_seconds", "matrices")
+    __slots__ = ("run", "split", "step", "timeout_seconds", "matrices", "ordinal")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     MATRICES_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
     timeout_seconds: float
     matrices: bool
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., matrices: bool = ...) -> None: ...
+    ordinal: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., matrices: bool = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class GetScoresResponse(_message.Message):
     __slots__ = ("point",)
@@ -722,28 +734,32 @@ class GetAdviceResponse(_message.Message):
     def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ..., undecided: bool = ..., missed_step: _Optional[int] = ..., missed_reason: _Optional[str] = ...) -> None: ...
 
 class GetDiagnosisRequest(_message.Message):
-    __slots__ = ("run", "split", "step", "timeout_seconds")
+    __slots__ = ("run", "split", "step", "timeout_seconds", "ordinal")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
     timeout_seconds: float
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+    ordinal: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class GetDiagnosisResponse(_message.Message):
-    __slots__ = ("step", "epoch", "rows", "lines")
+    __slots__ = ("step", "epoch", "rows", "lines", "incomplete")
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
+    INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     step: int
     epoch: float
     rows: int
     lines: _containers.RepeatedCompositeFieldContainer[DiagnosisLine]
-    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ...) -> None: ...
+    incomplete: bool
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ..., incomplete: bool = ...) -> None: ...
 
 class DiagnosisLine(_message.Message):
     __slots__ = ("rule", "title", "source", "state", "text", "evidence", "subject")

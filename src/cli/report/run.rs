@@ -26,14 +26,15 @@ pub struct RunReport<'a> {
 
 impl RunReport<'_> {
     pub fn html(&self) -> String {
-        let Diagnosis { run, split, step, rows, epoch, .. } = self.diagnosis;
+        let Diagnosis { run, split, step, rows, epoch, incomplete, .. } = self.diagnosis;
         let title = self.run["title"].as_str().filter(|title| !title.is_empty()).unwrap_or(run);
         let epoch = epoch.map_or(String::new(), |epoch| format!(" · epoch {epoch}"));
         let mut body = format!(
-            "<h1>{}</h1>\n<p class=\"facts\">{}{} · step {step}{epoch} · {rows} rows{} · conceptwatch {}</p>\n",
+            "<h1>{}</h1>\n<p class=\"facts\">{}{} · step {step}{epoch} · {rows} rows{}{} · conceptwatch {}</p>\n",
             escaped(title),
             if title == run { String::new() } else { format!("{} · ", escaped(run)) },
             escaped(split),
+            if *incomplete { ", incomplete" } else { "" },
             self.labels(),
             VERSION,
         );

@@ -2,11 +2,12 @@
 
 use super::link::Link;
 use super::recent::set_recent;
-use super::runs::attempt as attempt_of;
+use super::runs::{attempt as attempt_of, number};
 use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
 use crate::history::point::completeness;
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// Superseded points kept per split. A database has no size limit that would remove them.
 const KEPT: i64 = 5000;
@@ -19,7 +20,7 @@ macro_rules! of_rival {
             $before,
             " FROM point WHERE run = $1 AND split = $2 AND step = $3 \
              AND CASE WHEN $4 THEN superseded > 0 AND launch IS NOT DISTINCT FROM $5 \
-             AND restart IS NOT DISTINCT FROM $6 ELSE superseded = 0 END ORDER BY id DESC LIMIT 1",
+             AND restart IS NOT DISTINCT FROM $6 AND ordinal = $7 ELSE superseded = 0 END ORDER BY id DESC LIMIT 1",
             $after
         )
     };
@@ -32,6 +33,7 @@ pub(super) struct Split<'a> {
     pub split: &'a str,
     pub step: i64,
     pub attempt: Option<Attempt>,
+    pub ordinal: Ordinal,
     /// Of the new point, in seconds since 1970-01-01 UTC.
     pub time: f64,
 }
@@ -43,6 +45,10 @@ impl Split<'_> {
 
     fn restart(&self) -> Option<i64> {
         self.attempt.map(|attempt| i64::from(attempt.restart))
+    }
+
+    fn ordinal(&self) -> i64 {
+        self.ordinal.get().into()
     }
 }
 
@@ -70,21 +76,30 @@ impl Site for Split<'_> {
 
     fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError> {
         let rival = self.link.query_opt(
-            of_rival!("SELECT provisional, incomplete, rows_seen, time", ""),
-            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart()],
+            of_rival!("SELECT provisional, incomplete, rows_seen, time, ordinal", ""),
+            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart(), &self.ordinal()],
         )?;
-        Ok(rival.map(|row| {
-            let rows_seen = row.get::<_, i64>(2).cast_unsigned();
-            Rival { completeness: completeness(row.get(0), row.get(1), rows_seen), time: row.get(3) }
-        }))
+        let found = |row: postgres::Row| {
+            let completeness = completeness(row.get(0), row.get(1), row.get::<_, i64>(2).cast_unsigned());
+            Ok(Rival { completeness, time: row.get(3), ordinal: Ordinal::stated(number(&row, 4)?) })
+        };
+        rival.map(found).transpose()
     }
 
     fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError> {
         self.link.execute(
             of_rival!("DELETE FROM point WHERE id = (SELECT id", ")"),
-            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart()],
+            &[&self.run, &self.split, &self.step, &late, &self.launch(), &self.restart(), &self.ordinal()],
         )?;
         Ok(())
+    }
+
+    fn retire(&mut self) -> Result<(), HistoryError> {
+        self.link.execute(
+            "UPDATE point SET superseded = id WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0",
+            &[&self.run, &self.split, &self.step],
+        )?;
+        begin_branch(self.link, self.run, self.split, self.step)
     }
 }
 

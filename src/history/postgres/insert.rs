@@ -25,7 +25,7 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
     let split = &*point.split;
-    let mut at = Split { link, run, split, step, attempt, time: point.time };
+    let mut at = Split { link, run, split, step, attempt, ordinal: point.ordinal, time: point.time };
     let fate = make_way(&mut at, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
@@ -37,8 +37,8 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     let row = link.query_one(
         "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
          warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
-         superseded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-         $21) RETURNING id",
+         superseded, ordinal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
+         $19, $20, $21, $22) RETURNING id",
         &[
             &run,
             &split,
@@ -61,6 +61,7 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
             &attempt.map(|attempt| i64::from(attempt.launch)),
             &attempt.map(|attempt| i64::from(attempt.restart)),
             if is_current { &0_i64 } else { &UNNUMBERED },
+            &i64::from(point.ordinal.get()),
         ],
     )?;
     insert_scores(link, row.get(0), point, k as usize)?;

@@ -265,6 +265,7 @@ impl Postgres {
                 run: job.pass.run.clone(),
                 split: job.pass.split.clone(),
                 step: job.pass.step,
+                ordinal: crate::step::Ordinal::default(),
                 time: link.query_one(now, &[])?.get(0),
                 outcome: Ending::Failed,
                 reason: reason.to_owned(),

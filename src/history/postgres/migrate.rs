@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema_4.sql"),
     include_str!("schema_5.sql"),
     include_str!("schema_6.sql"),
+    include_str!("schema_7.sql"),
 ];
 
 /// Held by who migrates. The number has no meaning.

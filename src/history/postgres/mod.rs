@@ -44,7 +44,7 @@ use super::usage::{Usage, Waiting};
 use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
-use crate::step::Rank;
+use crate::step::{Ordinal, Rank};
 
 pub use advice::GivenAdvice;
 pub use apply::{Applied, Applying};
@@ -240,10 +240,16 @@ impl Store for Postgres {
         self.read(|link| read::whole_points(link, run, split, first, most, matrices))
     }
 
-    fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError> {
+    fn has_complete_point(
+        &self,
+        run: &str,
+        split: &str,
+        step: u64,
+        attempt: Attempt,
+        ordinal: Ordinal,
+    ) -> Result<bool, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
-        let found = self.read(|link| read::of_attempt(link, run, split, step, attempt, false))?;
-        Ok(found.is_some_and(|point| !point.provisional && !point.incomplete))
+        self.read(|link| read::has_complete(link, run, split, step, attempt, ordinal))
     }
 
     fn matrix(

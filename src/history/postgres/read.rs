@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use postgres::Row;
 
 use super::link::{Link, Value};
-use super::runs::{attempt, find_run, number};
+use super::runs::{attempt, find_run, number, run_id};
 use crate::history::error::HistoryError;
 use crate::history::point::WholePoint;
 use crate::history::stored::{Matrices, StoredValue};
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// Bytes of points after which an answer ends.
 const ENOUGH: usize = 16 << 20;
@@ -23,7 +24,7 @@ macro_rules! points {
         concat!(
             "SELECT id, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
              estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
-             superseded > 0 FROM point WHERE run = $1 AND split = $2 ",
+             superseded > 0, ordinal FROM point WHERE run = $1 AND split = $2 ",
             $condition
         )
     };
@@ -38,6 +39,7 @@ fn head(run: &str, row: &Row) -> Result<Made, HistoryError> {
         run: run.into(),
         split: row.get::<_, &str>(1).into(),
         step: row.get::<_, i64>(2).cast_unsigned(),
+        ordinal: Ordinal::stated(number(row, 21)?),
         epoch: row.get(3),
         time: row.get(4),
         rows: row.get::<_, i64>(5).cast_unsigned(),
@@ -148,6 +150,24 @@ pub(super) fn of_attempt(
     Ok(points(link, run, statement, &values, k)?.pop().map(|(point, _, _)| point))
 }
 
+/// Whether an attempt has made a complete point of a pass, also where it is superseded.
+pub(super) fn has_complete(
+    link: &mut Link,
+    run: &str,
+    split: &str,
+    step: i64,
+    attempt: Attempt,
+    ordinal: Ordinal,
+) -> Result<bool, HistoryError> {
+    let id = run_id(link, run)?;
+    let found = link.query_opt(
+        "SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 AND launch = $4 AND restart = $5 \
+         AND ordinal = $6 AND NOT provisional AND NOT incomplete LIMIT 1",
+        &[&id, &split, &step, &i64::from(attempt.launch), &i64::from(attempt.restart), &i64::from(ordinal.get())],
+    )?;
+    Ok(found.is_some())
+}
+
 /// A split's newest finished evaluations, oldest first.
 pub(super) fn evaluations(link: &mut Link, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
     let (id, _) = find_run(link, run)?;
@@ -168,7 +188,7 @@ pub(super) fn evaluations_of(
     let rows = link.query(
         "SELECT newest.*, run.name FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
          provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
-         change_errors, concept_rows, launch, restart, false FROM point WHERE point.run = run.id AND split = $2 \
+         change_errors, concept_rows, launch, restart, false, ordinal FROM point WHERE point.run = run.id AND split = $2 \
          AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
         &[&runs, &split, &most],
     )?;
@@ -176,7 +196,7 @@ pub(super) fn evaluations_of(
     let mut scores = scores(link, &ids, None)?;
     let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for row in &rows {
-        let run: &str = row.get(21);
+        let run: &str = row.get(22);
         let (point, _, _) = head(run, row)?;
         let scores = scores.remove(&row.get(0)).unwrap_or_default();
         found.entry(run.to_owned()).or_default().push(Point { scores, ..point });

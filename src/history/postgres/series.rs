@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::link::Link;
-use super::runs::{attempt, find_run, run_id};
+use super::runs::{attempt, find_run, number, run_id};
 use crate::history::error::HistoryError;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
 use crate::history::stored::{Matrices, left_out_of, of_concept};
+use crate::step::Ordinal;
 
 /// The curve of a score, or of one concept of it, between two steps.
 pub(super) fn series(
@@ -28,7 +29,7 @@ pub(super) fn series(
     };
     let rows = link.query(
         "SELECT step, epoch, time, rows, tie_fraction, provisional, incomplete, value, standard_error, undefined, \
-         CASE WHEN $6 THEN per_concept END, left_out, p_value, launch, restart, superseded > 0 \
+         CASE WHEN $6 THEN per_concept END, left_out, p_value, launch, restart, superseded > 0, ordinal \
          FROM point JOIN value ON value.point = point.id AND score = $3 \
          WHERE run = $1 AND split = $2 AND step BETWEEN $4 AND $5 ORDER BY step, superseded",
         &[&id, &split, &score, &first, &last, &place.is_some()],
@@ -58,6 +59,7 @@ pub(super) fn series(
             p_value: if place.is_none() { row.get(12) } else { None },
             superseded: row.get(15),
             attempt: (attempt.map(|attempt| attempt.launch), attempt.map(|attempt| attempt.restart)),
+            ordinal: Ordinal::stated(number(&row, 16)?),
         });
     }
     Ok(points)

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::change::{Changed, say};
 use super::link::Link;
-use super::runs::{attempt, run_id, run_to_change};
+use super::runs::{attempt, number, run_id, run_to_change};
 use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
 use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};
+use crate::step::Ordinal;
 
 /// The passes of a split from step `first` to `last`, by step.
 pub(super) fn select_unscored(
@@ -18,7 +19,7 @@ pub(super) fn select_unscored(
 ) -> Result<Vec<Unscored>, HistoryError> {
     let id = run_id(link, run)?;
     let rows = link.query(
-        "SELECT step, time, outcome, reason, rows_seen, launch, restart FROM unscored \
+        "SELECT step, time, outcome, reason, rows_seen, launch, restart, ordinal FROM unscored \
          WHERE run = $1 AND split = $2 AND step BETWEEN $3 AND $4 ORDER BY step",
         &[&id, &split, &first, &last],
     )?;
@@ -29,6 +30,7 @@ pub(super) fn select_unscored(
             run: run.to_owned(),
             split: split.to_owned(),
             step: row.get::<_, i64>(0).cast_unsigned(),
+            ordinal: Ordinal::stated(number(&row, 7)?),
             time: row.get(1),
             outcome,
             reason: row.get(3),
@@ -59,8 +61,8 @@ pub(super) fn insert_unscored(link: &mut Link, passes: &[Unscored]) -> Result<u6
                             AND superseded = 0 AND NOT provisional AND NOT incomplete)";
             link.execute(replaced, &[&id, &pass.split, &step])?;
             let inserted = link.execute(
-                "INSERT INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, restart) \
-                 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE NOT EXISTS (SELECT 1 FROM point \
+                "INSERT INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, restart, ordinal) \
+                 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE NOT EXISTS (SELECT 1 FROM point \
                  WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0 AND NOT provisional AND NOT incomplete)",
                 &[
                     &id,
@@ -72,6 +74,7 @@ pub(super) fn insert_unscored(link: &mut Link, passes: &[Unscored]) -> Result<u6
                     &integer("unscored.rows_seen", pass.rows_seen)?,
                     &pass.attempt.map(|attempt| i64::from(attempt.launch)),
                     &pass.attempt.map(|attempt| i64::from(attempt.restart)),
+                    &i64::from(pass.ordinal.get()),
                 ],
             )?;
             if inserted > 0 {

@@ -47,7 +47,8 @@ pub(super) fn insert_point(
     // JSON has no representation for numbers that are not finite.
     let change_errors: Vec<_> = point.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
 
-    let mut at = Split { connection, run, split: &point.split, step, attempt, time: point.time };
+    let mut at =
+        Split { connection, run, split: &point.split, step, attempt, ordinal: point.ordinal, time: point.time };
     let fate = make_way(&mut at, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
@@ -81,12 +82,13 @@ pub(super) fn insert_point(
         Value::from(point.scores.len() as i64),
     ];
     let head = Seal::new().of(&row);
-    let statement = "INSERT INTO point (run, superseded, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
+    let statement = "INSERT INTO point (run, superseded, ordinal, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
                      tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
                      concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)";
+                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)";
     // The first column is the run's name, which the table has as a reference.
-    let of = [Value::from(run), Value::from(if fate == Fate::Current { 0 } else { UNNUMBERED })];
+    let superseded = if fate == Fate::Current { 0 } else { UNNUMBERED };
+    let of = [run.into(), superseded.into(), point.ordinal.get().into()];
     insert(connection, statement, &of, &row[1..], head)?;
     let key = Key { point: connection.last_insert_rowid(), head, k: k as usize };
     if fate == Fate::Superseded {

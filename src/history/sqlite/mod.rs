@@ -50,7 +50,7 @@ use super::usage::{Usage, Waiting};
 use crate::point::Point;
 use crate::run::Run;
 use crate::sample::Attempt;
-use crate::step::Rank;
+use crate::step::{Ordinal, Rank};
 
 pub use examine::{Examination, examine};
 pub use gap::MOST_WAITING;
@@ -230,8 +230,15 @@ impl Store for Sqlite {
         self.read(|reading| reading.whole_points(run, split, first_step, most, matrices))
     }
 
-    fn has_complete_point(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> Result<bool, HistoryError> {
-        self.read(|reading| reading.has_complete_point(run, split, step, attempt))
+    fn has_complete_point(
+        &self,
+        run: &str,
+        split: &str,
+        step: u64,
+        attempt: Attempt,
+        ordinal: Ordinal,
+    ) -> Result<bool, HistoryError> {
+        self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))
     }
 
     fn matrix(

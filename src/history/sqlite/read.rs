@@ -14,6 +14,7 @@ use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// Index of the launch among the columns of a point; the restart follows.
 const LAUNCH: usize = 18;
@@ -29,6 +30,7 @@ impl Reading<'_> {
             run: run.to_owned(),
             split: split.to_owned(),
             step,
+            ordinal: Ordinal::default(),
             time: 0.0,
             outcome: Ending::Damaged,
             reason: "the stored point does not match its checksum".to_owned(),
@@ -142,12 +144,14 @@ impl Reading<'_> {
         split: &str,
         step: u64,
         attempt: Attempt,
+        ordinal: Ordinal,
     ) -> Result<bool, HistoryError> {
         let (id, _) = self.find_run(run)?;
         let Ok(step) = i64::try_from(step) else { return Ok(false) };
         // Also one that is superseded.
-        let of_attempt = "point.run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5";
-        let values = params![id, split, step, attempt.launch, attempt.restart];
+        let of_attempt =
+            "point.run = ?1 AND split = ?2 AND step = ?3 AND launch = ?4 AND restart = ?5 AND ordinal = ?6";
+        let values = params![id, split, step, attempt.launch, attempt.restart, ordinal.get()];
         let found = self.first(of_attempt, values, None)?;
         Ok(found.is_some_and(|(point, _)| !point.provisional && !point.incomplete))
     }
@@ -219,7 +223,7 @@ impl Reading<'_> {
         k: Option<usize>,
     ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {POINT}, point.checksum, point.id FROM point JOIN run ON run.id = point.run WHERE {condition}"
+            "SELECT {POINT}, point.checksum, point.id, ordinal FROM point JOIN run ON run.id = point.run WHERE {condition}"
         ))?;
         let mut rows = statement.query(values)?;
         while let Some(row) = rows.next()? {
@@ -228,7 +232,8 @@ impl Reading<'_> {
             {
                 let attempt = row.get::<_, Option<u32>>(18)?.zip(row.get::<_, Option<u32>>(19)?);
                 let attempt = attempt.map(|(launch, restart)| Attempt { launch, restart });
-                return Ok(Some((Point { scores, ..point(row)? }, attempt)));
+                let ordinal = Ordinal::stated(row.get(POINT_COLUMNS + 2)?);
+                return Ok(Some((Point { scores, ordinal, ..point(row)? }, attempt)));
             }
             self.note_damage(row);
         }
@@ -275,7 +280,7 @@ impl Reading<'_> {
 
     fn curve(&self, of: &Curve<'_>, (first, last): (i64, i64)) -> Result<Vec<SeriesPoint>, HistoryError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {POINT}, point.checksum, {VALUE}, value.checksum, superseded > 0 FROM point \
+            "SELECT {POINT}, point.checksum, {VALUE}, value.checksum, superseded > 0, ordinal FROM point \
              JOIN run ON run.id = point.run JOIN value ON value.point = point.id \
              WHERE point.run = ?1 AND split = ?2 AND score = ?3 AND step BETWEEN ?4 AND ?5 ORDER BY step, superseded"
         ))?;
@@ -290,7 +295,8 @@ impl Reading<'_> {
             if intact {
                 let attempt = (row.get(LAUNCH)?, row.get(LAUNCH + 1)?);
                 let superseded = row.get(value + VALUE_COLUMNS + 1)?;
-                points.push(SeriesPoint { superseded, attempt, ..of.point(row)? });
+                let ordinal = Ordinal::stated(row.get(value + VALUE_COLUMNS + 2)?);
+                points.push(SeriesPoint { superseded, attempt, ordinal, ..of.point(row)? });
             } else {
                 self.note_damage(row);
             }
@@ -359,11 +365,12 @@ impl Curve<'_> {
             p_value: if self.place.is_none() { row.get(value(9))? } else { None },
             superseded: false,
             attempt: (None, None),
+            ordinal: Ordinal::default(),
         })
     }
 }
 
-/// A point without its scores, from its columns.
+/// A point without its scores and ordinal, from its columns.
 fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
     let list = |column: usize| row.get::<_, String>(column);
     Ok(Point {
@@ -386,6 +393,7 @@ fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
         seconds: row.get(15)?,
         change_errors: serde_json::from_str(&list(16)?)?,
         concept_rows: serde_json::from_str(&list(17)?)?,
+        ordinal: Ordinal::default(),
         scores: Vec::new(),
     })
 }

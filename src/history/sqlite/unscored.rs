@@ -10,6 +10,7 @@ use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
 use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};
 use crate::sample::Attempt;
+use crate::step::Ordinal;
 
 /// The passes of a split from step `first` to `last`, by step, and how many records do not match
 /// their checksum.
@@ -21,7 +22,7 @@ pub(super) fn select_unscored(
 ) -> Result<(Vec<Unscored>, u64), HistoryError> {
     let run = run_id(connection, run)?;
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
+        "SELECT {UNSCORED}, unscored.checksum, unscored.ordinal FROM unscored JOIN run ON run.id = unscored.run \
          WHERE unscored.run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step"
     ))?;
     let rows = statement.query_map(params![run, split, first, last], read)?;
@@ -35,7 +36,7 @@ pub(super) fn select_unscored(
     Ok((passes, damaged))
 }
 
-/// `None` if the row does not match its checksum.
+/// From the columns of a record, its checksum and its ordinal; `None` if the row does not match its checksum.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
     if Seal::new().matching(row, 0, UNSCORED_COLUMNS)?.is_none() {
         return Ok(None);
@@ -46,6 +47,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Option<Unscored>> {
         run: row.get_unwrap(0),
         split: row.get_unwrap(1),
         step: row.get_unwrap::<_, i64>(2).cast_unsigned(),
+        ordinal: Ordinal::stated(row.get_unwrap(UNSCORED_COLUMNS + 1)),
         time: row.get_unwrap(3),
         outcome,
         reason: row.get_unwrap(5),
@@ -87,9 +89,9 @@ pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> R
             Value::from(pass.attempt.map(|attempt| attempt.restart)),
         ];
         let checksum = Seal::new().of(&values);
-        let statement = "INSERT OR REPLACE INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, \
-                         restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-        insert(connection, statement, &[Value::from(id)], &values[1..], checksum)?;
+        let statement = "INSERT OR REPLACE INTO unscored (run, ordinal, split, step, time, outcome, reason, rows_seen, \
+                         launch, restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        insert(connection, statement, &[id.into(), pass.ordinal.get().into()], &values[1..], checksum)?;
         outbox::note_unscored(connection, id, connection.last_insert_rowid(), pass.attempt)?;
         runs.insert(id);
     }

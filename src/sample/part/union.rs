@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::sample::bottom_k::distinct_rows;
 use crate::sample::evaluation::Evaluation;
 use crate::sample::frozen::Sample;
+use crate::step::Ordinal;
 use crate::tensor::TensorName;
 
 /// Result of the parts of a pass.
@@ -48,6 +49,7 @@ pub fn union(parts: impl IntoIterator<Item = Part>, pass: PassOf) -> Result<Unio
         run: Arc::clone(&pass.run),
         attempt: pass.attempt,
         step: joined.step,
+        ordinal: Ordinal::default(),
         epoch: joined.epoch,
         time: pass.time,
         rows_seen: distinct_rows(joined.offered, rows.len(), rows.arrivals.iter().copied()),

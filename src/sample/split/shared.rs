@@ -4,7 +4,7 @@
 use super::{Remembered, Split};
 use crate::sample::evaluation::{Evaluation, Now};
 use crate::sample::window::{Begun, Unfinished};
-use crate::step::Step;
+use crate::step::PassKey;
 
 impl Split {
     /// Whether ranks of the current attempt send to other processes, too. A newer attempt is not shared until this is
@@ -28,25 +28,25 @@ impl Split {
     pub fn begun(&self) -> impl Iterator<Item = Begun> + '_ {
         self.open.iter().filter_map(|pass| {
             let ended = pass.ended.iter().collect();
-            Some(Begun { step: pass.step, ended, since: pass.first_end? })
+            Some(Begun { pass: pass.key, ended, since: pass.first_end? })
         })
     }
 
     /// Forgets the rows of an open pass that has ended elsewhere. Its batches and ends are known from then on. `None` if it
     /// is not open.
-    pub fn settle(&mut self, step: Step) -> Option<Unfinished> {
-        let at = self.open.iter().position(|pass| pass.step == step)?;
+    pub fn settle(&mut self, key: PassKey) -> Option<Unfinished> {
+        let at = self.open.iter().position(|pass| pass.key == key)?;
         let pass = self.open.remove(at);
         let ranks = self.current.map_or(0, |current| current.world_size);
-        let unfinished = Unfinished { step, rows: pass.taken, ended: pass.ended.count(), ranks };
+        let unfinished = Unfinished { pass: key, rows: pass.taken, ended: pass.ended.count(), ranks };
         self.counts.passes += 1;
-        self.closed.insert(step, Remembered { applied: pass.applied, ended: pass.ended });
+        self.closed.insert(key, Remembered { applied: pass.applied, ended: pass.ended, abandoned: false });
         Some(unfinished)
     }
 
-    /// [Settles](Self::settle) the shared pass that was opened first, other than that of `step`.
-    pub fn settle_oldest(&mut self, step: Step) -> Option<Unfinished> {
-        let oldest = self.open.iter().find(|pass| pass.step != step).filter(|_| self.shared)?.step;
+    /// [Settles](Self::settle) the shared pass that was opened first, other than `key`.
+    pub fn settle_oldest(&mut self, key: PassKey) -> Option<Unfinished> {
+        let oldest = self.open.iter().find(|pass| pass.key != key).filter(|_| self.shared)?.key;
         self.settle(oldest)
     }
 }

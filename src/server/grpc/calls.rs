@@ -137,7 +137,8 @@ static TENSOR: Message = Message {
 };
 /// Of numbers alone.
 static NUMBERS: Message = Message { name: "message", fields: &[] };
-static END_PASS: Message = Message { name: "end_pass", fields: &[text(1, "run"), text(2, "split"), text(6, "client")] };
+static END_PASS: Message =
+    Message { name: "end_pass", fields: &[text(1, "run"), text(2, "split"), text(6, "client"), text(12, "abandoned")] };
 
 static START_RUN: Message = Message {
     name: "message",

@@ -2,22 +2,22 @@
 
 use crate::fault::Fault;
 use crate::name::check_name;
-use crate::step::{Epoch, Step};
+use crate::step::{Epoch, Ordinal, PassKey, Step};
 
 use super::proto::{BatchChunk, EndPass};
 
-/// Checks a chunk's header and returns its step and epoch.
-pub fn check_header(chunk: &BatchChunk) -> Result<(Step, Option<Epoch>), Fault> {
+/// Checks a chunk's header and returns its pass and epoch.
+pub fn check_header(chunk: &BatchChunk) -> Result<(PassKey, Option<Epoch>), Fault> {
     check_names(&chunk.run, &chunk.split, &chunk.client)?;
     check_sequence(chunk.sequence)?;
-    check_moment(chunk.step, chunk.epoch)
+    check_moment(chunk.step, chunk.ordinal, chunk.epoch)
 }
 
-/// Checks what an end of a pass shares with a chunk's header, and returns its step and epoch.
-pub fn check_end(end: &EndPass) -> Result<(Step, Option<Epoch>), Fault> {
+/// Checks what an end of a pass shares with a chunk's header, and returns its pass and epoch.
+pub fn check_end(end: &EndPass) -> Result<(PassKey, Option<Epoch>), Fault> {
     check_names(&end.run, &end.split, &end.client)?;
     check_sequence(end.sequence)?;
-    check_moment(end.step, end.epoch)
+    check_moment(end.step, end.ordinal, end.epoch)
 }
 
 /// Errors when a chunk is out of order, or its header differs from that of the batch's first chunk.
@@ -29,6 +29,7 @@ pub fn check_continues(first: &BatchChunk, chunk: &BatchChunk, expected: u32) ->
         ("run", first.run == chunk.run),
         ("split", first.split == chunk.split),
         ("step", first.step == chunk.step),
+        ("ordinal", first.ordinal == chunk.ordinal),
         ("epoch", first.epoch == chunk.epoch),
         ("rank", first.rank == chunk.rank),
     ];
@@ -61,6 +62,7 @@ fn check_sequence(sequence: u64) -> Result<(), Fault> {
     }
 }
 
-fn check_moment(step: u64, epoch: Option<f64>) -> Result<(Step, Option<Epoch>), Fault> {
-    Ok((Step::new(step)?, epoch.map(Epoch::new).transpose()?))
+fn check_moment(step: u64, ordinal: u32, epoch: Option<f64>) -> Result<(PassKey, Option<Epoch>), Fault> {
+    let pass = PassKey { step: Step::new(step)?, ordinal: Ordinal::stated(ordinal) };
+    Ok((pass, epoch.map(Epoch::new).transpose()?))
 }

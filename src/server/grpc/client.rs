@@ -88,12 +88,10 @@ impl Client {
             split: split.to_owned(),
             step,
             epoch: Some(epoch),
-            rank: 0,
             client: self.name.clone(),
             sequence: self.sequence,
             rows,
-            left_out: 0,
-            backlog: false,
+            ..EndPass::default()
         };
         check_accepted(self.relay.end_pass(end).await?)
     }
@@ -223,7 +221,7 @@ impl Relay {
         timeout: Duration,
     ) -> Result<Option<proto::Point>, ClientError> {
         let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
-        let request = GetScoresRequest { run, split, step: Some(step), timeout_seconds, matrices: false };
+        let request = GetScoresRequest { run, split, step: Some(step), timeout_seconds, ..GetScoresRequest::default() };
         Ok(self.calls.get_scores(self.authorization.request(request)).await?.into_inner().point)
     }
 

@@ -189,7 +189,8 @@ pub fn settled(settled: &Settled) -> proto::Settled {
     proto::Settled {
         run: settled.key.run.to_string(),
         split: settled.key.split.to_string(),
-        step: settled.step.get(),
+        step: settled.at.step.get(),
+        ordinal: settled.at.ordinal.get(),
         outcome: outcome.into(),
         reason: settled.reason.clone(),
     }
@@ -225,6 +226,7 @@ pub fn point(point: &Point, matrices: bool) -> proto::Point {
         seconds: point.seconds,
         scores: point.scores.iter().map(|(id, outcome)| score(id, outcome, matrices)).collect(),
         concept_rows: point.concept_rows.clone(),
+        ordinal: point.ordinal.get(),
     }
 }
 
@@ -291,5 +293,11 @@ pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
         }
     });
     let lines = lines.collect();
-    proto::GetDiagnosisResponse { step: diagnosis.step, epoch: diagnosis.epoch, rows: diagnosis.rows, lines }
+    proto::GetDiagnosisResponse {
+        step: diagnosis.step,
+        epoch: diagnosis.epoch,
+        rows: diagnosis.rows,
+        incomplete: diagnosis.incomplete,
+        lines,
+    }
 }

@@ -371,8 +371,11 @@ pub struct BatchChunk {
     /// only in the last chunk of a pass's last batch: ends the pass without a separate EndPass
     #[prost(message, optional, tag = "14")]
     pub end_pass: ::core::option::Option<JoinedEnd>,
+    /// of the pass among those of its split and step, from 1; 0: 1
+    #[prost(uint32, tag = "15")]
+    pub ordinal: u32,
 }
-/// An EndPass for the run, split, step, epoch, rank and client of the batch that carries it.
+/// An EndPass for the run, split, step, ordinal, epoch, rank and client of the batch that carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinedEnd {
     /// as in EndPass; differs from the batch's
@@ -388,7 +391,7 @@ pub struct JoinedEnd {
     #[prost(bool, tag = "4")]
     pub backlog: bool,
 }
-/// States that this rank has sent every batch of (run, split, step).
+/// States that this rank has sent every batch of (run, split, step, ordinal), or that it has left the pass.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EndPass {
     #[prost(string, tag = "1")]
@@ -414,6 +417,14 @@ pub struct EndPass {
     /// the pass did not end just now: it waited while the sidecar could not be reached, or is sent again to
     #[prost(bool, tag = "10")]
     pub backlog: bool,
+    /// another incarnation. It is scored in its turn, oldest first, and not skipped for a newer one
+    ///
+    /// as in BatchChunk
+    #[prost(uint32, tag = "11")]
+    pub ordinal: u32,
+    /// why the rank left the pass without ending it, such as KeyboardInterrupt: the pass is discarded with
+    #[prost(string, tag = "12")]
+    pub abandoned: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct IngestRequest {
@@ -534,6 +545,9 @@ pub struct Settled {
     /// in words, unless a complete point is stored
     #[prost(string, tag = "5")]
     pub reason: ::prost::alloc::string::String,
+    /// as in BatchChunk, from 1
+    #[prost(uint32, tag = "6")]
+    pub ordinal: u32,
 }
 /// Nested message and enum types in `Settled`.
 pub mod settled {
@@ -557,7 +571,7 @@ pub mod settled {
         Incomplete = 2,
         /// no point: a newer pass was ready before it could be scored
         Skipped = 3,
-        /// no point: a newer attempt of the run began
+        /// no point: a newer attempt of the run began, or a rank left the pass without ending it
         Discarded = 4,
         /// no point: it had no rows, or its scores could not be computed
         Failed = 5,
@@ -702,6 +716,9 @@ pub struct Point {
     /// rows in which each concept's label is known, k values; empty: all of them
     #[prost(uint64, repeated, tag = "18")]
     pub concept_rows: ::prost::alloc::vec::Vec<u64>,
+    /// of the pass, as in BatchChunk, from 1
+    #[prost(uint32, tag = "19")]
+    pub ordinal: u32,
     /// rows beside the N that are copies of them and are not scored
     #[prost(uint64, tag = "20")]
     pub repeated_rows: u64,
@@ -721,6 +738,9 @@ pub struct GetScoresRequest {
     /// include the k*k matrices
     #[prost(bool, tag = "5")]
     pub matrices: bool,
+    /// of the pass of `step`, as in BatchChunk; 0: any pass of it. A point of another pass is no
+    #[prost(uint32, tag = "6")]
+    pub ordinal: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetScoresResponse {
@@ -776,7 +796,7 @@ pub struct SeriesPoint {
     /// as in Score
     #[prost(uint64, tag = "13")]
     pub left_out_pairs: u64,
-    /// the run has returned to this step or an earlier one since: a later attempt made a point there
+    /// a later attempt has made a point at this step or an earlier one, or a later pass one of this step
     #[prost(bool, tag = "14")]
     pub superseded: bool,
 }
@@ -886,6 +906,9 @@ pub struct GetDiagnosisRequest {
     /// how long to wait, 0 to 3600; then the newest finished evaluation is diagnosed
     #[prost(double, tag = "4")]
     pub timeout_seconds: f64,
+    /// of the pass of `step` to wait for, as in BatchChunk; 0: any pass of it
+    #[prost(uint32, tag = "5")]
+    pub ordinal: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetDiagnosisResponse {
@@ -900,6 +923,9 @@ pub struct GetDiagnosisResponse {
     /// one for each rule
     #[prost(message, repeated, tag = "4")]
     pub lines: ::prost::alloc::vec::Vec<DiagnosisLine>,
+    /// the evaluation lacks ranks or rows: all lines are about what there is of it
+    #[prost(bool, tag = "5")]
+    pub incomplete: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DiagnosisLine {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::batch::{Batch, NonFinite};
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
 use crate::tensor::{Tensor, TensorName};
 
@@ -276,10 +276,10 @@ impl Ingest {
     /// at the batch's end.
     fn begin(&self, header: &BatchChunk) -> Result<Partial, Refusal> {
         let stage = || -> Result<(Arc<Running>, Staged, Option<Epoch>), Refusal> {
-            let (step, epoch) = check_header(header)?;
+            let (pass, epoch) = check_header(header)?;
             let running = self.runs.find(&header.run)?;
             let source = Source { client: client_hash(&header.client), sequence: header.sequence };
-            let sent = Sent { split: &header.split, step, epoch, source, rank: header.rank };
+            let sent = Sent { split: &header.split, pass, epoch, source, rank: header.rank };
             let staged = self.runs.stage(&running, sent)?;
             Ok((running, staged, epoch))
         };
@@ -357,16 +357,22 @@ impl Ingest {
     async fn end_pass(&self, end: EndPass, mailbox: &Arc<Mailbox>) -> Result<IngestResponse, Refusal> {
         let sequence = end.sequence;
         let checked = || -> Result<_, Refusal> {
-            let (step, epoch) = check_end(&end)?;
+            let (pass, epoch) = check_end(&end)?;
             if end.left_out > MOST_LEFT_OUT {
                 let message = format!("got {}, expected at most {MOST_LEFT_OUT}", end.left_out);
                 return Err(Fault::new("left_out", message).into());
             }
             let source = Source { client: client_hash(&end.client), sequence };
-            let sent = Sent { split: &end.split, step, epoch, source, rank: end.rank };
+            let sent = Sent { split: &end.split, pass, epoch, source, rank: end.rank };
             Ok((self.runs.find(&end.run)?, sent))
         };
         let ended = match checked() {
+            Ok((running, sent)) if !end.abandoned.is_empty() => {
+                match self.runs.abandon_pass(&running, sent, in_short(&end.abandoned).as_str()) {
+                    Ok(duplicate) => Ok((duplicate, Duration::ZERO, None)),
+                    Err(refusal) => Err((refusal, None)),
+                }
+            }
             Ok((running, sent)) => self.end_checked_pass(&running, sent, &end, mailbox).await,
             Err(refusal) => Err((refusal, None)),
         };
@@ -415,7 +421,7 @@ impl Ingest {
                     WindowKind::Pass => self.look_up(&pass).await,
                     WindowKind::Recent | WindowKind::All => {
                         let reason = "the split has a rolling window, and no passes".to_owned();
-                        Some(Settled { key: pass.key, step: pass.step, outcome: How::Point, reason })
+                        Some(Settled { key: pass.key, at: pass.at, outcome: How::Point, reason })
                     }
                 };
                 Ok((duplicate, self.runs.wait(running, sent.split), settled))
@@ -438,7 +444,7 @@ impl Ingest {
             Ok(Ok(settled)) => settled,
             Ok(Err(error)) => {
                 self.metrics.history_errors.inc();
-                tracing::error!(run = %pass.key.run, step = %pass.step, %error, "a pass could not be looked up");
+                tracing::error!(run = %pass.key.run, step = %pass.at, %error, "a pass could not be looked up");
                 None
             }
             Err(_) => None,
@@ -525,6 +531,8 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
         run: chunk.run.clone(),
         split: chunk.split.clone(),
         step: chunk.step,
+        ordinal: chunk.ordinal,
+        abandoned: String::new(),
         epoch: chunk.epoch,
         rank: chunk.rank,
         client: chunk.client.clone(),

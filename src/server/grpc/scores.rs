@@ -22,9 +22,19 @@ pub struct Sought {
     pub split: String,
     /// `None`: the newest.
     pub step: Option<u64>,
+    /// Of the pass of that step; 0: any.
+    pub ordinal: u32,
     /// With the values of pairs.
     pub matrices: bool,
     pub wait: Duration,
+}
+
+impl Sought {
+    /// Whether a point is of the step and the pass.
+    pub fn admits(&self, point: &Point) -> bool {
+        let of_pass = self.ordinal == 0 || self.ordinal == point.ordinal.get();
+        self.step.is_none_or(|step| step == point.step && of_pass)
+    }
 }
 
 /// What a look found.
@@ -50,11 +60,11 @@ pub async fn get_scores(
     lookout: &impl Lookout,
     request: proto::GetScoresRequest,
 ) -> Result<Response<proto::GetScoresResponse>, Status> {
-    let proto::GetScoresRequest { run, split, step, timeout_seconds, matrices } = request;
+    let proto::GetScoresRequest { run, split, step, timeout_seconds, matrices, ordinal } = request;
     check_name("run", &run).map_err(refused)?;
     check_name("split", &split).map_err(refused)?;
     let wait = convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
-    let point = wait_for_point(lookout, &Sought { run, split, step, matrices, wait }).await?;
+    let point = wait_for_point(lookout, &Sought { run, split, step, ordinal, matrices, wait }).await?;
     let point = point.map(|point| convert::point(&point, matrices));
     Ok(Response::new(proto::GetScoresResponse { point }))
 }

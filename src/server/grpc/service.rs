@@ -16,7 +16,7 @@ use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
-use crate::step::Rank;
+use crate::step::{Ordinal, Rank};
 
 use super::convert;
 use super::ingest::{Arrived, Ingest};
@@ -291,16 +291,19 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::GetDiagnosisRequest>,
     ) -> Result<Response<proto::GetDiagnosisResponse>, Status> {
-        let proto::GetDiagnosisRequest { run, split, step, timeout_seconds } = request.into_inner();
+        let proto::GetDiagnosisRequest { run, split, step, timeout_seconds, ordinal } = request.into_inner();
         check_name("run", &run).map_err(refused)?;
         check_name("split", &split).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
         match step {
-            Some(step) => self.wait_until_complete(&run, &split, step, Instant::now() + wait).await,
+            Some(step) => {
+                let pass = (step, Ordinal::stated(ordinal));
+                self.wait_until_complete(&run, &split, pass, Instant::now() + wait).await;
+            }
             // Where there is none, the diagnosis says what is unknown.
             None if wait > Duration::ZERO => {
                 let (run, split) = (run.clone(), split.clone());
-                drop(wait_for_point(self, &Sought { run, split, step, matrices: false, wait }).await);
+                drop(wait_for_point(self, &Sought { run, split, step, ordinal, matrices: false, wait }).await);
             }
             None => {}
         }
@@ -380,21 +383,21 @@ impl Service {
     }
 
     /// Whether the evaluation of a step was scored or skipped. One that waits in line is not, though a newer one may be.
-    fn is_settled(&self, run: &str, split: &str, step: u64) -> bool {
-        self.board.is_settled(run, split, step) && !self.settlement.is_pending(run, split, step)
+    fn is_settled(&self, run: &str, split: &str, step: u64, ordinal: Ordinal) -> bool {
+        self.board.is_settled(run, split, (step, ordinal)) && !self.settlement.is_pending(run, split, step)
     }
 
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.is_settled(run, split, step) && Instant::now() < deadline {
+        while !self.is_settled(run, split, step, Ordinal::default()) && Instant::now() < deadline {
             next_look(Some(&mut events), deadline).await;
         }
     }
 
     /// Waits until an evaluation has all its scores, slow ones included, or was skipped.
-    async fn wait_until_complete(&self, run: &str, split: &str, step: u64, deadline: Instant) {
+    async fn wait_until_complete(&self, run: &str, split: &str, pass: (u64, Ordinal), deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.board.is_complete(run, split, step) && Instant::now() < deadline {
+        while !self.board.is_complete(run, split, pass) && Instant::now() < deadline {
             next_look(Some(&mut events), deadline).await;
         }
     }
@@ -407,17 +410,17 @@ impl Service {
 #[tonic::async_trait]
 impl Lookout for Service {
     async fn look(&self, sought: &Sought, _: Instant) -> Result<Found, Status> {
-        let Sought { run, split, step, matrices, wait } = sought;
-        let (step, matrices) = (*step, *matrices);
+        let Sought { run, split, step, ordinal, matrices, wait } = sought;
+        let (step, matrices, ordinal) = (*step, *matrices, Ordinal::stated(*ordinal));
         // Read before the history: the point of a settled step is already stored.
-        let settled = step.is_some_and(|step| self.is_settled(run, split, step));
-        let live = self.board.newest(run, split).filter(|live| step.is_none_or(|step| step == live.step));
+        let settled = step.is_some_and(|step| self.is_settled(run, split, step, ordinal));
+        let live = self.board.newest(run, split).filter(|live| sought.admits(live));
         let stored = {
             let (run, split) = (run.clone(), split.clone());
             self.blocking(move |history| history.point(&run, &split, step, matrices)).await
         };
         // A point of an earlier training is no answer for the current one.
-        let stored = stored.map(|point| point.filter(|point| self.board.admits(point)));
+        let stored = stored.map(|point| point.filter(|point| self.board.admits(point) && sought.admits(point)));
         match (live, stored) {
             // For the same point the stored form is returned, since every later reader gets that one.
             (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {

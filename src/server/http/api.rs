@@ -168,11 +168,18 @@ pub(super) async fn points(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
-/// The passes of a split without a complete point, and why.
+/// The passes of a split without a complete point, and why; without `split` those of all splits, also of those without any
+/// point.
 pub(super) async fn unscored(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
-    let (run, split) = (query.required("run")?, query.required("split")?);
+    let (run, split) = (query.required("run")?, query.text("split"));
     blocking(shared, move |app| {
+        let Some(split) = split else {
+            let splits = app.history.known_splits(&run)?;
+            let passes: Vec<_> =
+                splits.iter().map(|split| app.history.unscored(&run, split)).collect::<Result<_, _>>()?;
+            return Ok(Json(json!({"passes": passes.concat()})).into_response());
+        };
         let passes = app.history.unscored(&run, &split)?;
         if passes.is_empty() {
             check_split(app, &run, &split)?;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::history::{HistoryError, SeriesPoint};
 use crate::point::LeftOut;
+use crate::step::Ordinal;
 
 use super::app::App;
 
@@ -22,7 +23,7 @@ pub(super) struct Curves {
     provisional: Vec<usize>,
     incomplete: Vec<usize>,
     /// Indices of superseded evaluations, to whose step or an earlier one the run has returned since. One list per attempt
-    /// that made any.
+    /// that made any, and per evaluation of a step that was evaluated again.
     superseded: Vec<Vec<usize>>,
     scores: BTreeMap<String, Column>,
 }
@@ -76,11 +77,11 @@ impl Curves {
     }
 }
 
-/// The step, and the attempt of an evaluation that is superseded.
-type Key = (u64, Option<(Option<u32>, Option<u32>)>);
+/// The step; and of an evaluation that is superseded its attempt, and its number among those of the step.
+type Key = (u64, Option<((Option<u32>, Option<u32>), Ordinal)>);
 
 fn key(point: &SeriesPoint) -> Key {
-    (point.step, point.superseded.then_some(point.attempt))
+    (point.step, point.superseded.then_some((point.attempt, point.ordinal)))
 }
 
 fn column(points: &[SeriesPoint], at: &BTreeMap<Key, usize>) -> Column {

@@ -9,6 +9,7 @@ use crate::point::{LeftOut, Outcome, Point};
 use crate::run::ActivationKind;
 use crate::sample::Attempt;
 use crate::server::live::SplitStatus;
+use crate::step::Ordinal;
 
 /// A point with its scores as an object by id, in catalogue order, without matrices.
 #[derive(Serialize)]
@@ -41,6 +42,9 @@ pub(super) struct PointView<'a> {
     /// The launch of the run that made it, and how often that had been restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<AttemptView>,
+    /// Of the pass among those of its step; absent for the first.
+    #[serde(skip_serializing_if = "Ordinal::is_first")]
+    ordinal: Ordinal,
     /// The run has returned to this step or an earlier one since.
     #[serde(skip_serializing_if = "is_false")]
     superseded: bool,
@@ -113,6 +117,7 @@ impl<'a> PointView<'a> {
             seconds: point.seconds,
             scores: Scores { scores: &point.scores, detail },
             attempt: None,
+            ordinal: point.ordinal,
             superseded: false,
             change_errors: point.change_errors.iter().map(|(id, error)| (id.as_str(), *error)).collect(),
         }

@@ -160,7 +160,7 @@ impl Metrics {
             )?,
             passes_discarded: counter(
                 names::PASSES_DISCARDED,
-                "Open passes discarded because a newer attempt of their run began.",
+                "Open passes discarded because a newer attempt of their run began, or a rank left them by an exception.",
             )?,
             passes_settled: counters(
                 names::PASSES_SETTLED,

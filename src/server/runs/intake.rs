@@ -9,20 +9,21 @@ use crate::history::Ending;
 use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::sample::{
-    Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, WindowKind,
+    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, Unfinished,
+    WindowKind,
 };
 use crate::server::board::Beginning;
 use crate::server::refusal::Refusal;
 use crate::server::settlement::{Mailbox, Pass};
-use crate::step::{Epoch, Step};
+use crate::step::{Epoch, PassKey};
 
 use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
 
-/// The origin and position of a client's message: split, step, client and rank.
+/// The origin and position of a client's message: split, pass, client and rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
     pub split: &'a str,
-    pub step: Step,
+    pub pass: PassKey,
     pub epoch: Option<Epoch>,
     pub source: Source,
     /// As stated in the message; not checked yet.
@@ -57,8 +58,8 @@ impl Runs {
         check_split(running, &state, sent.split)?;
         // The split is created when its first batch is applied, so that a refused batch leaves no split behind.
         match state.splits.get(sent.split).and_then(|intake| intake.sampler.as_ref()) {
-            Some(sampler) => Ok(sampler.stage(sent.step, sent.source, member)),
-            None => Ok(self.sampler(running, sent.split).stage(sent.step, sent.source, member)),
+            Some(sampler) => Ok(sampler.stage(sent.pass, sent.source, member)),
+            None => Ok(self.sampler(running, sent.split).stage(sent.pass, sent.source, member)),
         }
     }
 
@@ -84,7 +85,7 @@ impl Runs {
         let now = self.now();
         intake.heard = now.elapsed;
         self.make_room(intake, &staged, now)?;
-        let (member, step) = (staged.member(), staged.step());
+        let (member, step) = (staged.member(), staged.pass().step);
         let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
         state.members.reached(member, step, now.elapsed);
         state.heard = now.elapsed;
@@ -107,12 +108,12 @@ impl Runs {
         let intake = self.intake(running, &mut state, sent.split)?;
         let now = self.now();
         (intake.heard, state.heard) = (now.elapsed, now.elapsed);
-        state.members.reached(member, sent.step, now.elapsed);
+        state.members.reached(member, sent.pass.step, now.elapsed);
         let intake = self.intake(running, &mut state, sent.split)?;
         let window = intake.window;
-        let pass = Pass { key: intake.key.clone(), attempt: member.attempt, step: sent.step };
+        let pass = Pass { key: intake.key.clone(), attempt: member.attempt, at: sent.pass };
         let Stated { rows, held_back, backlog } = stated;
-        let end = EndOfPass { step: sent.step, epoch: sent.epoch, rows, held_back, backlog };
+        let end = EndOfPass { pass: sent.pass, epoch: sent.epoch, rows, held_back, backlog };
         let ended = intake.sampler()?.end_pass(end, member, now);
         let awaited = match &ended {
             Ok(_) if window != WindowKind::Pass => false,
@@ -133,12 +134,39 @@ impl Runs {
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
 
+    /// Discards a pass that a rank has left without ending it, and records that. Returns whether it was settled or discarded
+    /// before.
+    pub fn abandon_pass(&self, running: &Arc<Running>, sent: Sent<'_>, why: &str) -> Result<bool, Refusal> {
+        let mut state = lock(&running.state);
+        let member = self.member(running, &mut state, sent)?;
+        let now = self.now();
+        state.heard = now.elapsed;
+        state.members.reached(member, sent.pass.step, now.elapsed);
+        let intake = self.intake(running, &mut state, sent.split)?;
+        intake.heard = now.elapsed;
+        let key = intake.key.clone();
+        let Abandoned { duplicate, discarded, began } = intake.sampler()?.abandon(sent.pass, member)?;
+        self.began(running, &mut state, sent.split, began);
+        if !duplicate {
+            let ranks = member.world_size;
+            let unfinished = discarded.unwrap_or(Unfinished { pass: sent.pass, rows: 0, ended: 0, ranks });
+            let of_rank = if ranks > 1 { format!("rank {}", member.rank.get()) } else { "the job".to_owned() };
+            let reason = format!("{of_rank} left the evaluation without ending it: {why}");
+            self.metrics.passes_discarded.inc();
+            self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(unfinished.rows);
+            let pass = Pass { key, attempt: member.attempt, at: sent.pass };
+            self.outlet.abandon(&pass, &unfinished, Ending::Discarded, &reason);
+        }
+        self.closed(self.intake(running, &mut state, sent.split)?, Vec::new());
+        Ok(duplicate)
+    }
+
     /// The pass that a message is about.
     pub fn pass(&self, running: &Running, sent: Sent<'_>) -> Result<Pass, Refusal> {
         let mut state = lock(&running.state);
         let member = self.member(running, &mut state, sent)?;
         let key = SplitKey::new(Arc::clone(&running.name), sent.split);
-        Ok(Pass { key, attempt: member.attempt, step: sent.step })
+        Ok(Pass { key, attempt: member.attempt, at: sent.pass })
     }
 
     /// Discards what was sent again of a pass that is settled.
@@ -147,7 +175,7 @@ impl Runs {
         let Some(intake) = state.splits.get_mut(&*pass.key.split) else { return };
         let own = |sampler: &&mut Split| sampler.attempt() == Some(pass.attempt);
         let Some(sampler) = intake.sampler.as_mut().filter(own) else { return };
-        self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.step));
+        self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.at));
         self.closed(intake, Vec::new());
     }
 
@@ -202,11 +230,11 @@ impl Runs {
             if self.memory.load(Ordering::Relaxed).saturating_add(sampler.growth(staged)) <= limit {
                 return Ok(());
             }
-            if let Some(oldest) = sampler.settle_oldest(staged.step()) {
+            if let Some(oldest) = sampler.settle_oldest(staged.pass()) {
                 self.give_up(intake, &oldest, "the memory of samples is full, and the hub has yet to say how it ended");
                 continue;
             }
-            let Some(oldest) = sampler.close_oldest(staged.step(), now) else {
+            let Some(oldest) = sampler.close_oldest(staged.pass(), now) else {
                 return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
             };
             self.closed(intake, vec![oldest]);
@@ -218,14 +246,14 @@ impl Runs {
         let Some(Began { attempt, first_step, previous, discarded, rows_discarded }) = began else { return };
         if let Some((previous, intake)) = previous.zip(state.splits.get(split)) {
             for unfinished in &discarded {
-                let pass = Pass { key: intake.key.clone(), attempt: previous, step: unfinished.step };
+                let pass = Pass { key: intake.key.clone(), attempt: previous, at: unfinished.pass };
                 self.outlet.abandon(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
             }
         }
         if !discarded.is_empty() {
             self.metrics.passes_discarded.inc_by(discarded.len() as u64);
             self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(rows_discarded);
-            let steps: Vec<u64> = discarded.iter().map(|pass| pass.step.get()).collect();
+            let steps: Vec<u64> = discarded.iter().map(|unfinished| unfinished.pass.step.get()).collect();
             tracing::warn!(
                 run = %running.name, %split, ?steps, rows = rows_discarded,
                 "a newer attempt of the run began: the open passes of the previous attempt were discarded"

@@ -361,7 +361,7 @@ impl Runs {
         for (key, sampler) in state.splits.values().filter_map(|intake| Some((&intake.key, intake.sampler.as_ref()?))) {
             let Some(attempt) = sampler.attempt() else { continue };
             for unfinished in sampler.unfinished() {
-                let pass = Pass { key: key.clone(), attempt, step: unfinished.step };
+                let pass = Pass { key: key.clone(), attempt, at: unfinished.pass };
                 let Unfinished { ended, ranks, .. } = unfinished;
                 let reason = format!("{reason}; {ended} of {ranks} ranks had ended the pass");
                 self.outlet.abandon(&pass, &unfinished, ending, &reason);

@@ -11,7 +11,7 @@ use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Begun, Part, Split, Unfinished};
 use crate::server::settlement::Pass;
-use crate::step::{Rank, Step};
+use crate::step::{PassKey, Rank};
 
 use super::registry::{Finished, Intake, Running, Runs};
 
@@ -19,7 +19,7 @@ use super::registry::{Finished, Intake, Running, Runs};
 #[derive(Clone, Debug)]
 pub struct SharedPass {
     pub key: SplitKey,
-    pub step: Step,
+    pub pass: PassKey,
     /// Ranks that have ended it, ascending.
     pub ended: Vec<Rank>,
     /// Every rank here has ended it, or finished.
@@ -59,11 +59,11 @@ impl Runs {
         for intake in state.splits.values_mut() {
             let key = intake.key.clone();
             let Some(sampler) = of_attempt(intake, attempt) else { continue };
-            passes.extend(sampler.begun().map(|Begun { step, ended, since }| SharedPass {
+            passes.extend(sampler.begun().map(|Begun { pass, ended, since }| SharedPass {
                 is_whole: here.iter().all(|rank| ended.contains(rank)),
                 age: now.saturating_sub(since),
                 key: key.clone(),
-                step,
+                pass,
                 ended,
             }));
         }
@@ -79,14 +79,14 @@ impl Runs {
     pub fn part(&self, running: &Running, pass: &Pass, cutoff: Option<u64>) -> Option<Part> {
         let mut state = lock(&running.state);
         let intake = state.splits.get_mut(&*pass.key.split)?;
-        of_attempt(intake, pass.attempt)?.part(pass.step, cutoff)
+        of_attempt(intake, pass.attempt)?.part(pass.at, cutoff)
     }
 
     /// Frees the rows of a pass that has ended at the hub.
     pub fn settle_shared(&self, running: &Running, pass: &Pass) -> Option<Unfinished> {
         let mut state = lock(&running.state);
         let intake = state.splits.get_mut(&*pass.key.split)?;
-        let settled = of_attempt(intake, pass.attempt)?.settle(pass.step);
+        let settled = of_attempt(intake, pass.attempt)?.settle(pass.at);
         self.closed(intake, Vec::new());
         settled
     }
@@ -101,7 +101,7 @@ impl Runs {
     /// Records that a pass was settled without the hub.
     pub(super) fn give_up(&self, intake: &mut Intake, unfinished: &Unfinished, reason: &str) {
         if let Some(attempt) = intake.sampler.as_ref().and_then(Split::attempt) {
-            let pass = Pass { key: intake.key.clone(), attempt, step: unfinished.step };
+            let pass = Pass { key: intake.key.clone(), attempt, at: unfinished.pass };
             self.outlet.abandon(&pass, unfinished, Ending::Failed, reason);
         }
         self.closed(intake, Vec::new());

@@ -72,6 +72,7 @@ impl<'a> Computing<'a> {
             run: Arc::clone(&evaluation.key.run),
             split: Arc::clone(&evaluation.key.split),
             step: evaluation.step.get(),
+            ordinal: evaluation.ordinal,
             epoch: evaluation.epoch.map(Epoch::get),
             time: evaluation.time,
             rows,

@@ -56,7 +56,7 @@ impl Outlet for Inbox {
 
     fn abandon(&self, pass: &Pass, unfinished: &Unfinished, ending: Ending, reason: &str) {
         tracing::warn!(
-            run = %pass.key.run, split = %pass.key.split, step = %pass.step, rows = unfinished.rows, reason,
+            run = %pass.key.run, split = %pass.key.split, step = %pass.at, rows = unfinished.rows, reason,
             "an open pass was abandoned"
         );
         self.publisher.settlement.expect(pass.clone(), None);

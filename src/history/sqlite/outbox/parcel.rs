@@ -160,7 +160,7 @@ impl Reading<'_> {
                 let found = self
                     .connection
                     .prepare_cached(&format!(
-                        "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run \
+                        "SELECT {UNSCORED}, unscored.checksum, unscored.ordinal FROM unscored JOIN run ON run.id = unscored.run \
                          WHERE unscored.id = ?1"
                     ))?
                     .query_row([row.unscored], unscored::read)?;

@@ -33,7 +33,8 @@ fn point(step: u64, value: f64) -> Point {
 
 fn unscored(step: u64) -> Unscored {
     let (run, split, reason) = ("r".into(), "val".into(), "for a newer one".into());
-    Unscored { run, split, step, time: 1.0, outcome: Ending::Skipped, reason, rows_seen: 7, attempt: Some(FIRST) }
+    let (outcome, ordinal) = (Ending::Skipped, Default::default());
+    Unscored { run, split, step, ordinal, time: 1.0, outcome, reason, rows_seen: 7, attempt: Some(FIRST) }
 }
 
 /// What waits, in short.

@@ -46,8 +46,10 @@ fn remove_and_bring_back(on_network: bool) {
 
     std::fs::create_dir(&directory).unwrap();
     let reports = written(&history);
-    let report =
-        |run: &str, step, attempt, ending| Written { run: run.into(), split: "val".into(), step, attempt, ending };
+    let report = |run: &str, step, attempt, ending| {
+        let (run, split, ordinal) = (run.into(), "val".into(), Default::default());
+        Written { run, split, step, ordinal, attempt, ending }
+    };
     let record = report("r", 9, Some(Attempt { launch: 1, restart: 2 }), Some(Ending::Failed));
     assert_eq!(reports, [report("r", 2, attempt, None), report("late", 3, None, None), record]);
     assert_eq!(history.waiting(), Waiting::default());

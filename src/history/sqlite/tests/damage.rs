@@ -65,7 +65,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
                 .unwrap();
         }
         history.store().connection.execute(change, []).unwrap();
-        let complete = history.has_complete_point("r", "val", 2, Attempt::default()).unwrap();
+        let complete = history.has_complete_point("r", "val", 2, Attempt::default(), Default::default()).unwrap();
         assert_eq!(complete, !whole, "{change}");
         let newest = history.point("r", "val", None, true).unwrap().unwrap();
         assert_eq!(newest.step, if whole { 1 } else { 2 }, "{change}");

@@ -109,6 +109,7 @@ fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
         run: "r".into(),
         split: split.into(),
         step,
+        ordinal: Default::default(),
         time: 1e9 + step as f64,
         outcome,
         reason: format!("step {step} was not scored"),

@@ -174,6 +174,9 @@ pub struct Unscored {
     /// absent: not known
     #[prost(message, optional, tag = "8")]
     pub launch: ::core::option::Option<Launch>,
+    /// of the pass among those of its split and step, from 1; 0: 1
+    #[prost(uint32, tag = "9")]
+    pub ordinal: u32,
 }
 /// Nested message and enum types in `Unscored`.
 pub mod unscored {
@@ -194,7 +197,7 @@ pub mod unscored {
         Unspecified = 0,
         /// a newer pass was ready before it could be scored
         Skipped = 1,
-        /// a newer attempt of the run began
+        /// a newer attempt of the run began, or a rank left the pass without ending it
         Discarded = 2,
         /// it had no rows, or its scores could not be computed
         Failed = 3,

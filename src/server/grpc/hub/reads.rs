@@ -102,14 +102,14 @@ impl ConceptWatch for Reads {
         &self,
         request: Request<proto::GetDiagnosisRequest>,
     ) -> Result<Response<proto::GetDiagnosisResponse>, Status> {
-        let proto::GetDiagnosisRequest { run, split, step, timeout_seconds } = request.into_inner();
+        let proto::GetDiagnosisRequest { run, split, step, timeout_seconds, ordinal } = request.into_inner();
         check_name("run", &run).map_err(refused)?;
         check_name("split", &split).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
         if wait > Duration::ZERO {
             // Where there is none, the diagnosis says what is unknown.
             let (run, split) = (run.clone(), split.clone());
-            drop(wait_for_point(self, &Sought { run, split, step, matrices: false, wait }).await);
+            drop(wait_for_point(self, &Sought { run, split, step, ordinal, matrices: false, wait }).await);
         }
         let live = Arc::clone(&self.live);
         self.reader.diagnosis(run, split, move |point| live.admits(point)).await.map(Response::new)
@@ -133,7 +133,7 @@ impl Lookout for Reads {
             })
             .await;
         match stored {
-            Ok((point, ended)) => match point.filter(|point| self.live.admits(point)) {
+            Ok((point, ended)) => match point.filter(|point| self.live.admits(point) && sought.admits(point)) {
                 Some(point) => Ok(Found::Point(Box::new(point))),
                 None if ended => Ok(Found::Never),
                 None => Ok(Found::NotYet),

@@ -229,7 +229,7 @@ impl<'a> Courier<'a> {
 
     async fn send(&mut self, pass: &SharedPass) {
         let Some((source, place)) = self.place.clone() else { return };
-        let (name, of) = (name_of(pass), self.pass(&pass.key, pass.step));
+        let (name, of) = (name_of(pass), self.pass(&pass.key, pass.pass.step));
         let needs_whole = self.sent.get(&name).is_some_and(|sent| sent.needs_whole);
         let cutoff = self.cutoffs.get(&name.split).copied().flatten().filter(|_| !needs_whole);
         let (runs, running, taking) = (Arc::clone(&self.ends.parts.runs), Arc::clone(&self.of.running), of.clone());
@@ -255,11 +255,11 @@ impl<'a> Courier<'a> {
                 self.has_sent = true;
                 self.cutoffs.insert(name.split.clone(), cutoff);
                 let key = pass.key.clone();
-                self.sent.insert(name, Sent { key, step: pass.step, ended, needs_whole: false });
+                self.sent.insert(name, Sent { key, step: pass.pass.step, ended, needs_whole: false });
             }
             Err(Unanswered { failure: Failure::Unfit, why }) => {
                 parts.refused.fetch_add(1, Relaxed);
-                tracing::error!(run = %pass.key.run, step = %pass.step, why, "the hub permanently refuses a part of a pass");
+                tracing::error!(run = %pass.key.run, step = %pass.pass, why, "the hub permanently refuses a part of a pass");
                 self.abandon(&of, Ending::Failed, &format!("the hub refuses its part: {why}"));
             }
             Err(unanswered) => self.failed(unanswered),
@@ -331,8 +331,13 @@ impl<'a> Courier<'a> {
         }
     }
 
-    /// Whether a pass was given up because no hub has settled it.
+    /// Whether a pass was given up because no hub has settled it, or the hub would take it for the first one of its step.
     fn give_up(&mut self, pass: &SharedPass) -> bool {
+        let of = Pass { key: pass.key.clone(), attempt: self.of.attempt, at: pass.pass };
+        if !pass.pass.ordinal.is_first() {
+            self.abandon(&of, Ending::Failed, "over several sidecars the first evaluation of a step counts");
+            return true;
+        }
         let patience = self.ends.parts.pass_deadline.saturating_mul(PATIENCE);
         if pass.age < patience {
             return false;
@@ -341,7 +346,7 @@ impl<'a> Courier<'a> {
         let seconds = patience.as_secs_f64();
         let why = if self.why.is_empty() { "other hosts are missing" } else { &self.why };
         let reason = format!("no hub settled the pass within {seconds} s: {why}");
-        self.abandon(&self.pass(&pass.key, pass.step), Ending::Failed, &reason);
+        self.abandon(&of, Ending::Failed, &reason);
         true
     }
 
@@ -389,7 +394,7 @@ impl<'a> Courier<'a> {
     }
 
     fn pass(&self, key: &SplitKey, step: Step) -> Pass {
-        Pass { key: key.clone(), attempt: self.of.attempt, step }
+        Pass { key: key.clone(), attempt: self.of.attempt, at: step.into() }
     }
 
     /// The evaluation, whose rows are at the hub.
@@ -398,7 +403,8 @@ impl<'a> Courier<'a> {
             key: pass.key.clone(),
             run: Arc::clone(&self.of.running.run),
             attempt: pass.attempt,
-            step: pass.step,
+            step: pass.at.step,
+            ordinal: pass.at.ordinal,
             epoch: epoch.and_then(|epoch| crate::step::Epoch::new(epoch).ok()),
             time: unix_time(),
             sample: Sample::default(),
@@ -437,7 +443,7 @@ async fn ask(
 }
 
 fn name_of(pass: &SharedPass) -> PassName {
-    PassName { split: pass.key.split.to_string(), step: pass.step.get() }
+    PassName { split: pass.key.split.to_string(), step: pass.pass.step.get() }
 }
 
 fn head_of(name: &PassName, part: &Part) -> PartOf {

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::history::{Change, Declared, Ending, Launch, Remark, Unscored};
 use crate::name::{check_name, check_optional_name};
 use crate::server::grpc::convert as run;
-use crate::step::Rank;
+use crate::step::{Ordinal, Rank};
 
 /// The change as an entry of a push.
 pub fn entry(number: u64, change: &Change) -> proto::Entry {
@@ -117,6 +117,7 @@ fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
         run: record.run.clone(),
         split: record.split.clone(),
         step: record.step,
+        ordinal: record.ordinal.get(),
         time: record.time,
         ending: ending(record.outcome).into(),
         reason: record.reason.clone(),
@@ -142,6 +143,7 @@ fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), F
         run: message.run,
         split: message.split,
         step: step("unscored.step", message.step)?,
+        ordinal: Ordinal::stated(message.ordinal),
         time: time("unscored.time", message.time)?,
         outcome,
         reason: text("unscored.reason", message.reason)?,
@@ -193,6 +195,7 @@ mod tests {
             run: run(),
             split: "val".into(),
             step: 7,
+            ordinal: Ordinal::stated(2),
             time: 2.5,
             outcome: Ending::Unsettled,
             reason: "the sidecar stopped".into(),

@@ -14,7 +14,7 @@ use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use crate::run::MAX_CONCEPTS;
 use crate::server::grpc::convert as run;
 use crate::server::grpc::proto as v1;
-use crate::step::Epoch;
+use crate::step::{Epoch, Ordinal};
 
 /// Most characters of a score's id.
 const MAX_ID: usize = 64;
@@ -72,6 +72,7 @@ pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), Fault>
         run: of.run.into(),
         split: of.split.into(),
         step: step("point.step", of.step)?,
+        ordinal: Ordinal::stated(of.ordinal),
         epoch: of.epoch,
         time: of.time,
         rows: of.rows,

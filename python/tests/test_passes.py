@@ -1,0 +1,270 @@
+"""Evaluations that are left, dropped or run again at their step, with the real sidecar: a point is one model's."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Run, _collected
+from conftest import K, wait_for
+from jobs import Job, begin, sidecars
+from real_sidecar import answer, binary, eager, free_ports
+
+ROWS = 600
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    # Longer than any test: a pass that closes incomplete is a fault.
+    with eager("--pass-deadline", "600") as address:
+        yield address
+
+
+def init(name: str, address: str, **arguments: Any) -> Run:
+    return conceptwatch.init(name, concepts=K, address=address, spawn=False, **arguments)
+
+
+def rows(right: bool, first: int, count: int, *, ids: bool) -> dict[str, Any]:
+    """Rows of a model that knows every concept, or of one that has each the wrong way round."""
+    labels = np.random.default_rng(0).integers(0, 2, (ROWS, K))[first : first + count]
+    noise = np.random.default_rng(1).random((ROWS, K))[first : first + count] * 0.2
+    known = labels if right else 1 - labels
+    tensors: dict[str, Any] = {
+        "concept_activations": (known * 0.8 + noise).astype(np.float32),
+        "concept_labels": labels,
+        "task_labels": labels.sum(1) % 2,
+    }
+    if ids:
+        tensors["sample_ids"] = np.arange(first, first + count)
+    return tensors
+
+
+def evaluate(run: Run, step: int, *, right: bool = True, ids: bool = True, upto: int = ROWS, first: int = 0) -> None:
+    """A notebook's cell; it is interrupted before the last of its batches where it does not get that far."""
+    with run.evaluation("val", step=step) as p:
+        for start in range(first, min(ROWS, upto), 100):
+            p.log(**rows(right, start, 100, ids=ids))
+        if upto < ROWS:
+            raise KeyboardInterrupt
+
+
+def points(address: str, run: Run, split: str = "val") -> list[Any]:
+    """Step, ordinal, rows, whether it is incomplete, whether it is superseded, and accuracy of each stored point."""
+    found = answer(address, "/api/v1/points", run=run.name, split=split)["points"]
+    return [
+        (
+            point["step"],
+            point.get("ordinal", 1),
+            point["rows"],
+            point["incomplete"],
+            point.get("superseded", False),
+            point["scores"]["concept_accuracy"]["value"],
+        )
+        for point in found
+    ]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_cell_that_is_interrupted_and_run_again_mixes_no_two_models(address: str, ids: bool) -> None:
+    run = init(f"interrupted-{ids}", address)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, 1, right=False, ids=ids, upto=400)
+    evaluate(run, 1, ids=ids)
+    scores = run.scores(step=1, timeout=60.0)
+    assert scores is not None
+    assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
+    assert run.finish()
+    assert points(address, run) == [(1, 2, ROWS, False, False, 1.0)]
+    assert (run.stats.passes_abandoned, run.stats.passes_settled) == (1, {"point": 1})
+    assert run.stats.unsettled_bytes == run.stats.queue_bytes == 0
+
+
+def test_an_interrupted_evaluation_that_is_not_run_again_is_in_the_history_with_its_reason(address: str) -> None:
+    run = init("left", address)
+    evaluate(run, 1)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(run, 2, upto=300)
+    assert run.finish()
+    assert [step for step, *_ in points(address, run)] == [1]
+    passes = answer(address, "/api/v1/unscored", run=run.name, split="val")["passes"]
+    assert [(left["step"], left["outcome"], left["reason"]) for left in passes] == [
+        (2, "discarded", "the job left the evaluation without ending it: KeyboardInterrupt")
+    ]
+    assert "1 left by an exception" in repr(run)
+
+
+def test_a_step_evaluated_twice_has_two_points_of_which_the_newest_is_current(address: str) -> None:
+    run = init("twice", address)
+    first = run.evaluation("val", step=5)
+    for right, count in ((False, 400), (True, 600)):
+        with first if not right else run.evaluation("val", step=5) as p:
+            p.log(**rows(right, 0, count, ids=True))
+        scores = p.scores(timeout=60.0)
+        assert scores is not None
+        assert (scores["concept_accuracy"], scores.rows) == (float(right), count)
+    assert first.scores(timeout=5.0) is None, "its point is superseded, and the newest is another pass's"
+    newest = run.scores(step=5)
+    assert newest is not None
+    assert newest["concept_accuracy"] == 1.0
+    assert run.finish()
+    assert points(address, run) == [(5, 2, 600, False, False, 1.0), (5, 1, 400, False, True, 0.0)]
+    series = answer(address, "/api/v1/series", run=run.name, split="val", score="concept_accuracy")["points"]
+    assert [(point["value"], point.get("superseded", False)) for point in series] == [(1.0, False), (0.0, True)]
+    curves = answer(address, "/api/v1/curves", run=run.name, split="val", scores="concept_accuracy")
+    assert (curves["step"], curves["superseded"]) == ([5, 5], [[1]])
+
+
+def test_runs_of_one_process_that_share_a_job_count_the_evaluations_of_a_step_together(address: str) -> None:
+    names = set()
+    for _ in range(2):
+        run = init("cell", address, job="a notebook")
+        evaluate(run, 1)
+        assert run.scores(step=1, timeout=60.0) is not None
+        names.add(run.name)
+    assert run.finish()
+    assert names == {"cell"}
+    assert [point[:2] for point in points(address, run)] == [(1, 2), (1, 1)]
+
+
+def test_ranks_of_which_one_is_interrupted_join_when_they_evaluate_again(address: str) -> None:
+    # Each address is a client of its own, as another process would be.
+    ranks = [
+        init("ranks", where, rank=rank, world_size=2, job="two ranks")
+        for rank, where in enumerate((address, f"ipv4:{address}"))
+    ]
+    half = ROWS // 2
+    evaluate(ranks[0], 3, right=False, first=half)  # it has ended when the other one is interrupted
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(ranks[1], 3, right=False, upto=200)
+    wait_for(lambda: ranks[0].stats.passes_settled == {"discarded": 1})
+    for rank, run in enumerate(ranks):
+        with run.evaluation("val", step=3) as p:
+            p.log(**rows(True, rank * half, half, ids=False))
+    scores = ranks[0].scores(step=3, timeout=60.0)
+    assert scores is not None
+    assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
+    # Only one of the ranks runs its cell again: what it logs is no whole evaluation, and is called incomplete.
+    evaluate(ranks[1], 3)
+    ranks[0].finish(timeout=0.0)
+    assert ranks[1].finish()
+    assert points(address, ranks[0]) == [(3, 2, ROWS, False, False, 1.0)]
+
+
+def test_what_finish_and_diagnosis_say_of_an_incomplete_evaluation_has_that_word(
+    address: str, capsys: pytest.CaptureFixture[str], warned: Any
+) -> None:
+    ranks = [
+        init("half", where, rank=rank, world_size=2, job="half a pass")
+        for rank, where in enumerate((address, f"ipv4:{address}"))
+    ]
+    evaluate(ranks[0], 1)
+    ranks[1].finish()
+    assert ranks[0].finish()
+    said = capsys.readouterr().err
+    assert "  val, step 1, 600 rows, incomplete: ranks or rows were missing\n" in said
+    assert "1 evaluation scored, 1 of them incomplete\n" in said
+    diagnosis = ranks[0].diagnosis()
+    assert diagnosis is None or "incomplete" in str(diagnosis)
+
+
+@pytest.mark.parametrize("how", ["generator", "object"])
+def test_an_evaluation_that_is_dropped_before_its_end_is_discarded(address: str, how: str) -> None:
+    run = init(f"dropped-{how}", address)
+
+    def batches() -> Iterator[None]:
+        with run.evaluation("val", step=1) as p:
+            while True:
+                p.log(**rows(False, 0, 100, ids=True))
+                yield
+
+    if how == "generator":
+        logging = batches()
+        next(logging)
+        del logging
+    else:
+        run.evaluation("val", step=1).log(**rows(False, 0, 100, ids=True))
+    gc.collect()
+    _collected.wait(10.0)
+    evaluate(run, 1)
+    assert run.finish()
+    assert points(address, run) == [(1, 2, ROWS, False, False, 1.0)]
+
+
+def test_nothing_can_be_logged_in_an_evaluation_that_has_ended(address: str, warned: Any) -> None:
+    run = init("ended", address)
+    with run.evaluation("val", step=1) as p:
+        p.log(**rows(True, 0, ROWS, ids=True))
+    p.log(**rows(False, 0, 100, ids=True))
+    assert run.finish()
+    assert points(address, run) == [(1, 1, ROWS, False, False, 1.0)]
+    assert run.stats.rows_dropped == {"invalid": 100}
+    assert any("this evaluation of 'val' has ended; begin another one with run" in line for line in warned())
+
+
+def test_a_run_that_nobody_finishes_is_finished_when_it_is_collected(address: str) -> None:
+    def launch(seed: int) -> None:
+        evaluate(init("in-a-function", address, labels={"seed": seed}, log_to=lambda values, step: None), 1)
+
+    for seed in range(3):
+        launch(seed)
+    _collected.wait(60.0)
+    listed = answer(address, "/api/v1/runs", search="in-a-function")["runs"]
+    assert sorted(run["labels"]["seed"] for run in listed) == ["0", "1", "2"]
+    assert all(run["finished"] for run in listed)
+    for name in (run["name"] for run in listed):
+        found = answer(address, "/api/v1/points", run=name, split="val")["points"]
+        assert [(point["step"], point["rows"]) for point in found] == [(1, ROWS)]
+
+
+def table(kind: str, directory: str, to: Path) -> list[dict[str, str]]:
+    """A table of what is kept in a directory whose sidecar has ended."""
+    command = [binary(), "export", "--data-dir", directory, "--to", str(to)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    with (to / f"{kind}.csv").open(newline="", encoding="utf-8") as rows:
+        return list(csv.DictReader(rows))
+
+
+def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    # Slow scores wait: they take seconds at this share, and end with a sidecar that does not go on.
+    one = job("one", CONCEPTWATCH_CPU_SHARE="0.2", CONCEPTWATCH_BUSY_CPU_SHARE="0.2")
+    begin(one, "a", f"127.0.0.1:{free_ports()}")
+    directory = one.do("run.data_dir")
+    one.do("evaluate(run, 1)")
+    one.do("run.evaluation('empty', step=4).__exit__(None, None, None)")
+    assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+    one.do("run.finish(timeout=0.0)")
+    one.end()
+    wait_for(lambda: not sidecars(tmp_path), 120.0)
+    scores = {row["score"]: row["value"] for row in table("scores", directory, tmp_path / "tables")}
+    assert {"ctl_conditional", "ois"} <= {score for score, value in scores.items() if value}
+    # Also of a split that has no point at all.
+    with (tmp_path / "tables" / "unscored.csv").open(newline="", encoding="utf-8") as rows:
+        unscored = list(csv.DictReader(rows))
+    assert [(row["split"], row["step"], row["ordinal"], row["outcome"], row["reason"]) for row in unscored] == [
+        ("empty", "4", "1", "failed", "the pass had no rows")
+    ]
+
+
+def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(job: Callable[..., Job]) -> None:
+    said = []
+    for name, data_dir in (("kept", {}), ("memory", {"data_dir": None})):
+        one = job(name, CONCEPTWATCH_CPU_SHARE="0.001", CONCEPTWATCH_BUSY_CPU_SHARE="0.001")
+        begin(one, "a", f"127.0.0.1:{free_ports()}", **data_dir)
+        # The first few are scored with the CPU time that was saved up.
+        one.do("evaluate(run, *range(40))")
+        assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+        assert one.do("run.finish(timeout=0.0)") is False
+        said.append(one.said())
+    assert "The sidecar goes on after this job, for 15 minutes by default (--linger)" in said[0]
+    assert "lost with the sidecar of this job, which keeps curves in memory" in said[1]
