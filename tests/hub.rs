@@ -109,6 +109,8 @@ fn point(run: &str, step: u64) -> Point {
         time: 1_000_000.0 + step as f64,
         rows: 64,
         rows_seen: 64,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         tie_fraction: 0.1,
         estimator: "tie_aware".into(),
         neighbours: 3,

@@ -65,7 +65,13 @@ impl Random {
         (self.0 >> 40) as f64 / (1u64 << 24) as f64
     }
 
-    fn tensor(&mut self, name: TensorName, shape: &[usize], dtype: DataType, number: impl Fn(f64, usize) -> f64) -> Tensor {
+    fn tensor(
+        &mut self,
+        name: TensorName,
+        shape: &[usize],
+        dtype: DataType,
+        number: impl Fn(f64, usize) -> f64,
+    ) -> Tensor {
         let count: usize = shape.iter().product();
         let shape: Vec<u64> = shape.iter().map(|&dim| dim as u64).collect();
         let data: Vec<u8> = (0..count)
@@ -83,7 +89,8 @@ impl Layout {
         let &Self { rows, concepts: k, classes, embeddings, logits, .. } = self;
         let mut random = Random(1);
         let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: classes }).collect();
-        let columns = if self.two_columns { ActivationColumns::TwoPerConcept } else { ActivationColumns::OnePerConcept };
+        let columns =
+            if self.two_columns { ActivationColumns::TwoPerConcept } else { ActivationColumns::OnePerConcept };
         let run = Run::try_from(RunFields {
             name: "r".into(),
             concepts,
@@ -98,7 +105,9 @@ impl Layout {
         let hard = self.kind == ActivationKind::Hard;
         let activation = |x: f64, _: usize| if hard { x.round() } else { x };
         // As many classes as rows allow, the last of them included.
-        let below = |classes: usize| move |x: f64, at: usize| if at == 0 { classes as f64 - 1.0 } else { (x * classes as f64).floor() };
+        let below = |classes: usize| {
+            move |x: f64, at: usize| if at == 0 { classes as f64 - 1.0 } else { (x * classes as f64).floor() }
+        };
         let mut tensors = vec![
             random.tensor(TensorName::ConceptActivations, &[rows, run.activation_width()], float, activation),
             random.tensor(TensorName::ConceptLabels, &[rows, k], class, below(classes.max(2) as usize)),
@@ -110,7 +119,8 @@ impl Layout {
             tensors.push(random.tensor(TensorName::TaskLogits, &[rows, logits], float, |x, _| x));
         }
         if embeddings > 0 {
-            for name in [TensorName::ConceptEmbeddings, TensorName::PositiveEmbeddings, TensorName::NegativeEmbeddings] {
+            for name in [TensorName::ConceptEmbeddings, TensorName::PositiveEmbeddings, TensorName::NegativeEmbeddings]
+            {
                 tensors.push(random.tensor(name, &[rows, k, embeddings], float, |x, _| x));
             }
         }
@@ -125,7 +135,13 @@ fn go_on(_: usize, _: usize, _: &Score) -> ControlFlow<()> {
 }
 
 /// Bytes that scores took at most, and what was estimated; `None` where they exceed the limit.
-fn measured(run: &Run, sample: &Sample, threads: usize, limit: usize, scores: &[&'static Score]) -> Option<(isize, isize)> {
+fn measured(
+    run: &Run,
+    sample: &Sample,
+    threads: usize,
+    limit: usize,
+    scores: &[&'static Score],
+) -> Option<(isize, isize)> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let before = HELD.load(Ordering::Relaxed);
@@ -160,7 +176,9 @@ fn no_layout_takes_more_than_is_estimated() {
                 println!("{} {:?}: took {:.1} MiB, estimated {:.1}", score.id, layout, mib(took), mib(estimated));
             }
             let seconds = started.elapsed().as_secs_f64();
-            if seconds > 1.0 { println!("{} {:?}: {seconds:.1} s", score.id, layout); }
+            if seconds > 1.0 {
+                println!("{} {:?}: {seconds:.1} s", score.id, layout);
+            }
         }
     }
     assert_eq!(wrong, 0);

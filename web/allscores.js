@@ -29,7 +29,7 @@ export function allScoresPanel(host) {
     }
     table = { name: `scores ${point.run} step ${point.step}`, columns: ["score", "value", "standard_error", "p_value", "undefined"],
       rows: Object.entries(point.scores).map(([id, { value, standard_error: error, p_value: p, undefined: why }]) => [id, value, error, p, why]) };
-    remarks.replaceChildren(...[`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}, estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s.`, ...(point.warnings ?? [])].map((text) => el("p", {}, text)));
+    remarks.replaceChildren(...[`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}${point.repeated_rows ? `, ${point.repeated_rows} copies not scored` : ""}, estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s.`, ...(point.warnings ?? [])].map((text) => el("p", {}, text)));
     body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Scores: ${family}` },
       el("table", { class: "plain" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), el("th", { scope: "col", class: "n" }, "Value"), el("th", { scope: "col", class: "n" }, "±, 95 %"), el("th", { scope: "col" }, "Unit"), el("th", { scope: "col" }, "Remarks"))),
         el("tbody", {}, ...scores.map(([id, one]) => el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))),

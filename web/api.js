@@ -29,7 +29,7 @@
  * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], per_concept_q?: (number|null)[],
  *   curve?: [number, number|null][], undefined?: string, left_out?: LeftOut, p_value?: number|null}} Outcome
  * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
- *   rows_seen: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
+ *   rows_seen: number, repeated_rows: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
  * @typedef {{step: number, concepts: string[], matrix: (number|null)[][], ages?: number[][],
  *   matrix_q?: (number|null)[][]}} Matrix ages: seconds since each

@@ -86,6 +86,8 @@ fn point(run: &str, at: u64, step: u64, points: u64, concepts: u64, start: f64) 
         time: start + 3.0 * step as f64,
         rows: 4096,
         rows_seen: 5794,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         tie_fraction: 0.01,
         estimator: "tie_aware".into(),
         neighbours: 3,

@@ -101,6 +101,8 @@ fn point(run: &str, at: usize, step: u64, concepts: usize, matrices: bool) -> Po
         time: 1.8e9 + step as f64,
         rows: 4096,
         rows_seen: 4096,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         tie_fraction: 0.01,
         estimator: "tie_aware".into(),
         neighbours: 3,

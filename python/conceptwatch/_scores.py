@@ -103,6 +103,7 @@ class Scores(dict[str, Score]):
         self.rows: int = point.rows  # N
         self.concept_rows: tuple[int, ...] = tuple(point.concept_rows)  # with a known label, k; empty: all rows
         self.rows_seen: int = point.rows_seen
+        self.repeated_rows: int = point.repeated_rows
         self.provisional: bool = point.provisional
         self.incomplete: bool = point.incomplete
         self.tie_fraction: float = point.tie_fraction

@@ -187,7 +187,8 @@ fn score(options: &Options) -> Result<String, String> {
     let kinds = kinds(&run, &sample);
     guesses.doubts.iter().for_each(|doubt| tell(&printable(doubt)));
     let warnings = [guesses.doubts, ids_remark.into_iter().collect(), prepared.warnings()];
-    let warnings: Vec<String> = warnings.concat().into_iter().chain(remark(repeated as u64, sample.rows() as u64)).collect();
+    let warnings: Vec<String> =
+        warnings.concat().into_iter().chain(remark(repeated as u64, sample.rows() as u64)).collect();
     let seconds = started.elapsed().as_secs_f64();
     let known = prepared.concept_rows();
     if !passed_over.is_empty() {

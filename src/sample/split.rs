@@ -25,6 +25,7 @@ use crate::batch::Schema;
 use crate::fault::Fault;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Ordinal, PassKey, Step};
+use crate::tensor::TensorName;
 
 /// One split of a run.
 #[derive(Clone, Debug)]
@@ -242,6 +243,11 @@ impl Split {
                 (&mut pass.sampler, &mut pass.applied)
             }
             _ => {
+                if self.turn_epoch(&staged, epoch, now, &mut closed) {
+                    self.counts.late += all_rows;
+                    let (rows, dropped) = (staged.rows(), staged.dropped());
+                    return Ok(Committed { rows, duplicates: 0, dropped, bound: None, closed, began });
+                }
                 let rolling = self.rolling(step, epoch);
                 (&mut rolling.sampler, &mut rolling.applied)
             }
@@ -512,6 +518,24 @@ impl Split {
     /// Whether a batch of `step` shows that its attempt resumed from an earlier step.
     fn goes_back(&self, step: Step) -> bool {
         self.resumed_at.is_some_and(|newest| step < newest)
+    }
+
+    /// Closes the rolling sample where a batch begins another epoch. Without `sample_ids` nothing shows that the rows of two
+    /// epochs are the same rows of the data set, so a sample has rows of one epoch only. Returns whether the batch belongs to
+    /// an earlier epoch than the sample.
+    fn turn_epoch(&mut self, staged: &Staged, epoch: Option<Epoch>, now: Now, closed: &mut Vec<Evaluation>) -> bool {
+        let has_ids = staged.schema().is_none_or(|schema| schema.contains(TensorName::SampleIds));
+        let Some(rolling) = self.rolling.as_ref().filter(|_| !has_ids && !self.goes_back(staged.pass().step)) else {
+            return false;
+        };
+        let number = |epoch: Epoch| epoch.get().floor();
+        let Some((of_sample, of_batch)) = rolling.epoch.map(number).zip(epoch.map(number)) else { return false };
+        if of_batch > of_sample {
+            let whole = (rolling.sampler.rows_changed() > 0).then(|| self.snapshot(now)).flatten();
+            closed.extend(whole.map(|whole| Evaluation { provisional: false, ..whole }));
+            self.rolling = None;
+        }
+        of_batch < of_sample
     }
 
     /// The rolling sample that receives rows of `step`.

@@ -36,6 +36,8 @@ fn point(run: &str, split: &str, step: u64) -> Point {
         rows: 4096,
         concept_rows: vec![1, 2, 3],
         rows_seen: 5000,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         provisional: false,
         incomplete: false,
         tie_fraction: 1.0 / 3.0,

@@ -2,8 +2,8 @@
 
 use conceptwatch::diagnosis::{Diagnosis, Kind, Moment, RULES, State, StopAdvised, Verdict, diagnose, verdict};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::score::OTHER_ORDER;
 use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields};
+use conceptwatch::score::OTHER_ORDER;
 
 const SE: f64 = 0.005;
 

@@ -804,3 +804,33 @@ fn a_pass_that_lost_rows_is_incomplete() {
         assert_eq!((closed[0].rows_missing, closed[0].incomplete()), (missing, missing > 0), "{stated} stated");
     }
 }
+
+#[test]
+fn a_rolling_sample_without_ids_has_rows_of_one_epoch() {
+    let epoch = |epoch: f64| Some(Epoch::new(epoch).unwrap());
+    let commit = |split: &mut Watched, sequence: u64, at_step: u64, of: f64, ids: bool| {
+        let mut staged = split.stage(step(at_step), Source { client: 1, sequence }, split.member(0, 0));
+        let mut tensors = vec![floats(&[sequence as f32, 0.5], DataType::Float32)];
+        if ids {
+            let bytes: Vec<u8> = [0_u64, 1].iter().flat_map(|id| id.to_le_bytes()).collect();
+            tensors.push(Tensor::numbers(TensorName::SampleIds, DataType::UInt64, &[2], bytes.into()).unwrap());
+        }
+        staged.offer(&Batch::new(tensors, &run(1), NonFinite::Reject).unwrap(), RowNumbers::default()).unwrap();
+        split.commit(staged, epoch(of), 0, at(0)).unwrap()
+    };
+    for window in [WindowKind::Recent, WindowKind::All] {
+        let mut split = Watched::new(options(window, 10), 1);
+        assert!(commit(&mut split, 1, 1, 0.0, false).closed.is_empty());
+        assert!(commit(&mut split, 2, 2, 0.5, false).closed.is_empty(), "half of the same epoch");
+        let closed = commit(&mut split, 3, 3, 1.0, false).closed;
+        assert_eq!(closed.len(), 1, "the epoch that is over is scored as a whole");
+        assert_eq!((closed[0].sample.rows(), closed[0].provisional, closed[0].step), (4, false, step(2)));
+        assert_eq!(split.rolling_rows().1, 2);
+        // Another rank may be late.
+        assert!(commit(&mut split, 4, 2, 0.9, false).closed.is_empty());
+        assert_eq!((split.rolling_rows().1, split.counts().late), (2, 2));
+    }
+    let mut split = Watched::new(options(WindowKind::Recent, 10), 1);
+    assert!((0..4).all(|at| commit(&mut split, at + 1, at + 1, at as f64, true).closed.is_empty()));
+    assert_eq!(split.rolling_rows().1, 2, "rows with ids replace each other");
+}

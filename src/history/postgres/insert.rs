@@ -37,8 +37,8 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     let row = link.query_one(
         "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
          warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
-         superseded, ordinal) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-         $19, $20, $21, $22) RETURNING id",
+         superseded, ordinal, repeated_rows) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, \
+         $16, $17, $18, $19, $20, $21, $22, $23) RETURNING id",
         &[
             &run,
             &split,
@@ -62,6 +62,7 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
             &attempt.map(|attempt| i64::from(attempt.restart)),
             if is_current { &0_i64 } else { &UNNUMBERED },
             &i64::from(point.ordinal.get()),
+            &integer("point.repeated_rows", point.repeated_rows)?,
         ],
     )?;
     insert_scores(link, row.get(0), point, k as usize)?;

@@ -24,7 +24,7 @@ macro_rules! points {
         concat!(
             "SELECT id, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
              estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, \
-             superseded > 0, ordinal FROM point WHERE run = $1 AND split = $2 ",
+             superseded > 0, ordinal, repeated_rows FROM point WHERE run = $1 AND split = $2 ",
             $condition
         )
     };
@@ -44,7 +44,7 @@ fn head(run: &str, row: &Row) -> Result<Made, HistoryError> {
         time: row.get(4),
         rows: row.get::<_, i64>(5).cast_unsigned(),
         rows_seen: row.get::<_, i64>(6).cast_unsigned(),
-        repeated_rows: 0,
+        repeated_rows: row.get::<_, i64>(22).cast_unsigned(),
         provisional: row.get(7),
         incomplete: row.get(8),
         tie_fraction: row.get(9),
@@ -188,7 +188,7 @@ pub(super) fn evaluations_of(
     let rows = link.query(
         "SELECT newest.*, run.name FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
          provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
-         change_errors, concept_rows, launch, restart, false, ordinal FROM point WHERE point.run = run.id AND split = $2 \
+         change_errors, concept_rows, launch, restart, false, ordinal, repeated_rows FROM point WHERE point.run = run.id AND split = $2 \
          AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
         &[&runs, &split, &most],
     )?;

@@ -82,13 +82,14 @@ pub(super) fn insert_point(
         Value::from(point.scores.len() as i64),
     ];
     let head = Seal::new().of(&row);
-    let statement = "INSERT INTO point (run, superseded, ordinal, split, step, epoch, time, rows, rows_seen, provisional, incomplete, \
-                     tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
-                     concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
-                     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)";
+    let statement = "INSERT INTO point (run, superseded, ordinal, repeated_rows, split, step, epoch, time, rows, rows_seen, \
+                     provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, \
+                     seconds, change_errors, concept_rows, launch, restart, scores, checksum) VALUES (?1, ?2, ?3, ?4, \
+                     ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)";
     // The first column is the run's name, which the table has as a reference.
     let superseded = if fate == Fate::Current { 0 } else { UNNUMBERED };
-    let of = [run.into(), superseded.into(), point.ordinal.get().into()];
+    let repeated = integer("point.repeated_rows", point.repeated_rows)?;
+    let of = [run.into(), superseded.into(), point.ordinal.get().into(), repeated.into()];
     insert(connection, statement, &of, &row[1..], head)?;
     let key = Key { point: connection.last_insert_rowid(), head, k: k as usize };
     if fate == Fate::Superseded {

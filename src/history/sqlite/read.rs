@@ -223,7 +223,7 @@ impl Reading<'_> {
         k: Option<usize>,
     ) -> Result<Option<(Point, Option<Attempt>)>, HistoryError> {
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {POINT}, point.checksum, point.id, ordinal FROM point JOIN run ON run.id = point.run WHERE {condition}"
+            "SELECT {POINT}, point.checksum, point.id, ordinal, repeated_rows FROM point JOIN run ON run.id = point.run WHERE {condition}"
         ))?;
         let mut rows = statement.query(values)?;
         while let Some(row) = rows.next()? {
@@ -233,7 +233,8 @@ impl Reading<'_> {
                 let attempt = row.get::<_, Option<u32>>(18)?.zip(row.get::<_, Option<u32>>(19)?);
                 let attempt = attempt.map(|(launch, restart)| Attempt { launch, restart });
                 let ordinal = Ordinal::stated(row.get(POINT_COLUMNS + 2)?);
-                return Ok(Some((Point { scores, ordinal, ..point(row)? }, attempt)));
+                let repeated_rows = row.get::<_, i64>(POINT_COLUMNS + 3)?.cast_unsigned();
+                return Ok(Some((Point { scores, ordinal, repeated_rows, ..point(row)? }, attempt)));
             }
             self.note_damage(row);
         }
@@ -370,7 +371,7 @@ impl Curve<'_> {
     }
 }
 
-/// A point without its scores and ordinal, from its columns.
+/// A point from the columns under its checksum: without scores, ordinal and repeated rows.
 fn point(row: &Row<'_>) -> Result<Point, HistoryError> {
     let list = |column: usize| row.get::<_, String>(column);
     Ok(Point {

@@ -16,6 +16,7 @@ pub fn per_concept(id: &str) -> String {
 pub const STEP: &str = "conceptwatch_step";
 pub const EPOCH: &str = "conceptwatch_epoch";
 pub const SAMPLE_ROWS: &str = "conceptwatch_sample_rows";
+pub const REPEATED_ROWS: &str = "conceptwatch_repeated_rows";
 pub const TIE_FRACTION: &str = "conceptwatch_tie_fraction";
 pub const PROVISIONAL: &str = "conceptwatch_provisional";
 pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_seconds";

@@ -19,10 +19,11 @@ const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
 /// Families that every curve has, whatever its scores.
-pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 12] = [
+pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 13] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
     (names::SAMPLE_ROWS, "Rows in the sample of the newest curve point.", &CURVE),
+    (names::REPEATED_ROWS, "Rows beside these that are copies of them and are not scored.", &CURVE),
     (names::TIE_FRACTION, "Share of activations that equal another in their column, 0 to 1.", &CURVE),
     (names::PROVISIONAL, "1 while the newest sample is still filling and not part of the curve, else 0.", &CURVE),
     (
@@ -94,6 +95,7 @@ impl ScoreCollector {
             families.add(names::EPOCH, &CURVE, &curve, epoch);
         }
         families.add(names::SAMPLE_ROWS, &CURVE, &curve, point.rows as f64);
+        families.add(names::REPEATED_ROWS, &CURVE, &curve, point.repeated_rows as f64);
         families.add(names::TIE_FRACTION, &CURVE, &curve, point.tie_fraction);
         families.add(names::EVALUATION_TIMESTAMP, &CURVE, &curve, point.time);
         for score in &self.scores {

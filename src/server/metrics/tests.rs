@@ -69,6 +69,8 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         rows: 4096,
         concept_rows: Vec::new(),
         rows_seen: 9000,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         provisional: false,
         incomplete: false,
         tie_fraction: 0.25,

@@ -82,7 +82,12 @@ impl<'a> Computing<'a> {
             provisional: evaluation.provisional,
             incomplete: evaluation.incomplete(),
             tie_fraction: prepared.tie_fraction(),
-            warnings: evaluation.ids_remark().into_iter().chain(prepared.warnings()).chain(repeats::remark(evaluation.repeated_rows, rows)).collect(),
+            warnings: evaluation
+                .ids_remark()
+                .into_iter()
+                .chain(prepared.warnings())
+                .chain(repeats::remark(evaluation.repeated_rows, rows))
+                .collect(),
             estimator: self.settings.kind.name().to_owned(),
             neighbours: self.settings.neighbours as u32,
             seed: self.settings.seed,

@@ -135,6 +135,8 @@ pub fn point(step: u64) -> Point {
         rows: 64,
         concept_rows: Vec::new(),
         rows_seen: 64,
+        repeated_rows: 0,
+        ordinal: Default::default(),
         provisional: false,
         incomplete: false,
         tie_fraction: 0.0,
