@@ -6,9 +6,9 @@ use crate::point::LeftOut;
 use crate::prepare::Prepared;
 
 use super::catalogue;
+use super::guard::guarded;
 use super::left_out::Over;
 use super::term::Sum;
-use super::guard::guarded;
 use super::{conditional, leakage};
 
 /// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess`,

@@ -162,12 +162,16 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
     };
     let k = 1 + c.below(4);
     let huge = c.one_in(16);
-    let kind = c.of(&[ActivationKind::Probability, ActivationKind::Hard, ActivationKind::Logit, ActivationKind::Continuous]);
+    let kind =
+        c.of(&[ActivationKind::Probability, ActivationKind::Hard, ActivationKind::Logit, ActivationKind::Continuous]);
     let label_kind = |continuous| if continuous { LabelKind::Continuous } else { LabelKind::Class };
     let (measured_concepts, measured_task) = (c.one_in(4), c.one_in(3));
     let missing = c.one_in(4);
     let concepts: Vec<Concept> = (0..k)
-        .map(|i| Concept { name: format!("c{i}"), cardinality: if c.one_in(3) { c.of(&[3, 4, 9]) } else { c.of(&[0, 1, 2]) } })
+        .map(|i| Concept {
+            name: format!("c{i}"),
+            cardinality: if c.one_in(3) { c.of(&[3, 4, 9]) } else { c.of(&[0, 1, 2]) },
+        })
         .collect();
     let latents = c.one_in(6).then(|| (k + c.below(4)) as u32);
     let two_per_concept = latents.is_none() && c.one_in(5);
@@ -178,13 +182,25 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
     let some = |c: &mut Choices, count: usize| -> Vec<f64> { (0..count).map(|_| c.noise()).collect() };
     let constants = RunConstants {
         reference_task_accuracy: c.one_in(4).then_some(0.8),
-        concept_weights: if c.one_in(4) { (0..k).map(|i| if i == 0 { 1.0 } else { c.of(&[0.0, 1.0, 1e-9]) }).collect() } else { vec![] },
+        concept_weights: if c.one_in(4) {
+            (0..k).map(|i| if i == 0 { 1.0 } else { c.of(&[0.0, 1.0, 1e-9]) }).collect()
+        } else {
+            vec![]
+        },
         head_weights: some(c, classes_of_head * columns_of_head),
         head_bias: if c.one_in(2) { some(c, classes_of_head) } else { vec![] },
         active_top_k: c.one_in(5).then(|| 1 + c.below(k) as u32),
         activity_threshold: c.one_in(5).then(|| c.of(&[0.0, 0.5, 10.0])),
-        clarity_weights: if c.one_in(5) { c.of(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0]]).to_vec() } else { vec![] },
-        concept_parts: if c.one_in(2) { (0..k).map(|_| if c.one_in(3) { vec![] } else { vec![c.below(2) as u32] }).collect() } else { vec![] },
+        clarity_weights: if c.one_in(5) {
+            c.of(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 2.0]]).to_vec()
+        } else {
+            vec![]
+        },
+        concept_parts: if c.one_in(2) {
+            (0..k).map(|_| if c.one_in(3) { vec![] } else { vec![c.below(2) as u32] }).collect()
+        } else {
+            vec![]
+        },
         image_size: c.one_in(2).then_some((20, 30)),
         box_size: c.one_in(2).then_some((4, 4)),
         ..RunConstants::default()
@@ -196,7 +212,11 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
         concept_label_kind: label_kind(measured_concepts),
         task_label_kind: label_kind(measured_task),
         missing_concept_labels: missing,
-        activation_columns: if two_per_concept { ActivationColumns::TwoPerConcept } else { ActivationColumns::OnePerConcept },
+        activation_columns: if two_per_concept {
+            ActivationColumns::TwoPerConcept
+        } else {
+            ActivationColumns::OnePerConcept
+        },
         latents,
         constants,
         ..RunFields::default()
@@ -234,7 +254,8 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
                 let like = if c.one_in(3) { task.clone() } else { known(label) };
                 if kind == ActivationKind::Hard && block.len() == 1 && c.one_in(4) {
                     // The mean of hard predictions over Monte-Carlo samples.
-                    columns.push(like.iter().map(|x| (x.clamp(0.0, 1.0) + 0.25 * c.below(3) as f64).min(1.0)).collect());
+                    columns
+                        .push(like.iter().map(|x| (x.clamp(0.0, 1.0) + 0.25 * c.below(3) as f64).min(1.0)).collect());
                 } else {
                     columns.extend(block.clone().map(|_| activations(c, kind, rows, &like, huge)));
                 }
@@ -276,7 +297,8 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
     let width = c.of(&[1, 2, 3, 17]);
     for name in [ConceptEmbeddings, PositiveEmbeddings, NegativeEmbeddings] {
         if c.one_in(3) {
-            let columns: Vec<Vec<f64>> = (0..k * width).map(|at| numbers(c, rows, &known(&labels[at / width]), huge)).collect();
+            let columns: Vec<Vec<f64>> =
+                (0..k * width).map(|at| numbers(c, rows, &known(&labels[at / width]), huge)).collect();
             tensors.push(tensor(name, floats, &[k, width], &interleaved(&columns)));
         }
     }
@@ -296,7 +318,8 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
     if c.one_in(4) {
         let any = |c: &mut Choices, width: usize| numbers(c, width * rows, &vec![0.0; width * rows], huge);
         tensors.push(tensor(LocalizationMaps, floats, &[k, 2, 3], &any(c, 6 * k)));
-        let parts: Vec<f64> = any(c, 4).iter().map(|x| if *x < 0.0 { f64::NAN } else { (20.0 * x).min(100.0) }).collect();
+        let parts: Vec<f64> =
+            any(c, 4).iter().map(|x| if *x < 0.0 { f64::NAN } else { (20.0 * x).min(100.0) }).collect();
         tensors.push(tensor(PartLocations, DataType::Float64, &[2, 2], &parts));
         tensors.push(tensor(DeepFeatures, floats, &[2, 2, 2], &any(c, 8)));
         tensors.push(tensor(ShallowFeatures, floats, &[3, 2, 2], &any(c, 12)));
@@ -318,7 +341,8 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
 pub fn score(bytes: &[u8], slow: bool) {
     let drawn = drawn(bytes);
     let failures = Mutex::new(Vec::new());
-    let on_failure = |what: &str, text: &str| failures.lock().expect("nothing panics here").push(format!("{what}: {text}"));
+    let on_failure =
+        |what: &str, text: &str| failures.lock().expect("nothing panics here").push(format!("{what}: {text}"));
     let prepared = Prepared::new(&drawn.sample, &drawn.run, drawn.settings).with_failures(&on_failure);
     let go_on = |_: usize, _: usize, _: &Score| ControlFlow::Continue(());
     let wanted = if slow { Wanted::Available } else { Wanted::AvailableAt(Cost::Fast) };
@@ -337,7 +361,11 @@ pub fn score(bytes: &[u8], slow: bool) {
             Outcome::Undefined(undefined) => {
                 let why = &undefined.why;
                 assert!(!why.is_empty(), "{} has no reason", score.id);
-                assert!(drawn.huge || !["left the range", "NaN", "inf"].iter().any(|word| why.contains(word)), "{}: {why}", score.id);
+                assert!(
+                    drawn.huge || !["left the range", "NaN", "inf"].iter().any(|word| why.contains(word)),
+                    "{}: {why}",
+                    score.id
+                );
             }
         }
     }

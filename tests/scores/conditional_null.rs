@@ -224,7 +224,8 @@ fn where_one_concept_varies_pairs_are_undefined_and_no_test_fails() {
     for rows in [6, 65, 500] {
         for kind in [ActivationKind::Hard, ActivationKind::Probability] {
             let mut random = random(rows as u64);
-            let labels: Vec<f64> = (0..3 * rows).map(|at| if at % 3 == 0 { coin(0.5, &mut random) } else { 0.0 }).collect();
+            let labels: Vec<f64> =
+                (0..3 * rows).map(|at| if at % 3 == 0 { coin(0.5, &mut random) } else { 0.0 }).collect();
             let columns = Columns::new(rows, 3)
                 .kind(kind)
                 .with(TensorName::ConceptActivations, &[3], labels.clone())

@@ -41,7 +41,8 @@ fn whole(job: &Job) -> Vec<Vec<u8>> {
 
 /// The points that one process makes of passes, with all scores and tests.
 fn in_one_process(passes: &[Job]) -> Vec<Point> {
-    let computing = Computing { settings: SETTINGS, memory: None, pause: &|| (), is_stopping: &|| false, on_failure: &|_, _| () };
+    let computing =
+        Computing { settings: SETTINGS, memory: None, pause: &|| (), is_stopping: &|| false, on_failure: &|_, _| () };
     let mut earlier = None;
     let mut points = Vec::new();
     for pass in passes {

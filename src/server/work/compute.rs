@@ -39,7 +39,8 @@ pub fn compute(
             resume_unwind(Box::new(Halt));
         }
     };
-    let on_failure = |what: &str, text: &str| tracing::error!(job = %claim, what, text, "a score failed because of a bug");
+    let on_failure =
+        |what: &str, text: &str| tracing::error!(job = %claim, what, text, "a score failed because of a bug");
     let computing = Computing { settings, memory: None, pause: &pause, is_stopping: halts, on_failure: &on_failure };
     match catch_unwind(AssertUnwindSafe(|| pool.install(|| of_parts(&computing, claim, material)))) {
         Ok(Some(computed)) => computed,
@@ -47,7 +48,10 @@ pub fn compute(
         Err(panic) if panic.is::<Halt>() => Computed::Halted,
         // What the threads of a halted computation left behind may make others fail.
         Err(_) if halts() => Computed::Halted,
-        Err(panic) => Computed::Failed(format!("a score failed because of a bug in the program: {}", panic_text(&*panic).unwrap_or("no message"))),
+        Err(panic) => Computed::Failed(format!(
+            "a score failed because of a bug in the program: {}",
+            panic_text(&*panic).unwrap_or("no message")
+        )),
     }
 }
 
