@@ -1,6 +1,6 @@
 //! What a score takes, as constants of its row: bytes are c · (its inputs as 64-bit numbers) + p · k² + what threads need, and
 //! what goes by other dimensions. c and p were measured with a counting allocator over N = 64 to 4,096 and k = 16 to 1,000, and
-//! raised by half; `tests/scoring_memory.rs` compares them with what scores take.
+//! raised by half; `tests/scoring_memory/` compares them with what scores take.
 
 use crate::score::reference::MOST_INPUTS;
 

@@ -1,7 +1,8 @@
 //! What scores take, by the allocator's own count, is at most what is estimated before they are computed.
 
-#[path = "common/counting.rs"]
+#[path = "../common/counting.rs"]
 mod counting;
+mod wide;
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicIsize, Ordering};
