@@ -11,6 +11,9 @@ use crate::common::program;
 const ROWS: usize = 400;
 const K: usize = 3;
 
+/// What the kinds decide, without scores that train networks.
+const SCORES: &str = "ctl,concept_accuracy,concept_auc,concept_average_precision,task_accuracy,task_f1,task_auc";
+
 /// Concepts of 0 and 1, logits that predict them in nine of ten rows, and a task of two classes.
 struct Data {
     logits: Vec<f64>,
@@ -73,15 +76,26 @@ fn of(activations: &[f64], labels: &[f64]) -> Table {
 impl Table {
     /// The JSON, and what is said beside it.
     fn json(&self, arguments: &[&str]) -> (Value, String) {
-        let output =
-            program().arg("score").arg(&self.path).args(["--json", "--no-tests"]).args(arguments).output().unwrap();
+        let output = program()
+            .arg("score")
+            .arg(&self.path)
+            .args(["--json", "--no-tests", "--scores", SCORES])
+            .args(arguments)
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{said}");
         (serde_json::from_slice(&output.stdout).unwrap(), said)
     }
 
     fn text(&self, arguments: &[&str]) -> String {
-        let output = program().arg("score").arg(&self.path).arg("--no-tests").args(arguments).output().unwrap();
+        let output = program()
+            .arg("score")
+            .arg(&self.path)
+            .args(["--no-tests", "--scores", SCORES])
+            .args(arguments)
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 

@@ -200,7 +200,7 @@ fn wrong_shapes_are_refused() {
         (&binary, TaskLabels, float, &[4, 2]),
         (&binary, TaskLabels, float, &[4, 1, 1]),
         (&binary, TaskPredictions, float, &[4, 2]),
-        (&binary, TaskLogits, float, &[4]),
+        (&binary, TaskLogits, float, &[4, 2, 1]),
         (&binary, IntervenedTaskPredictions, float, &[4, 3]),
         (&binary, ConceptEmbeddings, float, &[4, 3]),
         (&binary, ConceptEmbeddings, float, &[4, 8, 3]),

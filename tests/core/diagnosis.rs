@@ -442,7 +442,7 @@ fn saturation_instead_of_leakage() {
 fn labels_in_another_order_are_no_leakage() {
     let leaks = [("concept_auc", 0.55), ("concept_accuracy", 0.5), ("ctl_conditional", 0.4), ("ctl_excess", 0.4)];
     let mut mixed_up = with(1, &leaks);
-    assert!(found(&soft(), &[mixed_up.clone()]).contains(&"insufficient_supervision"));
+    assert!(found(&soft(), &[mixed_up.clone()]).contains(&"insufficient_supervision".to_owned()));
     mixed_up.warnings = vec![format!("{OTHER_ORDER}: the labels of x, y are predicted by the activations of y, x")];
     assert_eq!(found(&soft(), &[mixed_up.clone()]), ["labels_in_another_order"]);
     let of_order = read(&soft(), &[mixed_up.clone()]).lines.remove(0);
