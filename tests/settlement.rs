@@ -135,7 +135,10 @@ async fn a_step_is_evaluated_again_and_an_evaluation_that_was_left_is_discarded(
     }
     // The end of the second is known, and how it was settled.
     let again = stream.ask(EndPass { ordinal: 2, sequence: 21, backlog: true, ..rank.end(1) }).await;
-    assert_eq!((again.outcome(), again.settled[0].ordinal, again.settled[0].outcome()), (Answer::Duplicate, 2, Outcome::Point));
+    assert_eq!(
+        (again.outcome(), again.settled[0].ordinal, again.settled[0].outcome()),
+        (Answer::Duplicate, 2, Outcome::Point)
+    );
     assert_eq!(sidecar.metric("conceptwatch_passes_discarded_total", ""), 1.0);
     drop((stream, client, sidecar));
     let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();

@@ -288,7 +288,10 @@ pub fn of_evaluations_of_one_step_the_newest_is_current(history: &dyn Store) {
             assert_eq!(record(step, ordinal, incomplete, first), Recorded::Stored);
         }
     }
-    assert_eq!([stored(6), stored(7), stored(8)], [[(2, false), (1, true)], [(2, false), (1, true)], [(1, false), (2, true)]]);
+    assert_eq!(
+        [stored(6), stored(7), stored(8)],
+        [[(2, false), (1, true)], [(2, false), (1, true)], [(1, false), (2, true)]]
+    );
     let series = history.series("a", "val", "icl", None, 6, Some(6)).unwrap();
     assert_eq!(series.iter().map(|point| point.ordinal.get()).collect::<Vec<_>>(), [2, 1]);
     // A later attempt counts for itself.
