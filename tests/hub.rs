@@ -105,6 +105,7 @@ fn point(run: &str, step: u64) -> Point {
         run: run.into(),
         split: "val".into(),
         step,
+        ordinal: Default::default(),
         epoch: Some(third),
         time: 1_000_000.0 + step as f64,
         rows: 64,

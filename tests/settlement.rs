@@ -10,7 +10,8 @@ use conceptwatch::history::{Ending, Limits, Sqlite, Store, Unscored};
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{
-    BatchChunk, Concept, EndPass, FinishRunRequest, FinishRunResponse, Point, Settled, StartRunRequest,
+    BatchChunk, Concept, EndPass, FinishRunRequest, FinishRunResponse, GetScoresRequest, Point, Settled,
+    StartRunRequest,
 };
 use tonic::Code;
 
@@ -131,7 +132,10 @@ async fn a_step_is_evaluated_again_and_an_evaluation_that_was_left_is_discarded(
         let sequence = 10 * u64::from(ordinal);
         stream.ask(BatchChunk { ordinal, sequence, ..rank.batch(1) }).await;
         stream.ask(EndPass { ordinal, sequence: sequence + 1, ..rank.end(1) }).await;
-        assert_eq!(stream.settled(1).await, (Outcome::Point, String::new()));
+        let (run, split, timeout_seconds) = ("r".into(), "val".into(), PATIENCE.as_secs_f64());
+        let request = GetScoresRequest { run, split, step: Some(1), ordinal, timeout_seconds, matrices: false };
+        let point = client.get_scores(request).await.unwrap().into_inner().point.unwrap();
+        assert_eq!((point.ordinal, point.rows), (ordinal, 64));
     }
     // The end of the second is known, and how it was settled.
     let again = stream.ask(EndPass { ordinal: 2, sequence: 21, backlog: true, ..rank.end(1) }).await;

@@ -73,6 +73,8 @@ def test_a_users_script_has_its_curves_tomorrow_and_where_they_look(tmp_path: Pa
         "CONCEPTWATCH_BINARY": binary(),
         "WANDB_MODE": "offline",
         "PYTHONPATH": str(ROOT / "python"),
+        # The script has waited for its scores; networks may be trained for a while on a busy machine.
+        "CONCEPTWATCH_LINGER": "5",
     }
     began = time.monotonic()
     trained = subprocess.run(

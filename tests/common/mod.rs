@@ -261,6 +261,7 @@ pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<
         step: step.into(),
         timeout_seconds: PATIENCE.as_secs_f64(),
         matrices: true,
+        ..Default::default()
     };
     client.get_scores(request).await.unwrap().into_inner().point.expect("a point")
 }

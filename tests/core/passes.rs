@@ -179,6 +179,10 @@ fn ending(at_step: u64, rows: u64) -> EndOfPass {
     EndOfPass { pass: step(at_step).into(), epoch: None, rows, held_back: 0, backlog: false }
 }
 
+fn late_at(at_step: u64) -> CommitError {
+    CommitError::Late { split: "split".into(), pass: step(at_step).into() }
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Batch(Logged),
@@ -364,7 +368,7 @@ fn late_batches_are_refused_and_counted_but_retries_are_harmless() {
     batch.commit(&mut split, 0).unwrap();
     end(&mut split, 1, 0, 0);
     let late = Logged::with_ids(0, 2, 1, 5..9);
-    assert_eq!(late.commit(&mut split, 1).unwrap_err(), CommitError::Late { step: step(1) });
+    assert_eq!(late.commit(&mut split, 1).unwrap_err(), late_at(1));
     let retry = batch.commit(&mut split, 1).unwrap();
     assert_eq!((retry.rows, retry.duplicates, split.counts().late), (5, 5, 4));
     assert!(ended(&mut split, 1, 0, 1).unwrap().duplicate);
@@ -491,7 +495,7 @@ fn ranks_that_missed_the_deadline_are_late() {
     end(&mut split, 1, 0, 0);
     assert_eq!(split.close_overdue(at(60), &Members::default()).len(), 1);
     assert!(ended(&mut split, 1, 0, 61).unwrap().duplicate);
-    assert_eq!(ended(&mut split, 1, 1, 61).unwrap_err(), CommitError::Late { step: step(1) });
+    assert_eq!(ended(&mut split, 1, 1, 61).unwrap_err(), late_at(1));
 }
 
 /// The members of a named launch of these ranks.
@@ -571,7 +575,7 @@ fn without_memory_the_pass_opened_first_is_closed_and_one_that_is_stored_is_disc
         Logged::with_ids(0, sequence, at_step, 0..5).commit(&mut split, 0).unwrap();
     }
     let unfinished: Vec<_> =
-        split.unfinished().iter().map(|pass| (pass.step.get(), pass.rows, pass.ended, pass.ranks)).collect();
+        split.unfinished().iter().map(|of| (of.pass.step.get(), of.rows, of.ended, of.ranks)).collect();
     assert_eq!(unfinished, [(30, 5, 0, 1), (10, 5, 0, 1)]);
     assert_eq!(split.close_oldest(step(30), at(0)).unwrap().step, step(10), "not the pass that needs the memory");
     assert!(split.close_oldest(step(30), at(0)).is_none());

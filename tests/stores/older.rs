@@ -1,7 +1,8 @@
 //! Databases as left by releases of older schemas. The benchmark of hubs includes this file, too.
 
 /// Statements that take a schema of PostgreSQL back to the previous one, newest first.
-const BEFORE: [(u32, &str); 4] = [
+const BEFORE: [(u32, &str); 5] = [
+    (7, "ALTER TABLE point DROP COLUMN ordinal; ALTER TABLE unscored DROP COLUMN ordinal"),
     (6, "DROP TABLE process"),
     (5, "ALTER TABLE job DROP COLUMN result"),
     (4, "ALTER TABLE point DROP COLUMN superseded; ALTER TABLE point ADD UNIQUE (run, split, step)"),

@@ -64,6 +64,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         run: run.into(),
         split: split.into(),
         step: 1200,
+        ordinal: Default::default(),
         epoch: Some(3.5),
         time: 1_700_000_000.25,
         rows: 4096,

@@ -35,6 +35,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         run: run.into(),
         split: split.into(),
         step,
+        ordinal: Default::default(),
         epoch: Some(step as f64 / 10.0),
         time: 1e9 + step as f64,
         rows: 4096,

@@ -62,7 +62,8 @@ fn a_history_of_an_older_schema_is_migrated() {
 }
 
 /// As the tables were up to schema 7, in which no two points were of one step.
-const WITHOUT_BRANCHES: &str = "PRAGMA foreign_keys = OFF; DROP TABLE process; CREATE TABLE old (id INTEGER PRIMARY KEY, \
+const WITHOUT_BRANCHES: &str = "PRAGMA foreign_keys = OFF; DROP TABLE process; \
+    ALTER TABLE unscored DROP COLUMN ordinal; CREATE TABLE old (id INTEGER PRIMARY KEY, \
     run INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE, split TEXT NOT NULL, step INTEGER NOT NULL, epoch REAL, \
     time REAL NOT NULL, rows INTEGER NOT NULL, rows_seen INTEGER NOT NULL, provisional INTEGER NOT NULL, \
     incomplete INTEGER NOT NULL, tie_fraction REAL NOT NULL, warnings TEXT NOT NULL, estimator TEXT NOT NULL, \

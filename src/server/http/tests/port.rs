@@ -130,6 +130,7 @@ pub fn point(step: u64) -> Point {
         run: NAME.into(),
         split: "val".into(),
         step,
+        ordinal: Default::default(),
         epoch: None,
         time: 100.0,
         rows: 64,

@@ -67,6 +67,7 @@ fn random_point(random: &mut ChaCha8Rng) -> Point {
         run: "Größe 数".into(),
         split: "val".into(),
         step: random.random_range(0..=i64::MAX as u64),
+        ordinal: Ordinal::stated(random.random_range(1..9)),
         epoch: maybe(random, |r| r.random_range(0.0..100.0)),
         time: random.random_range(0.0..2e9),
         rows: random.random(),
