@@ -170,7 +170,7 @@ fn one(
             assert!(rows.iter().all(|bytes| postcard::from_bytes::<PurityRows>(bytes).is_ok()));
             let outcomes =
                 vec![(score.id.to_owned(), Outcome::undefined(format!("simulated, of {} jobs", rows.len())))];
-            Finished::Late { late: Late { outcomes, tests: Vec::new() }, seconds: 0.0 }
+            Finished::Late { late: Late { outcomes, ..Late::default() }, seconds: 0.0 }
         }
         kind => panic!("got a job {kind}, expected one for rows or for their score"),
     };

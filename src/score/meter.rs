@@ -140,12 +140,16 @@ fn shape(p: &Prepared) -> Shape {
         concepts: p.concepts(),
         activations: width,
         embeddings,
-        flags: blocks.iter().zip(&run.concepts).map(|(block, concept)| match activations {
-            Some(activations) if run.activation_kind == ActivationKind::Hard && concept.is_categorical() => {
-                block.clone().map(|at| distinct(activations, at)).sum()
-            }
-            _ => block.len(),
-        }).sum(),
+        flags: blocks
+            .iter()
+            .zip(&run.concepts)
+            .map(|(block, concept)| match activations {
+                Some(activations) if run.activation_kind == ActivationKind::Hard && concept.is_categorical() => {
+                    block.clone().map(|at| distinct(activations, at)).sum()
+                }
+                _ => block.len(),
+            })
+            .sum(),
         // Of a continuous one its value, and whether that is known.
         declared: if continuous { p.concepts() } else { classes().sum() },
         occurring: if continuous { 2 * p.concepts() } else { classes().map(|classes| classes.min(rows + 1)).sum() },

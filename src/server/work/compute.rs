@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::estimate::Settings;
 use crate::point::Outcome;
 use crate::sample::{Evaluation, PassOf, Union, union};
-use crate::score::catalogue::Score;
+use crate::score::catalogue::{Cost, Score};
 use crate::score::{Influences, PurityRows, always_together, panic_text};
 use crate::server::scoring::compute::{Computing, Late, Piece};
 
@@ -39,7 +39,8 @@ pub fn compute(
             resume_unwind(Box::new(Halt));
         }
     };
-    let on_failure = |what: &str, text: &str| tracing::error!(job = %claim, what, text, "a score failed because of a bug");
+    let on_failure =
+        |what: &str, text: &str| tracing::error!(job = %claim, what, text, "a score failed because of a bug");
     let computing = Computing { settings, memory: None, pause: &pause, is_stopping: halts, on_failure: &on_failure };
     match catch_unwind(AssertUnwindSafe(|| pool.install(|| of_parts(&computing, claim, material)))) {
         Ok(Some(computed)) => computed,
@@ -47,7 +48,10 @@ pub fn compute(
         Err(panic) if panic.is::<Halt>() => Computed::Halted,
         // What the threads of a halted computation left behind may make others fail.
         Err(_) if halts() => Computed::Halted,
-        Err(panic) => Computed::Failed(format!("a score failed because of a bug in the program: {}", panic_text(&*panic).unwrap_or("no message"))),
+        Err(panic) => Computed::Failed(format!(
+            "a score failed because of a bug in the program: {}",
+            panic_text(&*panic).unwrap_or("no message")
+        )),
     }
 }
 
@@ -106,7 +110,7 @@ fn point(
         influences = Some(now);
         errors
     };
-    let (point, _) = computing.point(evaluation, None, change_errors)?;
+    let (point, _) = computing.point(evaluation, Cost::AT_ONCE, None, change_errors)?;
     let following = computing.following(evaluation).into_iter().map(|piece| match piece {
         Piece::Score(score) => Kind::Slow(score),
         Piece::Rows(score, range) => Kind::Rows(score, range.start, range.end),
