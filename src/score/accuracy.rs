@@ -1,7 +1,10 @@
 //! How well concepts and task are predicted. None of these shows leakage; they accompany the scores that do.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
+use crate::estimate::{Scalar, Variable};
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
 use crate::run::{ActivationKind, LabelKind};
@@ -67,7 +70,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
-            return auc(&concept.activations, &present);
+            return auc_in(&concept.ascending(), &concept.activations, &present);
         }
         auc_of_classes(&concept.activations, width, &concept.labels)
     })
@@ -94,12 +97,24 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
 }
 
 /// One concept's columns.
-struct ConceptRows {
+struct ConceptRows<'p> {
+    /// As a variable, where it is one number and all labels are known.
+    scalar: Option<&'p Scalar>,
     /// [n, columns of the concept].
     activations: Vec<f64>,
     labels: Vec<i32>,
     predictions: Vec<i32>,
     classes: i32,
+}
+
+impl ConceptRows<'_> {
+    /// The rows in ascending order of the activation, of which there is one.
+    fn ascending(&self) -> Cow<'_, [u32]> {
+        match self.scalar {
+            Some(scalar) => Cow::Borrowed(scalar.ascending()),
+            None => Cow::Owned(ascending(&self.activations)),
+        }
+    }
 }
 
 fn over_concepts(p: &Prepared, term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync) -> Outcome {
@@ -120,7 +135,7 @@ fn of_concept(
     Ok(term(&concept_rows(p, i, &rows)?)?.spread(&rows))
 }
 
-fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows, String> {
+fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows<'p>, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
     let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
     let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
@@ -135,7 +150,11 @@ fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows,
         several => first_largest(several) as i32,
     };
     let predictions = activations.chunks(width).map(predict).collect();
-    Ok(ConceptRows { predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
+    let scalar = match p.activations().filter(|_| rows.are_all()).and_then(|all| all.get(i)) {
+        Some(Variable::Scalar(scalar)) => Some(scalar),
+        _ => None,
+    };
+    Ok(ConceptRows { scalar, predictions, activations, labels, classes: p.run().concepts[i].classes() as i32 })
 }
 
 /// The mean of `count` terms, at least one. Each is dropped before the next is made: all together would be a number for each
@@ -230,28 +249,53 @@ pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Resu
 /// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &
 /// Clarke-Pearson 1988, doi:10.2307/2531595).
 pub fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
-    let of = |class: bool| {
-        let mut values: Vec<f64> =
-            activations.iter().zip(present).filter(|(_, p)| **p == Some(class)).map(|(a, _)| *a).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let (positives, negatives) = (of(true), of(false));
-    if positives.is_empty() || negatives.is_empty() {
+    auc_in(&ascending(activations), activations, present)
+}
+
+/// The rows in ascending order of their values.
+fn ascending(values: &[f64]) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+    rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+    rows
+}
+
+/// [`auc`] of activations whose rows are in ascending `order`.
+fn auc_in(order: &[u32], activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
+    let count = |class: bool| present.iter().filter(|present| **present == Some(class)).count();
+    let (positives, negatives) = (count(true), count(false));
+    if positives == 0 || negatives == 0 {
         return Err("there is one class only".into());
     }
-    // Share of `sorted` below `value`, equal ones counting one half.
-    let share_below = |sorted: &[f64], value: f64| {
-        let (below, not_above) = (sorted.partition_point(|x| *x < value), sorted.partition_point(|x| *x <= value));
-        (below + not_above) as f64 / (2 * sorted.len()) as f64
-    };
-    let value = positives.iter().map(|x| share_below(&negatives, *x)).sum::<f64>() / positives.len() as f64;
+    // The share of the other class below each row, equal ones counting one half, by the number of rows of each class
+    // below it.
+    let share = |below: usize, equal: usize, of: usize| (2 * below + equal) as f64 / (2 * of) as f64;
+    let mut shares = vec![0.0; activations.len()];
+    let (mut positives_below, mut negatives_below, mut sum) = (0, 0, 0.0);
+    for ties in order.chunk_by(|&a, &b| activations[a as usize] == activations[b as usize]) {
+        let among = |class: bool| ties.iter().filter(|&&row| present[row as usize] == Some(class)).count();
+        let (own, other) = (among(true), among(false));
+        let of_positive = share(negatives_below, other, negatives);
+        let of_negative = share(positives_below, own, positives);
+        for &row in ties {
+            match present[row as usize] {
+                Some(true) => {
+                    shares[row as usize] = of_positive;
+                    sum += of_positive;
+                }
+                Some(false) => shares[row as usize] = of_negative,
+                None => {}
+            }
+        }
+        positives_below += own;
+        negatives_below += other;
+    }
+    let value = sum / positives as f64;
     let n = activations.len() as f64;
-    let influence = |(activation, present): (&f64, &Option<bool>)| match present {
-        Some(true) => (share_below(&negatives, *activation) - value) * n / positives.len() as f64,
-        Some(false) => (1.0 - share_below(&positives, *activation) - value) * n / negatives.len() as f64,
+    let influence = |(share, present): (&f64, &Option<bool>)| match present {
+        Some(true) => (share - value) * n / positives as f64,
+        Some(false) => (1.0 - share - value) * n / negatives as f64,
         None => 0.0,
     };
-    let influence = activations.iter().zip(present).map(influence).collect();
+    let influence = shares.iter().zip(present).map(influence).collect();
     Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
 }
