@@ -111,7 +111,6 @@ fn point(run: &str, step: u64) -> Point {
         rows: 64,
         rows_seen: 64,
         repeated_rows: 0,
-        ordinal: Default::default(),
         tie_fraction: 0.1,
         estimator: "tie_aware".into(),
         neighbours: 3,

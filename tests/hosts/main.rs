@@ -173,6 +173,7 @@ async fn of_one_process(steps: std::ops::Range<u64>) -> Vec<Point> {
             split: "val".into(),
             step: Some(step),
             timeout_seconds: common::PATIENCE.as_secs_f64(),
+            ..Default::default()
         };
         if points.is_empty() {
             // By then slow scores and tests have joined it.

@@ -26,7 +26,6 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         concept_rows: (0..k as u64).map(|i| 4096 - i).collect(),
         rows_seen: 5000,
         repeated_rows: 0,
-        ordinal: Default::default(),
         provisional: false,
         incomplete: true,
         tie_fraction: 0.46,

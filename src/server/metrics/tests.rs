@@ -71,7 +71,6 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         concept_rows: Vec::new(),
         rows_seen: 9000,
         repeated_rows: 0,
-        ordinal: Default::default(),
         provisional: false,
         incomplete: false,
         tie_fraction: 0.25,
@@ -89,7 +88,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         split: split.into(),
         concepts: concepts.iter().map(|name| name.to_string()).collect(),
         point: Some(Arc::new(point)),
-        slow: None,
+        late: Vec::new(),
         rolling: false,
         filling: false,
     }

@@ -53,7 +53,7 @@ impl Live for Scripted {
             split: "val".into(),
             concepts,
             point,
-            slow: None,
+            late: Vec::new(),
             rolling: false,
             filling: false,
         }]
@@ -137,7 +137,6 @@ pub fn point(step: u64) -> Point {
         concept_rows: Vec::new(),
         rows_seen: 64,
         repeated_rows: 0,
-        ordinal: Default::default(),
         provisional: false,
         incomplete: false,
         tie_fraction: 0.0,

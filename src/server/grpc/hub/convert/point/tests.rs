@@ -74,7 +74,6 @@ fn random_point(random: &mut ChaCha8Rng) -> Point {
         concept_rows: if random.random() { vec![random.random(); k] } else { Vec::new() },
         rows_seen: random.random(),
         repeated_rows: 0,
-        ordinal: Default::default(),
         provisional: random.random(),
         incomplete: random.random(),
         tie_fraction: random.random(),
