@@ -280,7 +280,7 @@ def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts,
         assert "the sidecar at " + address + " keeps curves in memory: they are gone when it ends" in one.said()
         begin(two, "c", stated, data_dir=str(tmp_path / "x"))
         wait_for(two.said)
-        assert f"data_dir: got '{tmp_path}/x', but the sidecar at {address}" in two.said()
+        assert f"data_dir='{tmp_path}/x' is not used: the sidecar that already runs at {address}" in two.said()
         assert " keeps curves in memory; leave out address= and CONCEPTWATCH_ADDRESS to start a" in two.said()
         begin(three, "d", stated, data_dir=None)
         three.do("evaluate(run, 1)")
@@ -297,7 +297,7 @@ def test_without_leave_to_start_one_what_listens_is_used(at: Starts, tmp_path: P
         begin(one, "a", spawn=False, data_dir=str(tmp_path / "x"))
         assert one.do("run.address") == address
         wait_for(one.said)
-        assert f"data_dir: got '{tmp_path}/x', but the sidecar at {address}" in one.said()
+        assert f"data_dir='{tmp_path}/x' is not used: the sidecar that already runs at {address}" in one.said()
 
 
 def test_a_place_that_changes_is_said(job: Starts, tmp_path: Path) -> None:

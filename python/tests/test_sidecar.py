@@ -91,7 +91,7 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         with run.evaluation("val", step=1) as p:
             p.log(**rows)
         # It waits for the evaluation.
-        diagnosis = run.diagnosis(timeout=20.0)
+        diagnosis = run.diagnosis(timeout=120.0)
         assert diagnosis is not None
         assert {line.rule: line.subject for line in diagnosis.lines}["incomplete_concept_set"] == "Concept set"
         assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 12)
@@ -170,7 +170,7 @@ def test_a_rank_that_finishes_late_is_refused_nothing(address: str) -> None:
         return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     with rank(0) as early, rank(1) as late:
-        assert early.communicate(timeout=60)[0] == "1000 2 0 {}\n"
+        assert early.communicate(timeout=300)[0] == "1000 2 0 {}\n"
         # Its last pass has the rows of both.
         assert late.communicate("go on\n", timeout=60)[0] == "2 1000 False\n1000 2 0 {}\n"
 

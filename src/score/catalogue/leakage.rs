@@ -147,14 +147,14 @@ pub(super) const ROWS: [Score; 11] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "I(ĉ_i; y | c_i) / H(y): information about the task in each learnt concept beyond its own true \
                concept, unclipped. CTL subtracts from it what was not learnt, so badly learnt models look clean \
-               there and not here. Also positive for an honest soft predictor and for noisy concept labels: compare \
+               there and not here. Also above 0 when the model is merely unsure, and for noisy concept labels: compare \
                with a bottleneck that was trained without the task. Blind to information that only several concepts \
                have together.",
         trust: &["Over 60 bottlenecks each on digits with 7 and with 4 concepts r with the loss of accuracy under \
                  intervention is 0.94; the 79 that lose more than 0.3 read at least 0.18, the 30 sound ones at most \
                  0.14. With other concepts and networks on digits these are 0.13 and 0.16. \
-                 Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: information \
-                 that an intervention removes without harm. The scale depends on classes and concepts: at 200 \
+                 Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: leakage \
+                 that is harmless once concepts are corrected. The scale depends on classes and concepts: at 200 \
                  classes, 112 concepts and 2,048 rows independent noise reads 0.000 and a class shift of one standard \
                  deviation 0.07 for each concept, which is severe."],
         cost: Cost::Cheap,
