@@ -173,7 +173,7 @@ fn layouts() -> Vec<(Layout, usize)> {
         (Layout { concepts: 24, two_columns: true, ..PLAIN }, 2),
         (Layout { concepts: 8, classes: 8, ..PLAIN }, 2),
         (Layout { classes: 40, kind: ActivationKind::Hard, ..PLAIN }, 2),
-        (Layout { classes: 40, rows: 400, task_classes: 60, logits: 60, ..PLAIN }, 2),
+        (Layout { classes: 40, rows: 200, task_classes: 60, logits: 60, ..PLAIN }, 2),
     ];
     for classes in [3, 40, 200, 2_000, 10_000] {
         layouts.push((Layout { classes, rows: if classes > 40 { 9 } else { 24 }, ..PLAIN }, 1));
