@@ -169,7 +169,7 @@ def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(
     def scored(name: str, labels: Any, **options: Any) -> Any:
         with conceptwatch.init(name, concepts=3, address=address, spawn=False, **options) as run:
             with run.evaluation(step=1) as p:
-                p.log(concept_activations=probabilities, concept_labels=labels)
+                p.log(concept_activations=probabilities, concept_labels=labels, sample_ids=np.arange(512))
             return p.scores(timeout=60) if run.stats.rows_queued else None
 
     usual = scored("usual", labels)
