@@ -147,7 +147,7 @@ def test_ranks_of_which_one_is_interrupted_join_when_they_evaluate_again(address
     wait_for(lambda: ranks[0].stats.passes_settled == {"discarded": 1})
     for rank, run in enumerate(ranks):
         with run.evaluation("val", step=3) as p:
-            p.log(**rows(True, rank * half, half, ids=False))
+            p.log(**rows(True, rank * half, half, ids=True))
     scores = ranks[0].scores(step=3, timeout=60.0)
     assert scores is not None
     assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
