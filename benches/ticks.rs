@@ -250,7 +250,7 @@ fn tick(run: &Run, sample: &Sample, kept: Option<(&Mutex<Kept>, f64)>) -> Tick {
         }
         None => prepared,
     };
-    let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| ControlFlow::Continue(()));
+    let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::AT_ONCE), |_, _, _| ControlFlow::Continue(()));
     let scores = scores.expect("nothing cancels the evaluation");
     assert!(scores.iter().all(|(score, outcome)| outcome.value().is_some() || panic!("{} is undefined", score.id)));
     let pairs: usize = scores.iter().filter_map(|(score, outcome)| pairs_of(score.id, outcome)).sum();

@@ -38,6 +38,11 @@ pub trait Kind: Copy + Debug + PartialEq {
         None
     }
 
+    /// All scores that its judgement depends on.
+    fn reads(&self) -> Vec<&'static str> {
+        self.target().map(|target| target.score).into_iter().collect()
+    }
+
     fn pace(&self) -> Pace;
 
     /// Seconds without an evaluation after which it fires, for a kind that waits for evaluations and judges none.

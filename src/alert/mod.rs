@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::point::Point;
+use crate::score::catalogue::{self, Cost};
 use crate::score::of_other_order;
 
 pub use defaults::default_rules;
@@ -86,7 +87,8 @@ impl Alerts {
         known.finished = false;
     }
 
-    /// Judges a point; returns the rules that changed their state.
+    /// Judges a point; returns the rules that changed their state. Rules that read scores of [`Cost::Fast`] are left out where
+    /// the point has none yet: they judge it once these [join it](Self::observe_late).
     pub fn observe(&mut self, point: &Point) -> Vec<Change> {
         if point.provisional {
             return Vec::new();
@@ -119,10 +121,13 @@ impl Alerts {
         // What casts doubt on the others comes first; the sort is stable.
         here.sort_by_key(|&at| !rules[at].judge.casts_doubt());
         let mut doubt = false;
+        let is_first = !point.scores.iter().any(|(id, _)| is_fast(id));
         for at in here {
             let (rule, watch) = (&rules[at], &mut run.watches[at]);
             let ended = changed[at];
-            changed[at] |= watch.observe(rule, point, &run.concepts, doubt);
+            if !(is_first && reads_fast(rule)) {
+                changed[at] |= watch.observe(rule, point, &run.concepts, doubt);
+            }
             if let (true, State::Inactive, Some((step, _))) = (ended, watch.standing.state, went_back) {
                 watch.standing.evidence = format!("the run went back from step {step} to {}", point.step);
             }
@@ -131,15 +136,22 @@ impl Alerts {
         self.changes(&point.run, changed)
     }
 
-    /// Judges scores that are later than the others of their evaluation, perhaps after a newer evaluation: only the
-    /// rules on these scores see them. Returns the rules that changed their state.
-    pub fn observe_late(&mut self, point: &Point) -> Vec<Change> {
+    /// Judges a point that the scores `late` have joined, perhaps after a newer evaluation: only the rules on these scores, and
+    /// those that waited for scores of [`Cost::Fast`], see it. Returns the rules that changed their state.
+    pub fn observe_late(&mut self, point: &Point, late: &[&str]) -> Vec<Change> {
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
-        let mut changed = vec![false; self.rules.as_slice().len()];
-        for (at, rule) in self.rules.as_slice().iter().enumerate() {
-            let judged = of_other_order(point).is_none() && point.score(rule.score()).is_some();
-            if *rule.split == *point.split && judged {
-                changed[at] = run.watches[at].observe(rule, point, &run.concepts, false);
+        let rules = self.rules.as_slice();
+        let mut changed = vec![false; rules.len()];
+        let here = || rules.iter().enumerate().filter(|(_, rule)| *rule.split == *point.split);
+        let doubts = |(at, rule): (usize, &Arc<Rule>)| {
+            rule.judge.casts_doubt() && run.watches[at].standing.state == State::Firing
+        };
+        let doubt = here().any(doubts);
+        let are_fast = late.iter().any(|id| is_fast(id));
+        for (at, rule) in here() {
+            let judged = late.contains(&rule.score()) || (are_fast && reads_fast(rule));
+            if judged && of_other_order(point).is_none() {
+                changed[at] = run.watches[at].observe(rule, point, &run.concepts, doubt);
             }
         }
         self.changes(&point.run, changed)
@@ -226,6 +238,15 @@ impl Alerts {
         let stops = self.rules.as_slice().iter().zip(watches).filter(|(_, watch)| watch.standing.advises_stop);
         stops.map(|(rule, watch)| (&**rule, &watch.standing))
     }
+}
+
+/// Whether a score joins the points of wide samples after the cheap ones.
+fn is_fast(id: &str) -> bool {
+    catalogue::find(id).is_some_and(|score| score.cost == Cost::Fast)
+}
+
+fn reads_fast(rule: &Rule) -> bool {
+    rule.judge.reads().into_iter().any(is_fast)
 }
 
 #[cfg(test)]

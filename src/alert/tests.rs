@@ -314,9 +314,9 @@ fn an_exception_holds_for_slow_scores_that_come_without_it() {
     let mut alerts = alerts(vec![rule]);
     let late = |step| Point { scores: vec![("ois".into(), Outcome::Value(score(0.4)))], ..point(step, 0.0) };
     alerts.observe(&conditions(1, 0.3, 0.6, Some(0.0)));
-    assert!(alerts.observe_late(&late(1)).is_empty());
+    assert!(alerts.observe_late(&late(1), &["ois"]).is_empty());
     alerts.observe(&conditions(2, 0.3, 0.6, Some(0.2)));
-    assert_eq!(alerts.observe_late(&late(2))[0].standing.state, Firing);
+    assert_eq!(alerts.observe_late(&late(2), &["ois"])[0].standing.state, Firing);
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn scores_that_come_late_are_no_step_back_and_only_their_own_rules_see_them() {
     assert_eq!(alerts.observe(&point(1, 0.5)).len(), 1);
     alerts.observe(&point(2, 0.5));
     let late = Point { scores: vec![("ois".into(), Outcome::Value(score(0.4)))], ..point(1, 0.0) };
-    let changed = alerts.observe_late(&late);
+    let changed = alerts.observe_late(&late, &["ois"]);
     let seen: Vec<(&str, State)> = changed.iter().map(|c| (c.rule.name(), c.standing.state)).collect();
     assert_eq!(seen, [("impure", Firing)]);
     // The alert on icl stands as it stood: nothing has gone back.

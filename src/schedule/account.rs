@@ -23,15 +23,20 @@ impl Default for Budget {
     }
 }
 
-/// Fraction of the CPU share reserved for slow scores.
-const SLOW_PART: f64 = 0.2;
+/// The fractions of the CPU share for the first points of passes, fast scores, and slow ones.
+const PARTS: [f64; 3] = [0.8, 0.8, 0.2];
 
 impl Budget {
-    /// The budgets of fast and of slow scores, which add up to this one. Each has a schedule, so that no fast score
-    /// waits until the CPU time of a slow one is paid.
-    pub fn parts(self) -> [Budget; 2] {
-        [1.0 - SLOW_PART, SLOW_PART].map(|part| self.part(part))
+    /// The budgets of the first points of passes, which have the cheap scores, of fast and of slow scores. Each has a
+    /// schedule, so that no score waits until the CPU time of one of a higher cost is paid. The last two add up to this
+    /// one and also pay for the first, [in these parts](Self::PAID).
+    pub fn parts(self) -> [Budget; 3] {
+        PARTS.map(|part| self.part(part))
     }
+
+    /// The parts of the CPU time of first points that the budgets of fast and of slow scores pay. These keep a tenth of the
+    /// whole share each where first points take all that they may.
+    pub const PAID: [f64; 2] = [7.0 / 8.0, 1.0 / 8.0];
 
     fn part(self, part: f64) -> Self {
         Budget { cpu_share: part * self.cpu_share, busy_cpu_share: part * self.busy_cpu_share, burst: self.burst }
@@ -59,7 +64,8 @@ impl Budget {
 }
 
 /// A token bucket that refills at the share, up to the burst. A job may overdraw it; the next job starts when the debt
-/// is paid. Over any time T, jobs take at most share · (T + burst) + the CPU time of one job.
+/// is paid, or when it has itself waited for as long as its own run's part of the share takes to pay for it. Over any time
+/// T, jobs take at most share · (T + burst) + the CPU time of one job of each run.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     budget: Budget,

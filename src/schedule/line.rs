@@ -17,12 +17,14 @@ pub struct Closed<P> {
     pub held_back: u64,
     /// Bytes that it holds in memory.
     pub bytes: usize,
+    /// CPU time that its job is expected to take, from its shape; zero where that is unknown.
+    pub expected: Duration,
 }
 
 impl<P> Closed<P> {
     /// A pass that has just ended.
     pub fn live(pass: P) -> Self {
-        Self { pass, backlog: false, held_back: 0, bytes: 0 }
+        Self { pass, backlog: false, held_back: 0, bytes: 0, expected: Duration::ZERO }
     }
 }
 
@@ -86,6 +88,7 @@ pub(super) struct Waiting<P> {
     pub pass: P,
     backlog: bool,
     pub bytes: usize,
+    pub expected: Duration,
     /// When it, or the pass that it replaced, was closed.
     pub since: Duration,
 }
@@ -99,11 +102,14 @@ pub(super) struct Line<P> {
     times: Recent,
     /// Start and end of the split's last job.
     last: Option<(Duration, Duration)>,
+    /// CPU time of the last job for each second expected of it.
+    scale: Option<f64>,
 }
 
 impl<P> Default for Line<P> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), arrived: None, gaps: Recent::default(), times: Recent::default(), last: None }
+        let (waiting, arrived, gaps, times, last, scale) = Default::default();
+        Self { waiting, arrived, gaps, times, last, scale }
     }
 }
 
@@ -120,12 +126,12 @@ impl<P> Line<P> {
         in_flight: Duration,
         now: Duration,
     ) -> Option<Skipped<P>> {
-        let Closed { pass, backlog, held_back, bytes } = closed;
+        let Closed { pass, backlog, held_back, bytes, expected } = closed;
         if backlog {
             if self.waiting.iter().filter(|waiting| waiting.backlog).count() >= room.backlog {
                 return Some(Skipped { pass, why: Why::Backlog });
             }
-            self.waiting.push_back(Waiting { pass, backlog, bytes, since: now });
+            self.waiting.push_back(Waiting { pass, backlog, bytes, expected, since: now });
             return None;
         }
         if let Some(before) = self.arrived.replace(now) {
@@ -145,7 +151,7 @@ impl<P> Line<P> {
         let newest = self.waiting.iter().rposition(|waiting| !waiting.backlog);
         let replaced = why.zip(newest).and_then(|(why, at)| Some((why, self.waiting.remove(at)?)));
         let since = replaced.as_ref().map_or(now, |(_, replaced)| replaced.since);
-        self.waiting.push_back(Waiting { pass, backlog, bytes, since });
+        self.waiting.push_back(Waiting { pass, backlog, bytes, expected, since });
         replaced.map(|(why, replaced)| Skipped { pass: replaced.pass, why })
     }
 
@@ -159,6 +165,18 @@ impl<P> Line<P> {
             self.times.at_least(now.saturating_sub(started));
         }
         Some(next)
+    }
+
+    /// CPU time that the oldest pass is expected to take: by its shape, times what the last job took for each second
+    /// expected of it, by default `scale`. Zero where it is unknown.
+    pub fn cost(&self, scale: f64) -> Duration {
+        let expected = self.waiting.front().map_or(Duration::ZERO, |waiting| waiting.expected);
+        expected.mul_f64(self.scale.unwrap_or(scale))
+    }
+
+    /// Notes the CPU time that a job took for each second expected of it.
+    pub fn measured(&mut self, scale: f64) {
+        self.scale = Some(scale);
     }
 
     /// Notes that a job of the split ran from `started` to `now`, and that its CPU time is paid for after `paid`.

@@ -3,17 +3,23 @@
 //! - A closed pass waits in the [line](Closed) of its (run, split), oldest first. Where live passes come faster than they
 //!   are scored, a later one replaces the newest that waits, so no line builds up; replaced passes are counted.
 //! - A rolling split is due every `interval` if enough of its rows changed. Missed ticks are counted and not repeated.
-//! - One job is in flight at a time, and it starts only after the share has paid for the CPU time of earlier jobs
-//!   ([`Budget`]). The share shrinks while other work keeps every core busy.
-//! - Fast and slow scores each have a schedule and a part of the share ([`Budget::parts`]), so no fast score waits for
-//!   a slow one.
+//! - A job starts only after the share has paid for the CPU time of earlier jobs ([`Budget`]), or for its own while it
+//!   waited: nobody waits until a long job of another run is paid for. The share shrinks while other work keeps every core
+//!   busy.
+//! - One job is in flight at a time, except that it gives way to one that is expected to take a quarter of its time at most
+//!   ([`Schedule::start_shorter`]).
+//! - Cheap, fast and slow scores each have a schedule and a part of the share ([`Budget::parts`]), so no score waits for
+//!   one of a higher cost.
 //! - A tick may take the CPU time that the share provides in one interval ([`Schedule::allowance`]). If that does not
 //!   suffice for every pair of concepts, [`refresh`] orders the pairs.
-//! - The run that has waited longest goes first, and its wait restarts with each of its jobs: between two jobs of a
-//!   waiting run, every other run starts at most one.
+//! - The run goes first whose wait is longest for what its job is expected to take: short jobs go before long ones, and a
+//!   long one grows older. The wait restarts with each job of the run, so between two jobs of a run that waits, every other
+//!   run whose jobs are not shorter starts at most one. What a job is expected to take follows from its shape and the last
+//!   job of its split.
 
 mod account;
 mod line;
+mod order;
 pub mod refresh;
 
 pub use crate::run::SplitKey;
@@ -69,27 +75,37 @@ pub struct Replaced {
     pub ticks: u64,
 }
 
+/// How much shorter a job must be for the one in flight to give way to it, and how many jobs may have given way.
+const GIVE_WAY: u32 = 4;
+const DEEPEST: usize = 3;
+
 /// The plan of one worker.
 #[derive(Clone, Debug)]
 pub struct Schedule<P> {
     ticks: Ticks,
     account: Account,
-    in_flight: Option<InFlight>,
+    /// A job that gave way stands before the one it gave way to.
+    in_flight: Vec<InFlight>,
     room: Room,
     lines: BTreeMap<SplitKey, Line<P>>,
     rolling: BTreeMap<SplitKey, Rolling>,
     /// When each run's last job started.
     started: BTreeMap<Arc<str>, Duration>,
     replaced: Replaced,
+    /// CPU time of the last job for each second expected of it, for splits that had none.
+    scale: f64,
     /// Only passes are scored, without regard to the CPU share.
     hurry: bool,
 }
 
-/// The job that was started and has not finished.
+/// A job that was started and has not finished.
 #[derive(Clone, Debug)]
 struct InFlight {
     key: SplitKey,
     started: Duration,
+    /// CPU time expected from its shape, and with what was measured; zero where unknown.
+    expected: Duration,
+    cost: Duration,
     /// CPU time charged so far.
     charged: Duration,
     bytes: usize,
@@ -102,6 +118,8 @@ struct Rolling {
     next_tick: Duration,
     /// Since when enough rows have changed; `None` while too few have.
     enough_since: Option<Duration>,
+    /// CPU time of the last tick; zero before the first.
+    cost: Duration,
 }
 
 impl Rolling {
@@ -119,12 +137,13 @@ impl<P> Schedule<P> {
         Self {
             ticks,
             account: Account::new(budget, now),
-            in_flight: None,
+            in_flight: Vec::new(),
             room,
             lines: BTreeMap::new(),
             rolling: BTreeMap::new(),
             started: BTreeMap::new(),
             replaced: Replaced::default(),
+            scale: 1.0,
             hurry: false,
         }
     }
@@ -138,15 +157,16 @@ impl<P> Schedule<P> {
         skipped
     }
 
-    /// How long the job in flight has taken, if it is a pass of this split.
+    /// How long a job in flight has taken, if it is a pass of this split.
     fn running(&self, key: &SplitKey, now: Duration) -> Duration {
-        let own = self.in_flight.as_ref().filter(|job| job.pass && job.key == *key);
+        let own = self.in_flight.iter().find(|job| job.pass && job.key == *key);
         own.map_or(Duration::ZERO, |job| now.saturating_sub(job.started))
     }
 
     /// Reports that a rolling split holds `rows` rows, of which `changed` have changed since its last snapshot.
     pub fn rows_changed(&mut self, key: &SplitKey, changed: usize, rows: usize, now: Duration) {
-        let first = || Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None };
+        let first =
+            || Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None, cost: Duration::ZERO };
         let rolling = match self.rolling.get_mut(key) {
             Some(rolling) => rolling,
             None => self.rolling.entry(key.clone()).or_insert_with(first),
@@ -168,16 +188,34 @@ impl<P> Schedule<P> {
     /// The job to start now, if one is due, no other is in flight and the CPU account has no debt. It is in flight
     /// until [`finished`](Self::finished).
     pub fn start(&mut self, now: Duration) -> Option<Job<P>> {
-        if self.in_flight.is_some() || self.free_at() > now {
+        if !self.in_flight.is_empty() {
             return None;
         }
-        let key = self.longest_waiting(now)?;
+        let key = self.next(now, |_| true)?;
+        Some(self.begin(key, now))
+    }
+
+    /// A job that the one in flight gives way to: of another split, due, and expected to take a quarter of its time at most.
+    /// It is in flight until [`finished`](Self::finished), and then the other one again.
+    pub fn start_shorter(&mut self, now: Duration) -> Option<Job<P>> {
+        let outer = self.in_flight.last().filter(|_| self.in_flight.len() <= DEEPEST)?;
+        let most = outer.cost.max(outer.charged) / GIVE_WAY;
+        let key = self.next(now, |waiting| {
+            !waiting.cost.is_zero() && waiting.cost <= most && self.in_flight.iter().all(|job| job.key != *waiting.key)
+        })?;
+        Some(self.begin(key, now))
+    }
+
+    fn begin(&mut self, key: SplitKey, now: Duration) -> Job<P> {
         self.started.insert(key.run.clone(), now);
+        let cost = self.cost(&key);
         let waiting = self.lines.get_mut(&key).and_then(|line| line.start(now));
         let (pass, bytes) = (waiting.is_some(), waiting.as_ref().map_or(0, |waiting| waiting.bytes));
-        self.in_flight = Some(InFlight { key: key.clone(), started: now, charged: Duration::ZERO, bytes, pass });
+        let expected = waiting.as_ref().map_or(Duration::ZERO, |waiting| waiting.expected);
+        let (key_of_job, charged) = (key.clone(), Duration::ZERO);
+        self.in_flight.push(InFlight { key: key_of_job, started: now, expected, cost, charged, bytes, pass });
         if let Some(waiting) = waiting {
-            return Some(Job::Pass(key, waiting.pass));
+            return Job::Pass(key, waiting.pass);
         }
         if let Some(rolling) = self.rolling.get_mut(&key) {
             let late = rolling.due().map_or(Duration::ZERO, |due| now.saturating_sub(due));
@@ -185,26 +223,39 @@ impl<P> Schedule<P> {
                 let missed = late.as_nanos() / self.ticks.interval.as_nanos();
                 self.replaced.ticks += u64::try_from(missed).unwrap_or(u64::MAX);
             }
-            *rolling = Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None };
+            *rolling = Rolling { next_tick: now.saturating_add(self.ticks.interval), enough_since: None, ..*rolling };
         }
-        Some(Job::Tick(key))
+        Job::Tick(key)
     }
 
-    /// Ends the job in flight, whatever its outcome. `cpu` is the CPU time of all its threads beyond what was
+    /// Ends the job that was started last, whatever its outcome. `cpu` is the CPU time of all its threads beyond what was
     /// [charged](Self::charge).
     pub fn finished(&mut self, cpu: Duration, now: Duration) {
         self.account.charge(cpu, now);
-        let Some(job) = self.in_flight.take() else { return };
-        if let Some(line) = self.lines.get_mut(&job.key).filter(|_| job.pass) {
-            let paid = (job.charged + cpu).as_secs_f64() / self.account.share();
-            line.ended(job.started, now, Duration::try_from_secs_f64(paid).unwrap_or(Duration::MAX));
+        let Some(job) = self.in_flight.pop() else { return };
+        let took = job.charged + cpu;
+        if !job.pass {
+            self.rolling.get_mut(&job.key).into_iter().for_each(|rolling| rolling.cost = took);
+            return;
         }
+        let Some(line) = self.lines.get_mut(&job.key) else { return };
+        line.ended(job.started, now, seconds(took.as_secs_f64() / self.account.share()));
+        if !job.expected.is_zero() && !took.is_zero() {
+            // Within bounds, so that one odd measurement does not put a split last for ever.
+            self.scale = took.div_duration_f64(job.expected).clamp(0.01, 100.0);
+            line.measured(self.scale);
+        }
+    }
+
+    /// Charges CPU time of another schedule's job, used by `now`, that this one's share pays for.
+    pub fn bill(&mut self, cpu: Duration, now: Duration) {
+        self.account.charge(cpu, now);
     }
 
     /// Charges `cpu` of CPU time, used by `now`, to the job in flight; [`finished`](Self::finished) does not count it
     /// again.
     pub fn charge(&mut self, cpu: Duration, now: Duration) {
-        if let Some(in_flight) = &mut self.in_flight {
+        if let Some(in_flight) = self.in_flight.last_mut() {
             in_flight.charged += cpu;
         }
         self.account.charge(cpu, now);
@@ -212,7 +263,7 @@ impl<P> Schedule<P> {
 
     /// CPU time charged to the job in flight; zero without one.
     pub fn spent(&self) -> Duration {
-        self.in_flight.as_ref().map_or(Duration::ZERO, |in_flight| in_flight.charged)
+        self.in_flight.last().map_or(Duration::ZERO, |in_flight| in_flight.charged)
     }
 
     /// CPU-seconds that a tick starting `now` may take: those that the current share provides in one interval, divided
@@ -250,10 +301,11 @@ impl<P> Schedule<P> {
     /// When [`start`](Self::start) will return a job if nothing changes; `None` while nothing waits or a job is in
     /// flight. May be in the past.
     pub fn next_start(&self) -> Option<Duration> {
-        if self.in_flight.is_some() {
+        if !self.in_flight.is_empty() {
             return None;
         }
-        Some(self.due_times().map(|(_, due)| due).min()?.max(self.free_at()))
+        let payable = self.payable();
+        self.waits().map(|waiting| waiting.due.max(payable(&waiting))).min()
     }
 
     /// Sets the number of idle cores from `now` on, which scoring may use.
@@ -269,13 +321,13 @@ impl<P> Schedule<P> {
             return Duration::ZERO;
         }
         // The job in flight is expected to run for as long as it has run so far.
-        let in_flight = self.in_flight.as_ref().map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
+        let in_flight = self.in_flight.first().map_or(Duration::ZERO, |job| now.saturating_sub(job.started));
         self.free_at().saturating_sub(now).max(in_flight)
     }
 
     /// Bytes of the passes that wait or are being scored.
     pub fn bytes(&self) -> usize {
-        self.lines.values().map(Line::bytes).sum::<usize>() + self.in_flight.as_ref().map_or(0, |job| job.bytes)
+        self.lines.values().map(Line::bytes).sum::<usize>() + self.in_flight.iter().map(|job| job.bytes).sum::<usize>()
     }
 
     /// Number of passes that wait, of all splits.
@@ -317,16 +369,9 @@ impl<P> Schedule<P> {
         let passes = self.lines.iter().filter_map(|(key, line)| Some((key, line.oldest()?)));
         passes.chain(self.rolling.iter().filter_map(|(key, rolling)| Some((key, rolling.due()?))))
     }
+}
 
-    fn longest_waiting(&self, now: Duration) -> Option<SplitKey> {
-        // The oldest due job of each run.
-        let mut runs: BTreeMap<&str, (Duration, &SplitKey)> = BTreeMap::new();
-        for (key, due) in self.due_times().filter(|(_, due)| *due <= now) {
-            let oldest = runs.entry(&key.run).or_insert((due, key));
-            *oldest = (*oldest).min((due, key));
-        }
-        let wait_began = |due: Duration, run: &str| self.started.get(run).map_or(due, |&started| started.max(due));
-        let longest = runs.into_iter().min_by_key(|(run, (due, _))| (wait_began(*due, run), *due));
-        longest.map(|(_, (_, key))| key.clone())
-    }
+/// The nearest duration; the longest for what is none.
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }

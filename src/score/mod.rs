@@ -15,6 +15,7 @@ mod conditional_null;
 mod dci;
 mod disentanglement;
 mod embedding;
+pub mod expected;
 mod feature_alignment;
 mod guard;
 mod head;
@@ -59,8 +60,8 @@ pub use paired::Influences;
 pub enum Wanted<'a> {
     /// All whose inputs the sample has.
     Available,
-    /// All of this cost whose inputs the sample has.
-    AvailableAt(Cost),
+    /// All of these costs whose inputs the sample has.
+    AvailableAt(&'a [Cost]),
     /// These; one whose inputs are missing is undefined, with the missing input named.
     Named(&'a [&'static Score]),
 }
@@ -74,7 +75,7 @@ pub fn evaluate(
 ) -> Option<Vec<(&'static Score, Outcome)>> {
     let chosen: Vec<&'static Score> = match wanted {
         Wanted::Available => CATALOGUE.iter().filter(|score| missing(prepared, score).is_empty()).collect(),
-        Wanted::AvailableAt(cost) => available_at(prepared, cost).collect(),
+        Wanted::AvailableAt(costs) => available_at(prepared, costs).collect(),
         Wanted::Named(named) => {
             let named = |score: &Score| named.iter().copied().find(|named| named.id == score.id);
             CATALOGUE.iter().filter_map(named).collect()
@@ -130,9 +131,9 @@ fn test_of(prepared: &Prepared, score: &Score) -> Option<Significance> {
     significance.map_err(|why| prepared.remark(format!("{} has no p-values: {why}", score.id))).ok()
 }
 
-/// The scores of this cost whose inputs the sample has.
-pub fn available_at<'a>(prepared: &'a Prepared, cost: Cost) -> impl Iterator<Item = &'static Score> + 'a {
-    let wanted = move |score: &&Score| cost_of(prepared, score) == cost && missing(prepared, score).is_empty();
+/// The scores of these costs whose inputs the sample has.
+pub fn available_at<'a>(prepared: &'a Prepared, costs: &'a [Cost]) -> impl Iterator<Item = &'static Score> + 'a {
+    let wanted = move |score: &&Score| costs.contains(&cost_of(prepared, score)) && missing(prepared, score).is_empty();
     CATALOGUE.iter().filter(wanted)
 }
 

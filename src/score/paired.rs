@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::point::LeftOut;
 use crate::prepare::Prepared;
 
-use super::catalogue;
+use super::catalogue::{self, Cost};
 use super::guard::guarded;
 use super::left_out::Over;
 use super::term::Sum;
@@ -24,8 +24,8 @@ pub struct Influences {
 }
 
 impl Influences {
-    /// Of the scores that have a value. Cheap after the scores themselves, which share its parts.
-    pub fn of(p: &Prepared, ids: &[u64]) -> Self {
+    /// Of the scores of these costs that have a value. Cheap after the scores themselves, which share its parts.
+    pub fn of(p: &Prepared, ids: &[u64], costs: &[Cost]) -> Self {
         type Influence = fn(&Prepared) -> Option<(Sum, Over)>;
         let scores: [(&'static str, Influence); 5] = [
             ("ctl_excess", leakage::ctl_influence),
@@ -34,12 +34,22 @@ impl Influences {
             ("ctl_conditional", conditional::concepts_task_influence),
             ("icl_conditional", conditional::interconcept_influence),
         ];
+        let wanted = |id: &str| cost_of(id).is_some_and(|cost| costs.contains(&cost));
         let of_score = |(id, influence): (&'static str, Influence)| {
             let sum = guarded(p, &format!("the influences on {id}"), || influence(p));
             Some((id, sum.ok().flatten()?))
         };
-        let scores = scores.into_iter().filter_map(of_score).collect();
+        let scores = scores.into_iter().filter(|(id, _)| wanted(id)).filter_map(of_score).collect();
         Self { ids: ids.to_vec(), scores }
+    }
+
+    /// The influences on the scores of each cost that any of them has.
+    pub fn by_cost(&self) -> impl Iterator<Item = (Cost, Self)> + '_ {
+        Cost::AT_ONCE.iter().filter_map(|&cost| {
+            let of_cost = self.scores.iter().filter(|(id, _)| cost_of(id) == Some(cost));
+            let scores: Vec<_> = of_cost.cloned().collect();
+            (!scores.is_empty()).then(|| (cost, Self { ids: self.ids.clone(), scores }))
+        })
     }
 
     /// Standard error of each score's change from an `earlier` sample to this one, by catalogue id, in the score's
@@ -55,6 +65,10 @@ impl Influences {
         };
         self.scores.iter().filter_map(change).collect()
     }
+}
+
+fn cost_of(id: &str) -> Option<Cost> {
+    catalogue::find(id).map(|score| score.cost)
 }
 
 /// [`Influences`] as they are written: every field always, which the types of points do not do.

@@ -119,9 +119,9 @@ impl Advice {
         });
     }
 
-    /// Evaluates the rules on the slow scores of an evaluation whose fast scores were observed before.
-    pub fn observe_late(&self, point: &Point) {
-        self.tell(|given| given.alerts.observe_late(point));
+    /// Evaluates the rules on the scores `late`, which have joined a point that was observed before.
+    pub fn observe_late(&self, point: &Point, late: &[&str]) {
+        self.tell(|given| given.alerts.observe_late(point, late));
     }
 
     /// Evaluates the rules that depend on time, at `time` in seconds since 1970-01-01 UTC.

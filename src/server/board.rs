@@ -1,14 +1,16 @@
-//! The current state of each curve: the newest point of each split, its newest slow scores, and the latest step that
-//! was scored or skipped.
+//! The current state of each curve: the newest point of each split, the newest scores that join points later, and the latest
+//! step that was scored or skipped.
 //!
 //! Only the [`Publisher`](super::publish::Publisher) adds points. Readers take one short lock, never those of ingest.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::{Attempt, Evaluation};
+use crate::score::catalogue::Cost;
 use crate::step::{Ordinal, PassKey, Step};
 
 use super::clock::unix_time;
@@ -32,8 +34,8 @@ struct Curve {
     shown: Shown,
     /// The latest pass that was scored or skipped.
     settled: Option<PassKey>,
-    /// The latest pass whose slow scores were computed, or will not be.
-    slow_settled: Option<PassKey>,
+    /// By cost, the latest pass whose scores have joined its point, or never will.
+    joined: BTreeMap<Cost, PassKey>,
     /// The run has finished; the next attempt starts a new curve, even if it is the same one.
     over: bool,
 }
@@ -74,7 +76,7 @@ impl Board {
         }
         let since = if continues { f64::NEG_INFINITY } else { unix_time() };
         let shown = Shown { rolling, ..Shown::default() };
-        let curve = Curve { attempt, since, first_step, shown, settled: None, slow_settled: None, over: false };
+        let curve = Curve { attempt, since, first_step, shown, settled: None, joined: BTreeMap::new(), over: false };
         run.splits.insert(Arc::clone(&key.split), curve);
     }
 
@@ -91,8 +93,8 @@ impl Board {
         });
     }
 
-    /// Sets the slow scores of an evaluation: `whole` is its point with all scores, `slow` has the slow scores only.
-    pub fn settle_slow(&self, evaluation: &Evaluation, whole: &Arc<Point>, slow: &Arc<Point>) {
+    /// Notes that scores of a cost have joined an evaluation: `whole` is its point with all scores, `late` has these only.
+    pub fn join(&self, evaluation: &Evaluation, cost: Cost, whole: &Arc<Point>, late: Arc<Point>) {
         self.curve(evaluation, |curve| {
             if curve
                 .shown
@@ -102,14 +104,17 @@ impl Board {
             {
                 curve.shown.newest = Some(Arc::clone(whole));
             }
-            curve.shown.slow = Some(Arc::clone(slow));
-            curve.slow_settled = curve.slow_settled.max(Some(evaluation.pass()));
+            curve.shown.late.insert(cost, late);
         });
+        self.close(evaluation, cost);
     }
 
-    /// Notes that an evaluation will have no slow scores.
-    pub fn pass_over_slow(&self, evaluation: &Evaluation) {
-        self.curve(evaluation, |curve| curve.slow_settled = curve.slow_settled.max(Some(evaluation.pass())));
+    /// Notes that no more scores of a cost will join an evaluation.
+    pub fn close(&self, evaluation: &Evaluation, cost: Cost) {
+        self.curve(evaluation, |curve| {
+            let joined = curve.joined.entry(cost).or_insert(evaluation.pass());
+            *joined = evaluation.pass().max(*joined);
+        });
     }
 
     /// Changes the curve of an evaluation, unless the split belongs to another attempt by now.
@@ -138,10 +143,15 @@ impl Board {
         settled.is_some_and(|settled| (settled.step.get(), settled.ordinal) >= pass)
     }
 
-    /// Whether nothing more is to come for a pass: it has its slow scores, too, or will have none.
-    pub fn is_complete(&self, run: &str, split: &str, pass: (u64, Ordinal)) -> bool {
-        let slow = self.curves.read(run, split, |curve| curve.slow_settled).flatten();
-        slow.is_some_and(|slow| (slow.step.get(), slow.ordinal) >= pass)
+    /// Whether no score of this cost is to come for a pass: it has them, or will have none.
+    pub fn has_joined(&self, run: &str, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
+        let joined = self.curves.read(run, split, |curve| curve.joined.get(&cost).copied()).flatten();
+        joined.is_some_and(|joined| (joined.step.get(), joined.ordinal) >= pass)
+    }
+
+    /// Whether a pass is settled, and scores of this cost may yet join its point.
+    pub fn awaits(&self, run: &str, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
+        self.is_settled(run, split, pass) && !self.has_joined(run, split, pass, cost)
     }
 
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::lock::lock;
 use crate::point::Point;
+use crate::score::catalogue::Cost;
 
 use super::live::Latest;
 
@@ -24,8 +25,8 @@ pub struct RunCurves<T, C> {
 pub struct Shown {
     /// The newest point that is not provisional.
     pub newest: Option<Arc<Point>>,
-    /// The slow scores of the newest evaluation that has any.
-    pub slow: Option<Arc<Point>>,
+    /// By cost, the scores that join points later, of the newest evaluation that has any of them.
+    pub late: BTreeMap<Cost, Arc<Point>>,
     pub rolling: bool,
     /// The newest sample is still filling.
     pub filling: bool,
@@ -56,13 +57,13 @@ impl<T, C: AsRef<Shown>> Curves<T, C> {
         let mut latest: Vec<Latest> = Vec::new();
         for (name, run) in runs.iter().filter(|(_, run)| run.finished.as_ref().is_none_or(&lingers)) {
             latest.extend(run.splits.iter().map(|(split, curve)| {
-                let Shown { newest, slow, rolling, filling } = curve.as_ref();
+                let Shown { newest, late, rolling, filling } = curve.as_ref();
                 Latest {
                     run: Arc::clone(name),
                     split: Arc::clone(split),
                     concepts: Arc::clone(&run.concepts),
                     point: newest.clone(),
-                    slow: slow.clone(),
+                    late: late.values().cloned().collect(),
                     rolling: *rolling,
                     filling: *filling,
                 }

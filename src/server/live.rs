@@ -54,8 +54,9 @@ pub struct Latest {
     pub concepts: Arc<[String]>,
     /// The newest point that is not provisional; absent before the first.
     pub point: Option<Arc<Point>>,
-    /// The slow scores of the newest point that has any, which may be older than `point`.
-    pub slow: Option<Arc<Point>>,
+    /// Scores that join points later, those of each cost in a point: of the newest that has any, which may be older than
+    /// `point`.
+    pub late: Vec<Arc<Point>>,
     /// The window is rolling, not a pass.
     pub rolling: bool,
     /// The newest sample is still filling; its values are not part of the curve yet.

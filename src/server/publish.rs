@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::history::{Ending, Recorded, Store};
 use crate::point::{Outcome as Score, Point};
 use crate::sample::Evaluation;
+use crate::score::catalogue::Cost;
 
 use super::advice::Advice;
 use super::board::Board;
@@ -27,43 +28,65 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes the point of an evaluation. Returns whether it is part of the curve, so that slow scores can be added.
-    pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>) -> bool {
+    /// Publishes the point of an evaluation, which has its fast scores or not. Returns whether it is part of the curve, so
+    /// that more scores can be added.
+    pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>, has_fast: bool) -> bool {
         self.metrics.score_duration.observe(point.seconds);
-        self.publish_lacking(evaluation, point, evaluation.lacks())
+        self.publish_lacking(evaluation, point, has_fast, evaluation.lacks())
     }
 
     /// Publishes a point that was computed elsewhere, and what its evaluation lacked there, in words.
-    pub fn publish_lacking(&self, evaluation: &Evaluation, point: &Arc<Point>, lacks: Option<String>) -> bool {
+    pub fn publish_lacking(
+        &self,
+        evaluation: &Evaluation,
+        point: &Arc<Point>,
+        has_fast: bool,
+        lacks: Option<String>,
+    ) -> bool {
         if !self.record(evaluation, point, lacks) {
-            self.board.settle(evaluation, None);
-            self.board.pass_over_slow(evaluation);
+            self.close(evaluation);
             return false;
         }
         self.advice.observe(point);
         self.board.settle(evaluation, Some(point));
+        if has_fast || point.provisional {
+            self.board.close(evaluation, Cost::Fast);
+        }
         self.send(point);
         !point.provisional
     }
 
-    /// Adds slow scores and tests of fast ones, computed in `seconds`, to the published point of an evaluation.
-    pub fn publish_slow(&self, evaluation: &Evaluation, point: &Point, late: Late, seconds: f64) {
-        if self.is_evaluated_again(evaluation, point) {
-            self.pass_over_slow(evaluation);
-            return;
-        }
-        self.join(evaluation, &Arc::new(joined(point, &late, seconds)), late.outcomes);
+    /// Adds scores of a cost and tests, computed in `seconds`, to the published point of an evaluation. Returns the point
+    /// that it has now; `None` if another evaluation of the step has taken its place.
+    pub fn join(
+        &self,
+        evaluation: &Evaluation,
+        point: &Point,
+        cost: Cost,
+        late: &Late,
+        seconds: f64,
+    ) -> Option<Arc<Point>> {
+        let whole = Arc::new(joined(point, late, seconds));
+        self.publish_joined(evaluation, point, cost, &whole).then_some(whole)
     }
 
-    /// Publishes the completed form of the point `published`, whose slow scores were computed elsewhere.
-    pub fn publish_whole(&self, evaluation: &Evaluation, published: &Point, whole: &Arc<Point>) {
+    /// Publishes `whole`, the point `published` that scores of a cost have joined, here or elsewhere. Returns false if another
+    /// evaluation of the step has taken its place.
+    pub fn publish_joined(&self, evaluation: &Evaluation, published: &Point, cost: Cost, whole: &Arc<Point>) -> bool {
         if self.is_evaluated_again(evaluation, published) {
-            self.pass_over_slow(evaluation);
-            return;
+            self.board.close(evaluation, cost);
+            return false;
+        }
+        if let Err(error) = self.history.record_point(whole, Some(evaluation.attempt)) {
+            self.metrics.history_errors.inc();
+            tracing::error!(run = %whole.run, step = whole.step, %error, "scores that joined a point could not be stored");
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
-        let slow = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
-        self.join(evaluation, whole, slow);
+        let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
+        self.advice.observe_late(whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        self.board.join(evaluation, cost, whole, Arc::new(Point { scores, ..Point::clone(whole) }));
+        self.send(whole);
+        true
     }
 
     /// Whether the newest point of the split is another evaluation of the step of `published`: a run that resumed from a
@@ -73,18 +96,6 @@ impl Publisher {
         newest.is_some_and(|newest| newest.step == published.step && newest.time != published.time)
     }
 
-    /// `slow` are the scores that join the published point.
-    fn join(&self, evaluation: &Evaluation, whole: &Arc<Point>, slow: Vec<(String, Score)>) {
-        let slow = Arc::new(Point { scores: slow, ..Point::clone(whole) });
-        if let Err(error) = self.history.record_point(whole, Some(evaluation.attempt)) {
-            self.metrics.history_errors.inc();
-            tracing::error!(run = %whole.run, step = whole.step, %error, "slow scores could not be stored");
-        }
-        self.advice.observe_late(&slow);
-        self.board.settle_slow(evaluation, whole, &slow);
-        self.send(whole);
-    }
-
     /// Notes that an evaluation will have no point, and why.
     pub fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str) {
         tracing::debug!(
@@ -92,8 +103,7 @@ impl Publisher {
             "an evaluation has no point"
         );
         self.settlement.record(&Pass::of(evaluation), ending, reason, evaluation.rows_seen);
-        self.board.settle(evaluation, None);
-        self.pass_over_slow(evaluation);
+        self.close(evaluation);
     }
 
     /// Counts and logs a score, or another part of scoring, that failed because of a bug.
@@ -103,9 +113,10 @@ impl Publisher {
         tracing::error!(run = %key.run, split = %key.split, %step, what, text, "scoring failed because of a bug");
     }
 
-    /// Notes that an evaluation will have no slow scores.
-    pub fn pass_over_slow(&self, evaluation: &Evaluation) {
-        self.board.pass_over_slow(evaluation);
+    /// Notes that nothing more will come of an evaluation.
+    fn close(&self, evaluation: &Evaluation) {
+        self.board.settle(evaluation, None);
+        [Cost::Fast, Cost::Slow].into_iter().for_each(|cost| self.board.close(evaluation, cost));
     }
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one

@@ -14,6 +14,7 @@ use super::board::Board;
 use super::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 use super::metrics::Metrics;
 use super::runs::Runs;
+use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
 use super::traces::Traces;
 use super::upstream::Reach;
@@ -23,6 +24,7 @@ pub struct Sidecar {
     pub runs: Arc<Runs>,
     pub board: Arc<Board>,
     pub queue: Arc<Queue<Evaluation>>,
+    pub fast: Arc<Queue<Scored>>,
     pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub cpu_share: f64,
@@ -60,12 +62,12 @@ impl Live for Sidecar {
             version: VERSION,
             catalogue_version: CATALOGUE_VERSION,
             uptime_seconds: self.started.elapsed().as_secs_f64(),
-            lag_seconds: self.queue.lag().as_secs_f64(),
+            lag_seconds: self.queue.lag().max(self.fast.lag()).as_secs_f64(),
             rows_dropped: self.metrics.all_rows_dropped(),
             points_skipped: self.metrics.points_skipped.get(),
             memory_bytes: self.runs.memory() as u64,
             memory_limit_bytes: self.runs.options().memory as u64,
-            scoring_memory_bytes: ["fast", "slow"]
+            scoring_memory_bytes: ["cheap", "fast", "slow"]
                 .map(|scores| self.metrics.scoring_memory.with_label_values(&[scores]).get() as u64)
                 .iter()
                 .sum(),

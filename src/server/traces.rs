@@ -10,8 +10,8 @@ use super::board::Board;
 use super::clock::unix_time;
 use super::scoring::earlier::Earlier;
 use super::scoring::keeping::Keeping;
+use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
-use super::scoring::slow::Scored;
 use super::settlement::{Pass, Settlement};
 use super::windows::Windows;
 
@@ -22,6 +22,7 @@ pub struct Traces {
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub queue: Arc<Queue<Evaluation>>,
+    pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
     pub earlier: Arc<Earlier>,
@@ -38,6 +39,7 @@ impl Traces {
             self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);
         }
         self.history.forget_run(run);
+        self.fast.forget(run);
         self.slow.forget(run);
         self.keeping.forget_run(run);
         self.earlier.forget_run(run);
@@ -84,6 +86,7 @@ mod tests {
             settlement: Arc::new(Settlement::new(history, metrics.clone())),
             windows: Windows::new(None, metrics.clone()),
             queue: queue(&metrics),
+            fast: queue(&metrics),
             slow: queue(&metrics),
             keeping: Arc::default(),
             earlier: Arc::default(),
@@ -103,8 +106,8 @@ mod tests {
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
         traces.advice.decide(&name, Attempt::default(), 0);
         traces.keeping.put(key.clone(), 0, Kept::default());
-        traces.earlier.change_errors(key.clone(), Influences::default());
-        traces.queue.look(&[(key.clone(), 1, 1)]);
+        traces.earlier.change_errors(key.clone(), &Influences::default());
+        traces.fast.look(&[(key.clone(), 1, 1)]);
         let held = Arc::strong_count(&name);
         assert!(held >= 8, "{held}");
         drop(key);

@@ -16,8 +16,8 @@ use super::metrics::Metrics;
 use super::release::Release;
 use super::runs::Runs;
 use super::scoring::keeping::Keeping;
+use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
-use super::scoring::slow::Scored;
 use super::scoring::spare::Spare;
 use super::traces::Traces;
 use super::windows::Windows;
@@ -40,6 +40,7 @@ pub struct Upkeep {
     pub board: Arc<Board>,
     pub windows: Windows,
     pub queue: Arc<Queue<Evaluation>>,
+    pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
     pub advice: Arc<Advice>,
@@ -61,11 +62,13 @@ impl Upkeep {
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
                 self.queue.spare(cores);
+                self.fast.spare(cores);
                 self.slow.spare(cores);
             }
             self.metrics.staleness.set(self.board.staleness());
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
-            self.queue.look(&self.runs.rolling());
+            self.fast.look(&self.runs.rolling());
+            self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());
             self.save_window().await;
             if swept.is_none_or(|at: Instant| at.elapsed() >= SWEEP) {
                 swept = Some(Instant::now());

@@ -10,6 +10,7 @@ use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::prepare::Prepared;
 use conceptwatch::sample::{Attempt, Part};
 use conceptwatch::score::Influences;
+use conceptwatch::score::catalogue::Cost;
 
 use crate::fixtures::point;
 use crate::parts::Job;
@@ -247,7 +248,7 @@ fn what_the_next_change_needs_is_read_back_to_the_bit() {
     let bytes: Vec<Vec<u8>> = material.parts.unwrap().iter().map(Part::to_bytes).collect();
     let (evaluation, _) = hub.job.exactly(&bytes);
     let prepared = Prepared::new(&evaluation.sample, &evaluation.run, Settings::default());
-    let influences = Influences::of(&prepared, evaluation.sample.ids());
+    let influences = Influences::of(&prepared, evaluation.sample.ids(), Cost::AT_ONCE);
     let point = complete(7);
     let stored = FirstPoint { influences: Some(&influences), ..first(&point, &[]) };
     assert!(hub.store.finish_first(&job, &stored).unwrap());

@@ -72,9 +72,9 @@ impl Ticking {
         let time = 10.0 * self.tick as f64;
         let budgeted = Budgeted { kept: &self.kept, time, allowance, spent: &spent };
         let prepared = Prepared::new(&sample, &run, self.settings).with_pause(&pause).with_budget(budgeted);
-        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), |_, _, _| ControlFlow::Continue(()));
+        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::AT_ONCE), |_, _, _| ControlFlow::Continue(()));
         let scores = scores.unwrap().into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect();
-        let influences = Influences::of(&prepared, sample.ids());
+        let influences = Influences::of(&prepared, sample.ids(), Cost::AT_ONCE);
         let influences = influences.change_errors(&influences).into_iter().map(|(id, _)| id).collect();
         let mut kept = self.kept.lock().unwrap();
         kept.end(spent());
@@ -83,7 +83,7 @@ impl Ticking {
 
     fn fresh(&self, columns: &Columns) -> Scores {
         let mut scores = columns.available(self.settings);
-        scores.retain(|id, _| find(id).cost == Cost::Fast);
+        scores.retain(|id, _| Cost::AT_ONCE.contains(&find(id).cost));
         scores
     }
 }

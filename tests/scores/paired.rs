@@ -2,6 +2,7 @@
 
 use conceptwatch::prepare::Prepared;
 use conceptwatch::score::Influences;
+use conceptwatch::score::catalogue::Cost;
 use rand_distr::Distribution;
 
 use super::*;
@@ -9,7 +10,7 @@ use super::*;
 fn influences(columns: &Columns, ids: &[u64]) -> Influences {
     let (sample, run) = (columns.sample(), columns.run());
     let prepared = Prepared::new(&sample, &run, TIE_AWARE);
-    Influences::of(&prepared, ids)
+    Influences::of(&prepared, ids, Cost::AT_ONCE)
 }
 
 /// The same rows slightly later, with every activation slightly changed.

@@ -64,6 +64,10 @@ macro_rules! kinds {
                 match self { $(Self::$kind(kind) => kind.target()),+ }
             }
 
+            pub fn reads(&self) -> Vec<&'static str> {
+                match self { $(Self::$kind(kind) => kind.reads()),+ }
+            }
+
             pub fn pace(&self) -> Pace {
                 match self { $(Self::$kind(kind) => kind.pace()),+ }
             }

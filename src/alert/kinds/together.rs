@@ -111,7 +111,7 @@ impl Together {
 }
 
 impl Kind for Together {
-    /// The newest value of the exception's score: slow scores come without the fast ones of their evaluation.
+    /// The newest value of the exception's score, which may have come after the last judgement.
     type Memory = Option<f64>;
 
     const KEYS: &'static [&'static str] = &["all", "unless"];
@@ -139,6 +139,10 @@ impl Kind for Together {
 
     fn target(&self) -> Option<Target> {
         self.all[0].map(|first| Target::value_of(first.score))
+    }
+
+    fn reads(&self) -> Vec<&'static str> {
+        self.conditions().chain(&self.unless).map(|condition| condition.score).collect()
     }
 
     fn pace(&self) -> Pace {

@@ -48,6 +48,7 @@ pub(super) const ROWS: [Score; 17] = [
         trust: &["As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th \
                  percentiles gave an accuracy of 0.69 where the percentiles gave 0.89. With trained reference heads: \
                  tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015."],
+        cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: intervention::intervention_score,
         ..ROW
@@ -138,6 +139,7 @@ pub(super) const ROWS: [Score; 17] = [
              one in twenty above 0.29: it sees only what no concept of the set determines.",
             FIFTH,
         ],
+        cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::task_excess,
         ..ROW
@@ -156,6 +158,7 @@ pub(super) const ROWS: [Score; 17] = [
              gave 0.69 where the percentiles gave 0.89.",
             MEANS,
         ],
+        cost: Cost::Cheap,
         compute: intervention::intervened_task_accuracy,
         ..ROW
     },
@@ -176,6 +179,7 @@ pub(super) const ROWS: [Score; 17] = [
                  concepts. It needs the job's own head, and sees no leakage that an intervention removes without \
                  harm.",
         ],
+        cost: Cost::Cheap,
         compute: intervention::intervention_drop,
         ..ROW
     },
@@ -190,6 +194,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Mean task accuracy over the share of concepts set to their true values, from none to all. The order in \
                which concepts are set decides the curve between its ends: compare runs of one policy.",
         trust: &[MEANS],
+        cost: Cost::Cheap,
         compute: intervention::intervention_area,
         ..ROW
     },
@@ -205,6 +210,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Task accuracy less task accuracy after all concepts were set to wrong values. High in a model that \
                predicts through its concepts; near 0 in one that ignores them.",
         trust: &[MEANS],
+        cost: Cost::Cheap,
         compute: intervention::wrong_intervention_drop,
         ..ROW
     },
@@ -216,6 +222,7 @@ pub(super) const ROWS: [Score; 17] = [
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose predicted class is the true one.",
         trust: &[MEANS],
+        cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_accuracy,
         ..ROW
@@ -259,6 +266,7 @@ pub(super) const ROWS: [Score; 17] = [
              that are learnt well.",
             MEANS,
         ],
+        cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_accuracy,
         ..ROW
@@ -286,6 +294,7 @@ pub(super) const ROWS: [Score; 17] = [
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
                for categorical concepts the mean over pairs of classes.",
         trust: &[MEANS],
+        cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_auc,
         ..ROW

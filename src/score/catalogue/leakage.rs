@@ -157,6 +157,7 @@ pub(super) const ROWS: [Score; 11] = [
                  that an intervention removes without harm. The scale depends on classes and concepts: at 200 \
                  classes, 112 concepts and 2,048 rows independent noise reads 0.000 and a class shift of one standard \
                  deviation 0.07 for each concept, which is severe."],
+        cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
         test: Some(conditional_null::concepts_task),

@@ -70,13 +70,28 @@ pub(super) const ROW: Score = Score {
     test: None,
 };
 
-/// How long a score takes, which decides how often it is computed while a model trains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long a score takes, which decides when it is computed while a model trains: no score waits for one of a higher cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cost {
-    /// Seconds at most: with every point of the curve.
+    /// Some passes over the rows, milliseconds: published first, for every pass. The scores that most alerts rest on.
+    Cheap,
+    /// Goes over pairs of concepts, seconds at most: joins the point where the others of this cost do not fall behind.
     Fast,
-    /// Trains networks, up to a minute: on a slower cadence of its own, which the fast scores never wait for.
+    /// Trains networks, up to a minute: joins the point last, on a cadence of its own.
     Slow,
+}
+
+impl Cost {
+    /// The costs of the scores that a point has where it is computed at once: all but those that train networks.
+    pub const AT_ONCE: &'static [Self] = &[Self::Cheap, Self::Fast];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cheap => "cheap",
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
 }
 
 impl Score {

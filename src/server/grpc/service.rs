@@ -24,6 +24,7 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
+use crate::score::catalogue::Cost;
 use crate::server::advice::{Advice, Decision, Missed, RESTORED};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
@@ -397,7 +398,7 @@ impl Service {
     /// Waits until an evaluation has all its scores, slow ones included, or was skipped.
     async fn wait_until_complete(&self, run: &str, split: &str, pass: (u64, Ordinal), deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.board.is_complete(run, split, pass) && Instant::now() < deadline {
+        while !self.board.has_joined(run, split, pass, Cost::Slow) && Instant::now() < deadline {
             next_look(Some(&mut events), deadline).await;
         }
     }
@@ -409,11 +410,15 @@ impl Service {
 
 #[tonic::async_trait]
 impl Lookout for Service {
-    async fn look(&self, sought: &Sought, _: Instant) -> Result<Found, Status> {
+    async fn look(&self, sought: &Sought, deadline: Instant) -> Result<Found, Status> {
         let Sought { run, split, step, ordinal, matrices, wait } = sought;
         let (step, matrices, ordinal) = (*step, *matrices, Ordinal::stated(*ordinal));
         // Read before the history: the point of a settled step is already stored.
         let settled = step.is_some_and(|step| self.is_settled(run, split, step, ordinal));
+        // Read before the point, too: a point is waited for until its fast scores have joined it.
+        let newest = || self.board.newest(run, split).map(|newest| (newest.step, newest.ordinal));
+        let pass = step.map(|step| (step, ordinal)).or_else(newest);
+        let awaits = pass.is_some_and(|pass| self.board.awaits(run, split, pass, Cost::Fast));
         let live = self.board.newest(run, split).filter(|live| sought.admits(live));
         let stored = {
             let (run, split) = (run.clone(), split.clone());
@@ -421,14 +426,16 @@ impl Lookout for Service {
         };
         // A point of an earlier training is no answer for the current one.
         let stored = stored.map(|point| point.filter(|point| self.board.admits(point) && sought.admits(point)));
+        let found = |point: Point| match awaits && Instant::now() < deadline {
+            true => Ok(Found::NotYet),
+            false => Ok(Found::Point(Box::new(point))),
+        };
         match (live, stored) {
             // For the same point the stored form is returned, since every later reader gets that one.
-            (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => {
-                Ok(Found::Point(Box::new(stored)))
-            }
+            (Some(live), Ok(Some(stored))) if stored.step > live.step || stored.time == live.time => found(stored),
             // The point could not be stored, or the history keeps a more complete one of another attempt.
-            (Some(live), _) => Ok(Found::Point(Box::new(Point::clone(&live)))),
-            (None, Ok(Some(stored))) => Ok(Found::Point(Box::new(stored))),
+            (Some(live), _) => found(Point::clone(&live)),
+            (None, Ok(Some(stored))) => found(stored),
             // The history does not know a split before its first point.
             (None, Err(status)) if status.code() != Code::NotFound || wait.is_zero() => Err(status),
             (None, _) if settled => Ok(Found::Never),

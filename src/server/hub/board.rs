@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::clock::DatabaseClock;
 use crate::lock::lock;
-use crate::point::{Outcome, Point};
+use crate::point::Point;
 use crate::sample::Attempt;
 use crate::score::catalogue::{self, Cost};
 use crate::server::curves::{Curves, Shown};
@@ -49,8 +49,8 @@ pub enum News {
     /// Nothing that is not known.
     None,
     Evaluation,
-    /// Scores that join an evaluation which is known.
-    Late(Box<Point>),
+    /// Scores, by catalogue id, that join an evaluation which is known.
+    Late(Vec<String>),
 }
 
 impl SharedBoard {
@@ -89,17 +89,19 @@ impl SharedBoard {
         if newer {
             curve.shown.newest = Some(Arc::new(point.clone()));
         }
-        if let Some(slow) = slow_scores(point)
-            && (newer || curve.shown.slow.as_ref().is_none_or(|known| point.step >= known.step))
-        {
-            curve.shown.slow = Some(Arc::new(slow));
+        for cost in [Cost::Fast, Cost::Slow] {
+            if let Some(late) = scores_of(point, cost)
+                && (newer || curve.shown.late.get(&cost).is_none_or(|known| point.step >= known.step))
+            {
+                curve.shown.late.insert(cost, Arc::new(late));
+            }
         }
         match before.filter(|(time, _)| *time == point.time) {
             None => News::Evaluation,
             Some((_, known)) => {
-                let late = |(id, _): &&(String, Outcome)| !known.contains(id);
-                let scores: Vec<_> = point.scores.iter().filter(late).cloned().collect();
-                if scores.is_empty() { News::None } else { News::Late(Box::new(Point { scores, ..point.clone() })) }
+                let late = point.scores.iter().map(|(id, _)| id).filter(|id| !known.contains(id));
+                let late: Vec<String> = late.cloned().collect();
+                if late.is_empty() { News::None } else { News::Late(late) }
             }
         }
     }
@@ -204,24 +206,24 @@ impl Curve {
                 self.settled = None;
                 let gone = |known: &Arc<Point>| known.step >= point.step && known.time < point.time;
                 self.shown.newest = self.shown.newest.take().filter(|known| !gone(known));
-                self.shown.slow = self.shown.slow.take().filter(|known| !gone(known));
+                self.shown.late.retain(|_, known| !gone(known));
             }
         }
         true
     }
 }
 
-/// The slow scores of a point, if it has any.
-fn slow_scores(point: &Point) -> Option<Point> {
-    let slow = |id: &str| catalogue::find(id).is_some_and(|score| score.cost == Cost::Slow);
-    let scores: Vec<_> = point.scores.iter().filter(|(id, _)| slow(id)).cloned().collect();
+/// The scores of a point that have this cost, if it has any.
+fn scores_of(point: &Point, cost: Cost) -> Option<Point> {
+    let wanted = |id: &str| catalogue::find(id).is_some_and(|score| score.cost == cost);
+    let scores: Vec<_> = point.scores.iter().filter(|(id, _)| wanted(id)).cloned().collect();
     (!scores.is_empty()).then(|| Point { scores, ..point.clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::ScoreValue;
+    use crate::point::{Outcome, ScoreValue};
 
     fn point(step: u64, time: f64, scores: &[&str]) -> Point {
         let value = || Outcome::Value(ScoreValue { value: 0.5, ..ScoreValue::default() });
@@ -242,10 +244,11 @@ mod tests {
         assert_eq!(board.take(&point(1, 10.0, &["ctl"]), None), News::None);
         assert_eq!(board.take(&point(2, 20.0, &["ctl"]), None), News::Evaluation);
         let News::Late(late) = board.take(&point(1, 10.0, &["ctl", "ois"]), None) else { panic!() };
-        assert_eq!(late.scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["ois"]);
+        assert_eq!(late, ["ois"]);
         let latest = &board.latest()[0];
         assert_eq!(latest.point.as_ref().map(|point| point.step), Some(2));
-        assert_eq!(latest.slow.as_ref().map(|point| point.step), Some(1));
+        let steps: Vec<u64> = latest.late.iter().map(|point| point.step).collect();
+        assert_eq!(steps, [2, 1], "fast and slow");
         // Another evaluation of the same step.
         assert_eq!(board.take(&point(2, 21.0, &["ctl"]), None), News::Evaluation);
     }

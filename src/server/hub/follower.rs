@@ -325,7 +325,9 @@ impl Follower {
         match self.board.take(&point, attempt) {
             News::None => return,
             News::Evaluation => self.advice.observe(&point),
-            News::Late(late) => self.advice.observe_late(&late),
+            News::Late(late) => {
+                self.advice.observe_late(&point, &late.iter().map(String::as_str).collect::<Vec<_>>());
+            }
         }
         // Advice that waits for this evaluation is given from here on.
         self.board.settle(&point.run, &point.split, point.step, attempt);

@@ -47,7 +47,7 @@ pub const INGEST_BUDGET_USED: &str = "conceptwatch_ingest_budget_used_bytes";
 pub const INGEST_BUDGET_LIMIT: &str = "conceptwatch_ingest_budget_limit_bytes";
 pub const HEAP: &str = "conceptwatch_heap_bytes";
 pub const SAMPLE_MEMORY: &str = "conceptwatch_sample_memory_bytes";
-// Label `scores`: `fast` or `slow`.
+// Label `scores`: `cheap`, `fast` or `slow`.
 pub const SCORING_MEMORY: &str = "conceptwatch_scoring_memory_bytes";
 pub const SCORING_MEMORY_LIMIT: &str = "conceptwatch_scoring_memory_limit_bytes";
 pub const PASSES_CLOSED: &str = "conceptwatch_passes_closed_total";
@@ -59,6 +59,8 @@ pub const RUNS_FORGOTTEN: &str = "conceptwatch_runs_forgotten_total";
 pub const WINDOWS_IGNORED: &str = "conceptwatch_windows_ignored_total";
 pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
 pub const POINTS_SKIPPED: &str = "conceptwatch_points_skipped_total";
+// Label `scores`: `fast` or `slow`.
+pub const JOINS_SKIPPED: &str = "conceptwatch_joins_skipped_total";
 pub const POINTS_OUTRANKED: &str = "conceptwatch_points_outranked_total";
 pub const KEPT_MEMORY: &str = "conceptwatch_kept_memory_bytes";
 pub const PAIRS_LEFT: &str = "conceptwatch_pairs_left_total";

@@ -41,7 +41,7 @@ pub struct Own {
     pub ingest_budget_used: IntGauge,
     pub ingest_budget_limit: IntGauge,
     pub sample_memory: IntGauge,
-    /// Label `scores`: `fast` or `slow`.
+    /// Label `scores`: `cheap`, `fast` or `slow`.
     pub scoring_memory: IntGaugeVec,
     pub scoring_memory_limit: IntGauge,
     pub passes_closed: IntCounter,
@@ -54,6 +54,8 @@ pub struct Own {
     pub windows_ignored: IntCounter,
     pub points_recorded: IntCounter,
     pub points_skipped: IntCounter,
+    /// Label `scores`: `fast` or `slow`.
+    pub joins_skipped: IntCounterVec,
     pub points_outranked: IntCounter,
     pub pairs_left: IntCounter,
     pub kept_memory: IntGauge,
@@ -151,7 +153,7 @@ impl Metrics {
             )?,
             scoring_memory_limit: bytes(
                 names::SCORING_MEMORY_LIMIT,
-                "Bytes that scoring may take: one half for fast scores and one for slow ones.",
+                "Bytes that scoring may take: half for slow scores, a quarter each for fast ones and for the first points of passes.",
             )?,
             passes_closed: counter(names::PASSES_CLOSED, "Passes that every rank ended.")?,
             passes_incomplete: counter(
@@ -182,6 +184,11 @@ impl Metrics {
             )?,
             points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
             points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
+            joins_skipped: counters(
+                names::JOINS_SKIPPED,
+                "Points that scores will never join because a newer one replaced theirs before it ran.",
+                &["scores"],
+            )?,
             kept_memory: bytes(names::KEPT_MEMORY, "Bytes that rolling windows keep from one tick to the next.")?,
             pairs_left: counter(
                 names::PAIRS_LEFT,

@@ -46,6 +46,7 @@ fn own() -> BTreeMap<String, Family> {
     for family in [&metrics.connections_closed, &metrics.requests] {
         family.with_label_values(&["", ""]);
     }
+    metrics.joins_skipped.with_label_values(&[""]);
     for family in [&metrics.connections, &metrics.scoring_memory] {
         family.with_label_values(&[""]);
     }

@@ -99,9 +99,8 @@ impl ScoreCollector {
         families.add(names::TIE_FRACTION, &CURVE, &curve, point.tie_fraction);
         families.add(names::EVALUATION_TIMESTAMP, &CURVE, &curve, point.time);
         for score in &self.scores {
-            let slow = || latest.slow.as_deref().filter(|slow| slow.score(score.id).is_some());
-            let point = if point.score(score.id).is_some() { Some(point) } else { slow() };
-            if let Some(point) = point {
+            let mut points = std::iter::once(point).chain(latest.late.iter().map(|late| &**late));
+            if let Some(point) = points.find(|point| point.score(score.id).is_some()) {
                 add_score(families, score, latest, point);
             }
         }

@@ -89,7 +89,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         split: split.into(),
         concepts: concepts.iter().map(|name| name.to_string()).collect(),
         point: Some(Arc::new(point)),
-        slow: None,
+        late: Vec::new(),
         rolling: false,
         filling: false,
     }

@@ -1,4 +1,4 @@
-//! The point of an evaluation: its fast scores, and the slow scores and tests that join it later.
+//! The point of an evaluation: its first scores, and those of higher costs and tests that join it later.
 //!
 //! Every process that scores does it here. What it may take, when it rests and when it stops are passed in, and none of
 //! them changes a bit of the result.
@@ -46,14 +46,15 @@ impl<'a> Computing<'a> {
         |_, _, _| if (self.is_stopping)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The point of a sample with all fast scores, and the most bytes that any of them took, as estimated; `None` if it
-    /// is stopped first. With a budget some pairs may be left for the next tick, see [`crate::kept`].
+    /// The point of a sample with all scores of these costs, and the most bytes that any of them took, as estimated;
+    /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`crate::kept`].
     ///
     /// `change_errors` turns what each row adds to the scores into the errors of their changes. It is not asked for a
     /// sample that is still filling: that is not part of the curve, so it has no change to an earlier point.
     pub fn point(
         &self,
         evaluation: &'a Evaluation,
+        costs: &[Cost],
         budgeted: Option<Budgeted<'a>>,
         change_errors: impl FnOnce(Influences) -> Vec<(String, f64)>,
     ) -> Option<(Point, usize)> {
@@ -62,10 +63,10 @@ impl<'a> Computing<'a> {
         if let Some(budgeted) = budgeted {
             prepared = prepared.with_budget(budgeted);
         }
-        let scores = evaluate(&prepared, Wanted::AvailableAt(Cost::Fast), self.go_on())?;
+        let scores = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
         let change_errors = match evaluation.provisional {
             true => Vec::new(),
-            false => change_errors(Influences::of(&prepared, evaluation.sample.ids())),
+            false => change_errors(Influences::of(&prepared, evaluation.sample.ids(), costs)),
         };
         let rows = evaluation.sample.rows() as u64;
         let point = Point {
@@ -99,12 +100,25 @@ impl<'a> Computing<'a> {
         Some((point, prepared.peak()))
     }
 
-    /// All slow scores of a sample and the tests of its fast ones, and the most bytes that any of them took; `None` if it
+    /// All fast scores of a sample whose point has the cheap ones, and the most bytes that any of them took; `None` if it
+    /// is stopped first. `change_errors` as of [`point`](Self::point).
+    pub fn fast(
+        &self,
+        evaluation: &'a Evaluation,
+        change_errors: impl FnOnce(Influences) -> Vec<(String, f64)>,
+    ) -> Option<(Late, usize)> {
+        let (prepared, costs) = (self.prepare(evaluation), &[Cost::Fast]);
+        let outcomes = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
+        let change_errors = change_errors(Influences::of(&prepared, evaluation.sample.ids(), costs));
+        Some((Late { change_errors, ..Late::of(&prepared, outcomes, Vec::new()) }, prepared.peak()))
+    }
+
+    /// All slow scores of a sample and the tests of its other ones, and the most bytes that any of them took; `None` if it
     /// is stopped first.
     pub fn late(&self, evaluation: &'a Evaluation) -> Option<(Late, usize)> {
         let prepared = self.prepare(evaluation);
         let tests = test(&prepared, |_| true, self.go_on())?;
-        let outcomes = evaluate(&prepared, Wanted::AvailableAt(Cost::Slow), self.go_on())?;
+        let outcomes = evaluate(&prepared, Wanted::AvailableAt(&[Cost::Slow]), self.go_on())?;
         Some((Late::of(&prepared, outcomes, tests), prepared.peak()))
     }
 }
@@ -115,7 +129,7 @@ impl<'a> Computing<'a> {
     pub fn following(&self, evaluation: &'a Evaluation) -> Vec<Piece> {
         let prepared = self.prepare(evaluation);
         let mut pieces = Vec::new();
-        for score in available_at(&prepared, Cost::Slow) {
+        for score in available_at(&prepared, &[Cost::Slow]) {
             match (score.panel, together(&prepared, score)[0].id == score.id) {
                 (Some(_), false) => {}
                 (None, _) => pieces.push(Piece::Score(score)),
@@ -152,7 +166,7 @@ impl<'a> Computing<'a> {
         PurityRows::compute(&self.prepare(evaluation), panel, range)
     }
 
-    /// The tests of the fast scores; `None` if it is stopped first.
+    /// The tests of the scores that the point has; `None` if it is stopped first.
     pub fn tests(&self, evaluation: &'a Evaluation) -> Option<Late> {
         let prepared = self.prepare(evaluation);
         let tests = test(&prepared, |_| true, self.go_on())?;
@@ -167,7 +181,7 @@ pub enum Piece {
     Score(&'static Score),
     /// Rows of the matrices that a score is made of. It follows once all are there.
     Rows(&'static Score, Range<usize>),
-    /// The tests of the fast scores.
+    /// The tests of the scores that the point has.
     Tests,
 }
 
@@ -177,6 +191,8 @@ pub struct Late {
     pub outcomes: Vec<(String, Outcome)>,
     /// Tests of scores that the point has already.
     pub tests: Vec<(&'static str, Significance)>,
+    /// Of scores among the outcomes.
+    pub change_errors: Vec<(String, f64)>,
     /// Remarks of the scores, which join those of the point.
     pub warnings: Vec<String>,
 }
@@ -190,6 +206,7 @@ impl Late {
         Self {
             outcomes: outcomes.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
             tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
+            change_errors: Vec::new(),
             warnings: prepared.remarks(),
         }
     }
@@ -202,12 +219,15 @@ impl Late {
 /// The point with what was computed for it in `seconds`, in catalogue order.
 pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
-    for warning in late.warnings.iter().filter(|warning| !point.warnings.contains(warning)) {
-        whole.warnings.push(warning.clone());
-    }
     // Two releases that divide the work differently may both have computed a score.
     whole.scores.retain(|(id, _)| late.outcomes.iter().all(|(late, _)| late != id));
     whole.scores.extend(late.outcomes.iter().cloned());
+    whole.change_errors.extend(late.change_errors.iter().cloned());
+    for warning in &late.warnings {
+        if !whole.warnings.contains(warning) {
+            whole.warnings.push(warning.clone());
+        }
+    }
     for (id, significance) in &late.tests {
         if let Some((_, outcome)) = whole.scores.iter_mut().find(|(score, _)| score == id) {
             outcome.add(significance.clone());

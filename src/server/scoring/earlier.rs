@@ -1,11 +1,13 @@
-//! The influences of the newest evaluation of each split, for the standard errors of changes.
+//! The influences of the newest evaluations of each split, for the standard errors of changes. Scores of a higher cost may be
+//! those of an earlier evaluation: they are not computed of every one.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::lock::lock;
 use crate::run::SplitKey;
 use crate::score::Influences;
+use crate::score::catalogue::Cost;
 
 /// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
 /// second evaluation on; until then its rules use the error for unpaired rows.
@@ -16,23 +18,34 @@ pub struct Earlier(Mutex<Splits>);
 
 #[derive(Default)]
 struct Splits {
-    splits: BTreeMap<SplitKey, (u64, Influences)>,
+    splits: BTreeMap<SplitKey, Newest>,
     evaluations: u64,
 }
 
+/// The newest influences of one split.
+#[derive(Default)]
+struct Newest {
+    /// Number of the evaluation, counted over all splits.
+    evaluation: u64,
+    of_cost: BTreeMap<Cost, Arc<Influences>>,
+}
+
 impl Earlier {
-    /// The standard errors of the changes since the split's last evaluation, which this one then is; none at the first.
-    pub fn change_errors(&self, key: SplitKey, now: Influences) -> Vec<(String, f64)> {
-        let mut state = lock(&self.0);
-        let before = state.splits.remove(&key);
-        drop(state);
-        let errors = before.map_or_else(Vec::new, |(_, before)| now.change_errors(&before));
+    /// The standard errors of the changes of these scores since the last evaluation of the split that had them, which
+    /// this one then is; none at the first.
+    pub fn change_errors(&self, key: SplitKey, now: &Influences) -> Vec<(String, f64)> {
+        let mut errors = Vec::new();
+        for (cost, now) in now.by_cost() {
+            let now = Arc::new(now);
+            let before = lock(&self.0).of(&key).of_cost.insert(cost, Arc::clone(&now));
+            errors.extend(before.map_or_else(Vec::new, |before| now.change_errors(&before)));
+        }
         let mut state = lock(&self.0);
         state.evaluations += 1;
         let evaluation = state.evaluations;
-        state.splits.insert(key, (evaluation, now));
+        state.of(&key).evaluation = evaluation;
         if state.splits.len() > SPLITS {
-            let oldest = state.splits.iter().min_by_key(|(_, (at, _))| *at).map(|(key, _)| key.clone());
+            let oldest = state.splits.iter().min_by_key(|(_, newest)| newest.evaluation).map(|(key, _)| key.clone());
             oldest.and_then(|key| state.splits.remove(&key));
         }
         errors
@@ -40,6 +53,12 @@ impl Earlier {
 
     pub fn forget_run(&self, run: &str) {
         lock(&self.0).splits.retain(|key, _| *key.run != *run);
+    }
+}
+
+impl Splits {
+    fn of(&mut self, key: &SplitKey) -> &mut Newest {
+        self.splits.entry(key.clone()).or_default()
     }
 }
 
@@ -55,7 +74,7 @@ mod tests {
     fn a_run_is_forgotten_with_all_its_splits() {
         let earlier = Earlier::default();
         for (run, split) in [("a", "train"), ("ab", "val"), ("a", "val")] {
-            earlier.change_errors(SplitKey::new(run, split), Influences::default());
+            earlier.change_errors(SplitKey::new(run, split), &Influences::default());
         }
         earlier.forget_run("a");
         assert_eq!(splits(&earlier), ["ab/val"]);
@@ -65,7 +84,7 @@ mod tests {
     fn above_the_bound_the_oldest_evaluation_is_removed_first() {
         let earlier = Earlier::default();
         let evaluate =
-            |run: usize| earlier.change_errors(SplitKey::new(format!("{run:03}"), "val"), Influences::default());
+            |run: usize| earlier.change_errors(SplitKey::new(format!("{run:03}"), "val"), &Influences::default());
         (0..SPLITS).for_each(|run| drop(evaluate(run)));
         evaluate(0);
         evaluate(SPLITS);

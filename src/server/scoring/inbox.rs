@@ -1,4 +1,4 @@
-//! Passes frozen samples from the intake to the queue of the fast scores and to the board.
+//! Passes frozen samples from the intake to the queue of points and to the board.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,20 @@ use crate::history::Ending;
 use crate::run::SplitKey;
 use crate::sample::{Evaluation, Unfinished};
 use crate::schedule::{Closed, Skipped};
+use crate::score::expected::expected;
 use crate::server::board::Beginning;
 use crate::server::publish::Publisher;
 use crate::server::runs::Outlet;
 use crate::server::settlement::{Mailbox, Pass};
 
+use super::onward::Scored;
 use super::queue::Queue;
-use super::slow::Scored;
+use super::worker::first_costs;
 
 /// The [`Outlet`] of the intake.
 pub struct Inbox {
     pub queue: Arc<Queue<Evaluation>>,
+    pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub publisher: Publisher,
 }
@@ -41,6 +44,10 @@ impl Outlet for Inbox {
             backlog: evaluation.backlog,
             held_back: evaluation.held_back,
             bytes: evaluation.sample.bytes(),
+            expected: first_costs(&evaluation)
+                .iter()
+                .map(|&cost| expected(&evaluation.sample, &evaluation.run, cost))
+                .sum(),
             pass: evaluation,
         };
         if let Some(Skipped { pass: evaluation, why }) = self.queue.push(closed.pass.key.clone(), closed) {
@@ -76,6 +83,6 @@ impl Outlet for Inbox {
     }
 
     fn bytes(&self) -> usize {
-        self.queue.bytes() + self.slow.bytes()
+        self.queue.bytes() + self.fast.bytes() + self.slow.bytes()
     }
 }

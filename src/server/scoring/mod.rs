@@ -2,13 +2,15 @@
 
 pub mod compute;
 pub mod earlier;
+mod fast;
 mod inbox;
 pub mod keeping;
+pub mod onward;
 mod pace;
 pub mod pool;
 mod priority;
 pub mod queue;
-pub mod slow;
+mod slow;
 pub mod spare;
 mod worker;
 
@@ -26,11 +28,13 @@ use super::options::Options;
 use super::publish::Publisher;
 use super::runs::{Outlet, Runs};
 use earlier::Earlier;
+use fast::FastWorker;
 use inbox::Inbox;
 use keeping::Keeping;
+use onward::{Onward, Scored};
 use pool::WorkerOptions;
 use queue::Queue;
-use slow::{Scored, SlowWorker};
+use slow::SlowWorker;
 use worker::Worker;
 
 /// How long evaluations that wait may be scored when the server stops, and how long the score in flight may take then;
@@ -38,28 +42,33 @@ use worker::Worker;
 const HURRY: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The scorers of fast and slow scores, and their shared state.
+/// The scorers, one for the first points of passes and one each for the fast and the slow scores that join them, and their
+/// shared state.
 pub struct Scoring {
     pub queue: Arc<Queue<Evaluation>>,
+    pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
     pub earlier: Arc<Earlier>,
     options: WorkerOptions,
     publisher: Publisher,
-    /// Ends the fast scorer. Unlike the slow one, it first scores what waits when the server stops.
+    /// Ends the scorers of points and of fast scores. Unlike that of slow ones, they first score what waits when the server
+    /// stops.
     abandon: CancellationToken,
 }
 
 impl Scoring {
     /// Points go to `publisher`; cancelling `stop` ends the slow scores.
     pub fn new(options: &Options, publisher: Publisher, stop: &CancellationToken) -> Self {
-        let [fast, slow] = options.cpu.parts();
+        let [first, fast, slow] = options.cpu.parts();
         let metrics = &publisher.metrics;
         let abandon = CancellationToken::new();
-        let room = Room { bytes: options.sampling.waiting_memory(), ..Room::default() };
+        // One half for points, one for fast scores.
+        let room = Room { bytes: options.sampling.waiting_memory() / 2, ..Room::default() };
         metrics.scoring_memory_limit.set(options.worker.memory as i64);
         Self {
-            queue: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
+            queue: Arc::new(Queue::new(options.ticks, first, room, metrics.clone(), abandon.clone())),
+            fast: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
             slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
             keeping: Arc::default(),
             earlier: Arc::default(),
@@ -73,29 +82,41 @@ impl Scoring {
     pub fn inbox(&self) -> Arc<dyn Outlet> {
         Arc::new(Inbox {
             queue: Arc::clone(&self.queue),
+            fast: Arc::clone(&self.fast),
             slow: Arc::clone(&self.slow),
             publisher: self.publisher.clone(),
         })
     }
 
-    /// Starts the threads and returns that of the fast scores. Errors when a thread cannot be started.
+    /// Starts the threads and returns that of the points, which ends after that of the fast scores. Errors when a thread
+    /// cannot be started.
     pub fn start(&self, runs: &Arc<Runs>) -> std::io::Result<JoinHandle<()>> {
         let slow =
             SlowWorker { options: self.options, queue: Arc::clone(&self.slow), publisher: self.publisher.clone() };
         slow.start()?;
-        let worker = Worker {
-            options: self.options,
-            queue: Arc::clone(&self.queue),
-            keeping: Arc::clone(&self.keeping),
-            earlier: Arc::clone(&self.earlier),
+        let onward = Onward {
+            fast: Arc::clone(&self.fast),
             slow: Arc::clone(&self.slow),
             runs: Arc::clone(runs),
             publisher: self.publisher.clone(),
         };
-        worker.start()
+        let fast = FastWorker {
+            options: self.options,
+            queue: Arc::clone(&self.fast),
+            keeping: Arc::clone(&self.keeping),
+            earlier: Arc::clone(&self.earlier),
+            onward: onward.clone(),
+        };
+        let worker = Worker {
+            options: self.options,
+            queue: Arc::clone(&self.queue),
+            earlier: Arc::clone(&self.earlier),
+            onward,
+        };
+        worker.start(fast.start()?)
     }
 
-    /// Lets the fast scorer finish what waits, and ends the slow one: the server stops.
+    /// Lets the scorers of points and fast scores finish what waits, and ends that of slow ones: the server stops.
     pub fn hurry(&self) {
         self.queue.hurry();
         self.slow.wake();
@@ -107,6 +128,7 @@ impl Scoring {
         wait_for(&worker, stopped + HURRY).await;
         self.abandon.cancel();
         self.queue.wake();
+        self.fast.wake();
         wait_for(&worker, Instant::now() + GRACE).await;
         for evaluation in self.queue.take_all() {
             let reason = "the sidecar stopped before the pass was scored";

@@ -1,6 +1,7 @@
 //! The thread pools that score, and their options.
 
 use crate::estimate::Settings;
+use crate::score::catalogue::Cost;
 
 use super::priority;
 
@@ -11,8 +12,16 @@ pub struct WorkerOptions {
     pub threads: usize,
     /// Added to the threads' niceness, 0 to 19, so that training has priority.
     pub niceness: i32,
-    /// Bytes that scoring may take: one half for fast scores and one for slow ones.
+    /// Bytes that scoring may take: one half for slow scores, the other for the first points of passes and for fast scores,
+    /// a quarter each.
     pub memory: usize,
+}
+
+impl WorkerOptions {
+    /// Bytes that the scores computed with those of this cost may take.
+    pub fn memory_of(&self, cost: Cost) -> usize {
+        self.memory / if cost == Cost::Slow { 2 } else { 4 }
+    }
 }
 
 /// Starts a pool of scoring threads. Errors when a thread cannot be started.

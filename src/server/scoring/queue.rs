@@ -44,8 +44,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Updates the schedule with all rolling samples (split, rows changed since the last score, rows held), and the
-    /// metric of the scoring delay.
+    /// Updates the schedule with all rolling samples (split, rows changed since the last score, rows held).
     pub fn look(&self, rolling: &[(SplitKey, usize, usize)]) {
         let now = self.started.elapsed();
         let mut schedule = lock(&self.schedule);
@@ -56,7 +55,6 @@ impl<W> Queue<W> {
             let known: BTreeSet<&SplitKey> = rolling.iter().map(|(key, ..)| key).collect();
             schedule.keep_rolling(|key| known.contains(key));
         }
-        self.metrics.lag.set(schedule.lag(now).as_secs_f64());
         drop(schedule);
         self.changed.notify_one();
     }
@@ -135,23 +133,50 @@ impl<W> Queue<W> {
 
     /// Called every few milliseconds by each of the `threads` threads of the job in flight. After each slice of work a
     /// thread rests until its share of the idle cores allows more, so a long job slows training no more than a short one.
-    pub fn pause(&self, threads: usize) {
+    /// Between two slices, and while it rests, much shorter jobs are `run`. Returns the CPU time that was charged to the
+    /// schedule, without that of other calls.
+    pub fn pause(&self, threads: usize, run: &dyn Fn(Job<W>)) -> Duration {
         if pace::unpaid() < SLICE {
-            return;
+            return Duration::ZERO;
         }
         let spent = pace::pay();
+        let mut charged = spent;
         self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
         let mut schedule = lock(&self.schedule);
         schedule.charge(spent, self.started.elapsed());
         let mut pace = schedule.pace() / threads as f64;
         let mut owed = spent.as_secs_f64() * (1.0 - pace);
-        while owed > 0.0 && !self.is_stopping() {
+        loop {
+            // By one thread, so that the jobs in flight end in the opposite order of their starts.
+            if rayon::current_thread_index().is_none_or(|index| index == 0) {
+                let started = Instant::now();
+                while !self.is_stopping()
+                    && let Some(job) = schedule.start_shorter(self.started.elapsed())
+                {
+                    drop(schedule);
+                    run(job);
+                    let rest = pace::pay();
+                    charged += rest;
+                    self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
+                    schedule = lock(&self.schedule);
+                    schedule.finished(rest, self.started.elapsed());
+                }
+                owed -= started.elapsed().as_secs_f64() * pace;
+            }
+            if owed <= 0.0 || self.is_stopping() {
+                return charged;
+            }
             let rest = Duration::from_secs_f64((owed / pace).min(LONGEST_REST));
             let slept = Instant::now();
             schedule = self.changed.wait_timeout(schedule, rest).unwrap_or_else(PoisonError::into_inner).0;
             pace = schedule.pace() / threads as f64;
             owed -= slept.elapsed().as_secs_f64() * pace;
         }
+    }
+
+    /// Charges CPU time of another queue's job that this one's share pays for.
+    pub fn bill(&self, cpu: Duration) {
+        lock(&self.schedule).bill(cpu, self.started.elapsed());
     }
 
     /// CPU-seconds that a tick may use if it starts now.
@@ -165,18 +190,15 @@ impl<W> Queue<W> {
         (lock(&self.schedule).spent() + pace::unpaid()).as_secs_f64()
     }
 
-    /// Notes that the job in flight, which ran in `pool`, has ended.
-    fn finished(&self, pool: &rayon::ThreadPool) {
-        let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
-        self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
-        lock(&self.schedule).finished(rest, self.started.elapsed());
-    }
-
-    /// Runs jobs as they become due, until the server stops.
-    pub fn work(&self, pool: &rayon::ThreadPool, mut job: impl FnMut(Job<W>)) {
-        while let Some(next) = self.next() {
-            job(next);
-            self.finished(pool);
+    /// Runs jobs, which use `pool`, as they become due, until the server stops. `charged` is told the CPU time of each that
+    /// no [`pause`](Self::pause) has charged.
+    pub fn work(&self, pool: &rayon::ThreadPool, mut run: impl FnMut(Job<W>), charged: impl Fn(Duration)) {
+        while let Some(job) = self.next() {
+            run(job);
+            let rest: Duration = pool.broadcast(|_| pace::pay()).into_iter().sum();
+            self.metrics.worker_cpu.inc_by(rest.as_secs_f64());
+            lock(&self.schedule).finished(rest, self.started.elapsed());
+            charged(rest);
         }
     }
 }
@@ -214,7 +236,7 @@ mod tests {
             let (started, before) = (Instant::now(), priority::thread_cpu_time());
             while priority::thread_cpu_time() - before < Duration::from_millis(20) {
                 std::hint::black_box((0..1000).sum::<u64>());
-                queue.pause(1);
+                queue.pause(1, &|_| ());
             }
             started.elapsed()
         };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::estimate::Settings;
 use crate::point::Outcome;
 use crate::sample::{Evaluation, PassOf, Union, union};
-use crate::score::catalogue::Score;
+use crate::score::catalogue::{Cost, Score};
 use crate::score::{Influences, PurityRows, always_together, panic_text};
 use crate::server::scoring::compute::{Computing, Late, Piece};
 
@@ -110,7 +110,7 @@ fn point(
         influences = Some(now);
         errors
     };
-    let (point, _) = computing.point(evaluation, None, change_errors)?;
+    let (point, _) = computing.point(evaluation, Cost::AT_ONCE, None, change_errors)?;
     let following = computing.following(evaluation).into_iter().map(|piece| match piece {
         Piece::Score(score) => Kind::Slow(score),
         Piece::Rows(score, range) => Kind::Rows(score, range.start, range.end),

@@ -20,13 +20,13 @@ const ROWS: &str = "rows:";
 /// What a job computes of a pass.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// The point with its fast scores. The others follow from it.
+    /// The point with its cheap and fast scores. The others follow from it.
     Fast,
     /// A slow score, with those that are made of the same matrices.
     Slow(&'static Score),
     /// Rows of the matrices that a slow score is made of: its first row, and the one after its last.
     Rows(&'static Score, usize, usize),
-    /// The permutation tests of the fast scores.
+    /// The permutation tests of the scores that the point has.
     Tests,
 }
 

@@ -53,7 +53,7 @@ impl Live for Scripted {
             split: "val".into(),
             concepts,
             point,
-            slow: None,
+            late: Vec::new(),
             rolling: false,
             filling: false,
         }]

@@ -12,6 +12,7 @@ use crate::history::{Ending, Store};
 use crate::point::Point;
 use crate::run::SplitKey;
 use crate::sample::{Evaluation, Part, Sample};
+use crate::score::catalogue::Cost;
 use crate::server::clock::unix_time;
 use crate::server::grpc::hub::client::{Failure, PartOf, PassName, Place, State, Taken, Unanswered};
 use crate::server::live::Event;
@@ -292,9 +293,9 @@ impl<'a> Courier<'a> {
                 self.ends.parts.runs.settle_shared(&self.of.running, &pass);
                 let (publisher, published) = (self.ends.parts.publisher.clone(), Arc::clone(&point));
                 let publishing = move || {
-                    let on_curve = publisher.publish_lacking(&evaluation, &published, lacks);
+                    let on_curve = publisher.publish_lacking(&evaluation, &published, true, lacks);
                     if on_curve && is_final {
-                        publisher.pass_over_slow(&evaluation);
+                        publisher.board.close(&evaluation, Cost::Slow);
                     }
                     (evaluation, on_curve && !is_final)
                 };
@@ -324,8 +325,8 @@ impl<'a> Courier<'a> {
             let whole = Arc::new(here(*point, &evaluation.key));
             let publisher = self.ends.parts.publisher.clone();
             let publishing = move || match whole.scores == before.scores {
-                true => publisher.pass_over_slow(&evaluation),
-                false => publisher.publish_whole(&evaluation, &before, &whole),
+                true => publisher.board.close(&evaluation, Cost::Slow),
+                false => drop(publisher.publish_joined(&evaluation, &before, Cost::Slow, &whole)),
             };
             let _ = tokio::task::spawn_blocking(publishing).await;
         }

@@ -1,0 +1,159 @@
+//! The scorer of fast scores, most of which go over pairs of concepts: they join the points of passes of many concepts. It
+//! also computes the points of rolling windows, whose pairs it refreshes as far as the CPU share allows.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crate::kept::{Budgeted, Kept};
+use crate::lock::lock;
+use crate::point::Point;
+use crate::repeats::without_repeats;
+use crate::run::SplitKey;
+use crate::sample::Evaluation;
+use crate::schedule::Job;
+use crate::score::Influences;
+use crate::score::catalogue::Cost;
+use crate::score::panic_text;
+
+use super::compute::{Computing, Late};
+use super::earlier::Earlier;
+use super::keeping::Keeping;
+use super::onward::{Onward, Scored};
+use super::pool::{WorkerOptions, pool};
+use super::queue::Queue;
+use super::worker::caught;
+
+/// The scorer of the fast scores.
+pub struct FastWorker {
+    pub options: WorkerOptions,
+    pub queue: Arc<Queue<Scored>>,
+    /// Values that rolling splits keep between ticks.
+    pub keeping: Arc<Keeping>,
+    pub earlier: Arc<Earlier>,
+    pub onward: Onward,
+}
+
+impl FastWorker {
+    /// Starts the scorer's thread and its pool. Errors when a thread cannot be started.
+    pub fn start(self) -> std::io::Result<JoinHandle<()>> {
+        let pool = pool("fast-score", self.options.threads, self.options.niceness)?;
+        std::thread::Builder::new()
+            .name("fast-scorer".into())
+            .spawn(move || self.queue.work(&pool, |job| self.run(&pool, job), |_| ()))
+    }
+
+    fn run(&self, pool: &rayon::ThreadPool, job: Job<Scored>) {
+        match job {
+            Job::Pass(_, scored) => self.join(pool, scored),
+            Job::Tick(key) => {
+                if let Some(evaluation) = self.onward.runs.snapshot(&key) {
+                    self.tick(pool, evaluation);
+                }
+            }
+        }
+    }
+
+    fn join(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: Scored) {
+        let (started, publisher) = (Instant::now(), &self.onward.publisher);
+        // A score that panics is undefined. After a panic elsewhere the point has no fast scores.
+        let point = match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, &evaluation)))) {
+            Ok(Some(late)) => {
+                let seconds = started.elapsed().as_secs_f64();
+                let Some(whole) = publisher.join(&evaluation, &point, Cost::Fast, &late, seconds) else { return };
+                whole
+            }
+            // The server stops.
+            Ok(None) => return,
+            Err(panic) => {
+                publisher.note_failure(&evaluation, "the fast scores", panic_text(&*panic).unwrap_or_default());
+                publisher.board.close(&evaluation, Cost::Fast);
+                point
+            }
+        };
+        self.onward.enter(Cost::Slow, Scored { evaluation, point });
+    }
+
+    /// `None` if the server stops first.
+    fn late(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Late> {
+        let (pause, is_stopping) = (|| self.pause(pool), || self.queue.is_stopping());
+        let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
+        let computing = self.computing(&pause, &is_stopping, &on_failure);
+        let (late, peak) = computing.fast(evaluation, |influences| self.change_errors(evaluation, &influences))?;
+        self.note(evaluation, peak);
+        Some(late)
+    }
+
+    fn tick(&self, pool: &rayon::ThreadPool, evaluation: Evaluation) {
+        let scored = caught(&self.onward.publisher, &evaluation, || {
+            pool.install(|| {
+                let distinct = without_repeats(&evaluation);
+                let point = self.point(pool, distinct.as_ref().unwrap_or(&evaluation))?;
+                Some((point, distinct))
+            })
+        });
+        if let Some((point, distinct)) = scored {
+            self.onward.publish(distinct.unwrap_or(evaluation), point, Cost::AT_ONCE);
+        }
+    }
+
+    /// The point of a rolling window; `None` if the server stops first. Some pairs may be left for the next tick, see
+    /// [`crate::kept`].
+    fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Point> {
+        let (pause, is_stopping, spent) = (|| self.pause(pool), || self.queue.is_stopping(), || self.queue.spent());
+        let (split, step) = (evaluation.key.clone(), evaluation.step.get());
+        let kept = Mutex::new(self.keeping.take(&split, step));
+        // A sample that is still filling is scored completely, because its pairs would come from samples of different
+        // sizes.
+        let is_budgeted = !evaluation.provisional;
+        let budgeted = is_budgeted.then(|| {
+            lock(&kept).begin(evaluation.sample.rows());
+            Budgeted { kept: &kept, time: evaluation.time, allowance: self.queue.allowance(), spent: &spent }
+        });
+        let change_errors = |influences| self.change_errors(evaluation, &influences);
+        let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
+        let computing = self.computing(&pause, &is_stopping, &on_failure);
+        let (point, peak) = computing.point(evaluation, Cost::AT_ONCE, budgeted, change_errors)?;
+        if is_budgeted {
+            self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        self.note(evaluation, peak);
+        Some(point)
+    }
+
+    fn computing<'a>(
+        &self,
+        pause: &'a (dyn Fn() + Sync),
+        is_stopping: &'a (dyn Fn() -> bool + Sync),
+        on_failure: &'a (dyn Fn(&str, &str) + Sync),
+    ) -> Computing<'a> {
+        let memory = Some(self.options.memory_of(Cost::Fast));
+        Computing { settings: self.options.settings, memory, pause, is_stopping, on_failure }
+    }
+
+    fn pause(&self, pool: &rayon::ThreadPool) {
+        self.queue.pause(self.options.threads, &|job| self.run(pool, job));
+    }
+
+    fn change_errors(&self, evaluation: &Evaluation, influences: &Influences) -> Vec<(String, f64)> {
+        self.earlier.change_errors(evaluation.key.clone(), influences)
+    }
+
+    /// Notes the bytes that the scores of an evaluation took.
+    fn note(&self, evaluation: &Evaluation, peak: usize) {
+        self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Fast.name()]).set(peak as i64);
+        // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
+        let run = &evaluation.key.run;
+        if !self.onward.runs.knows(run) {
+            self.keeping.forget_run(run);
+            self.earlier.forget_run(run);
+        }
+    }
+
+    fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
+        kept.end(self.queue.spent());
+        self.onward.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
+        self.keeping.put(split, step, kept);
+    }
+}
