@@ -234,6 +234,39 @@ async fn samples_stay_within_their_memory_limit_and_release_it() {
     until("the last evaluation is scored", || memory() == 0.0).await;
 }
 
+/// A job that was killed leaves its window.
+async fn killed(sidecar: &Sidecar, name: &str) -> f64 {
+    let mut client = sidecar.client().await;
+    client.start_run(run(name)).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    let batch = BatchChunk { split: "train".into(), ..heavy(name, 1, 0) };
+    assert_eq!(stream.ask(batch).await.outcome(), Outcome::Accepted, "{name}");
+    sidecar.metric("conceptwatch_runs_forgotten_total", "")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_were_killed_do_not_keep_a_new_one_from_its_memory() {
+    let sidecar = Sidecar::start(&["--sample-mib", "8"]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("alive")).await.unwrap();
+    let mut alive = Stream::open(&mut client).await;
+    let train = |sequence| BatchChunk { split: "train".into(), ..heavy("alive", sequence, 8 * sequence) };
+    assert_eq!(alive.ask(train(1)).await.outcome(), Outcome::Accepted);
+    // Each takes more than 2 MB of 8: the first ones of the dead are let go.
+    let mut forgotten = 0.0;
+    for job in 0..8 {
+        forgotten = killed(&sidecar, &format!("killed {job}")).await;
+    }
+    assert!((4.0..=7.0).contains(&forgotten), "{forgotten}");
+    // The run with a stream, which was silent for longest, is not among them, and can be sent to.
+    let answer = alive.ask(BatchChunk { step: 2, ..chunk("alive", 2, 0..32) }).await;
+    assert_eq!(answer.outcome(), Outcome::Accepted, "{answer:?}");
+    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("another run needs the memory of samples")).collect();
+    assert!(lines.len() >= 4 && lines[0].contains("killed 0") && !log.contains("run=alive"), "{log}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_capped() {
     let sidecar = Sidecar::start(&["--connections", "2"]);
@@ -412,6 +445,10 @@ async fn advice_for_a_step_never_changes() {
     };
     let early = advice(&mut client, 2, 0.0).await;
     assert!(!early.stop);
+    let mut waiting = Stream::open(&mut client).await;
+    waiting.ask(BatchChunk { step: 1, ..chunk("r", 1000, 0..32) }).await;
+    let unknown = advice(&mut client, 1, 0.0).await;
+    assert!(!unknown.stop && unknown.reason.contains("the scores of step 1 are late"), "{unknown:?}");
     let mut stream = Stream::open(&mut client).await;
     for step in 1..=3 {
         stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..32) }).await;

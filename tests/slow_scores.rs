@@ -9,7 +9,7 @@ use conceptwatch::server::proto::{BatchChunk, Concept, EndPass, Point, StartRunR
 use tonic::Streaming;
 
 use common::rows::{floats, integers};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, run};
+use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run};
 
 const ROWS: u64 = 800;
 
@@ -54,7 +54,7 @@ fn has(point: &Point, id: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fast_scores_do_not_wait_for_slow_ones() {
+async fn no_score_waits_for_one_of_a_higher_cost() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
@@ -63,7 +63,13 @@ async fn fast_scores_do_not_wait_for_slow_ones() {
     // Its 7,200 networks take hundreds of times what three narrow passes take, so the order holds at any speed.
     pass(&mut client, "wide", 60, 1).await;
     let first = published(&mut watch).await;
-    assert!(first.run == "wide" && has(&first, "icl") && !has(&first, "ois"));
+    // Those that most alerts rest on are there before any that goes over pairs.
+    assert!(first.run == "wide" && has(&first, "ctl_conditional") && has(&first, "concept_auc"), "{first:?}");
+    assert!(!has(&first, "icl") && !has(&first, "ois"), "{first:?}");
+    let waited = point(&mut client, "wide", "val", 1).await;
+    assert!(has(&waited, "ctl_conditional") && has(&waited, "icl"), "who waits for scores gets those over pairs");
+    let joined = published(&mut watch).await;
+    assert!(joined.run == "wide" && has(&joined, "icl") && !has(&joined, "ois"));
     for step in 1..=3 {
         pass(&mut client, "narrow", 2, step).await;
         let point = published(&mut watch).await;

@@ -1,12 +1,15 @@
 """The cost to training of streaming every validation pass, at 3 and at 112 concepts, beside the real sidecar.
 
-Short blocks of epochs without and with the monitor alternate in one process, on models in the same state, so that
-whatever else slows the machine slows both blocks of a pair. The sidecar is started by `init`, on the same cores, and
-scores what it receives. While a block runs without the monitor the sidecar is stopped (SIGSTOP), so that its work does
-not slow that block. Its CPU account keeps growing meanwhile, so it gets half of the default share. The bench waits for
-its first evaluation, which needs no share. An epoch is its training and its validation pass. k = 3 is the PyTorch
+Blocks of epochs without and with the monitor alternate in one process, on models in the same state, so that whatever
+else slows the machine slows both blocks of a pair. The sidecar is started by `init`, on the same cores and with its
+default share, and scores what it receives. While a block runs without the monitor the sidecar is stopped (SIGSTOP), so
+that its work does not slow that block; blocks are longer than the time for which it saves up its share. The bench waits
+for its first evaluation, which needs no share. An epoch is its training and its validation pass. k = 3 is the PyTorch
 example, whose epochs are unusually short; k = 112 is an MLP with three hidden layers of 1024 units, 512 inputs and 200
-classes on 7,000 rows.
+classes, with as many steps in an epoch as make it last for 1 s and for 0.2 s.
+
+A pass is scored if its point has the scores that most alerts rest on, such as ctl_conditional. Those over pairs of
+concepts join the newest points.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from math import comb
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import quote
 
 import torch
 from torch import Tensor, nn
@@ -39,8 +43,6 @@ from conceptwatch import _sidecar
 
 TRAIN, VALIDATION, BATCH = 7000, 2000, 512
 CONCEPTS, CLASSES, INPUTS, WIDTH = 112, 200, 512, 1024
-# The sidecar's default.
-BUSY_CPU_SHARE = 0.02
 
 # An epoch, given a pass to log to or None.
 Epoch = Callable[[conceptwatch.Pass | None], None]
@@ -62,8 +64,8 @@ def example() -> Epoch:
     return epoch
 
 
-def wide() -> Epoch:
-    """A joint concept bottleneck model at k = 112 with synthetic data."""
+def wide(seconds: float) -> Epoch:
+    """A joint concept bottleneck model at k = 112 with synthetic data, whose epochs last for about that long."""
     torch.manual_seed(0)
     x = torch.randn(TRAIN + VALIDATION, INPUTS)
     c = (x @ torch.randn(INPUTS, CONCEPTS) > 0).float()
@@ -81,13 +83,14 @@ def wide() -> Epoch:
         probabilities = torch.sigmoid(logits)
         return logits, probabilities, head(probabilities)
 
-    def epoch(p: conceptwatch.Pass | None) -> None:
-        for chosen in torch.randperm(TRAIN).split(BATCH):
-            logits, _, task = forward(x[chosen])
-            loss = cross_entropy(task, y[chosen]) + binary_cross_entropy_with_logits(logits, c[chosen])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
+    def step(chosen: Tensor) -> None:
+        logits, _, task = forward(x[chosen])
+        loss = cross_entropy(task, y[chosen]) + binary_cross_entropy_with_logits(logits, c[chosen])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+
+    def validate(p: conceptwatch.Pass | None) -> None:
         with torch.no_grad():
             for start in range(TRAIN, TRAIN + VALIDATION, BATCH):
                 rows = slice(start, start + BATCH)
@@ -104,11 +107,32 @@ def wide() -> Epoch:
                 ((logits > 0) == (c[rows] > 0.5)).float().mean().item()
                 (predicted == y[rows]).float().mean().item()
 
+    def steps(count: int) -> None:
+        for chosen in torch.randint(TRAIN, (count, BATCH)):
+            step(chosen)
+
+    def timed(call: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        call()
+        return time.perf_counter() - start
+
+    steps(5)  # warms up
+    of_step = median(timed(lambda: steps(1)) for _ in range(20))
+    count = max(1, round((seconds - median(timed(lambda: validate(None)) for _ in range(5))) / of_step))
+
+    def epoch(p: conceptwatch.Pass | None) -> None:
+        steps(count)
+        validate(p)
+
     return epoch
 
 
-# By number of concepts.
-TRAININGS: dict[int, Callable[[], Epoch]] = {3: example, CONCEPTS: wide}
+# By name: the number of concepts, and what makes an epoch.
+TRAININGS: dict[str, tuple[int, Callable[[], Epoch]]] = {
+    "3": (3, example),
+    "112, 1 s": (CONCEPTS, lambda: wide(1.0)),
+    "112, 0.2 s": (CONCEPTS, lambda: wide(0.2)),
+}
 
 
 def block(epoch: Epoch, seconds: float, run: conceptwatch.Run | None, first_step: int) -> tuple[list[float], float]:
@@ -144,19 +168,30 @@ def wait_until_sent(run: conceptwatch.Run) -> None:
         time.sleep(0.01)
 
 
-def status(run: conceptwatch.Run) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{str(run.page_url).rstrip('/')}/api/v1/status", timeout=10) as answer:  # noqa: S310
-        found: dict[str, Any] = json.load(answer)
+def read(run: conceptwatch.Run, path: str) -> bytes:
+    with urllib.request.urlopen(f"{str(run.page_url).rstrip('/')}/{path}", timeout=10) as answer:  # noqa: S310
+        found: bytes = answer.read()
     return found
 
 
+def status(run: conceptwatch.Run) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(read(run, "api/v1/status"))
+    return found
+
+
+def scored(run: conceptwatch.Run, score: str) -> int:
+    """The number of points that have a score."""
+    found = json.loads(read(run, f"api/v1/series?run={quote(run.name)}&split=val&score={score}"))
+    return len(found["points"])
+
+
 def measure(name: str, make: Callable[[], Epoch], concepts: int, address: str, options: argparse.Namespace) -> None:
-    run = conceptwatch.init(name, concepts=concepts, address=address, data_dir=None)
+    run = conceptwatch.init(f"epoch cost {name}", concepts=concepts, address=address, data_dir=None)
     sidecar = _sidecar._started[0]
     block(make(), 2.0, run, 0)  # warms up
-    while not status(run)["cpu_seconds"]:
+    while not scored(run, "ctl_conditional"):
         time.sleep(0.1)
-    before = status(run)
+    before, scored_before = status(run), scored(run, "ctl_conditional")
     alone: list[float] = []
     streamed: list[float] = []
     ratios, cpu_ratios = [], []
@@ -170,19 +205,19 @@ def measure(name: str, make: Callable[[], Epoch], concepts: int, address: str, o
         streamed += found[True][0]
         ratios.append(median(found[True][0]) / median(found[False][0]))
         cpu_ratios.append(found[True][1] / found[False][1])
-    after = status(run)
-    skipped = after["points_skipped"] - before["points_skipped"]
+    after, points = status(run), scored(run, "ctl_conditional") - scored_before
     scoring = (after["cpu_seconds"] - before["cpu_seconds"]) / sum(streamed)
-    run.finish()
     stats = run.stats
     low, high = interval_of_median(ratios)
     paired = f"{median(ratios):.3f} ({low:.3f} to {high:.3f})"
     print(
-        f"| {concepts} | {1e3 * median(alone):.2f} | {1e3 * median(streamed):.2f} "
+        f"| {name} | {1e3 * median(alone):.2f} | {1e3 * median(streamed):.2f} "
         f"| {median(streamed) / median(alone):.3f} | {paired} | {median(cpu_ratios):.3f} "
-        f"| {scoring:.3f} | {len(streamed)} | {skipped} | {sum(stats.batches_dropped.values())} |",
+        f"| {scoring:.3f} | {len(streamed)} | {points} | {scored(run, 'icl')} "
+        f"| {sum(stats.batches_dropped.values())} |",
         flush=True,
     )
+    run.finish()
 
 
 def machine() -> str:
@@ -201,24 +236,23 @@ def free_address() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--concepts", type=int, choices=TRAININGS, help="run only this number of concepts")
-    parser.add_argument("--pairs", type=int, default=60, help="number of pairs of blocks")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a block")
+    parser.add_argument("--training", choices=TRAININGS, help="run only this one")
+    parser.add_argument("--pairs", type=int, default=20, help="number of pairs of blocks")
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of a block")
     parser.add_argument("--threads", type=int, help="threads of PyTorch; by default its own choice")
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    os.environ["CONCEPTWATCH_BUSY_CPU_SHARE"] = str(BUSY_CPU_SHARE / 2)
     address = free_address()
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     print(f"{machine()}, {os.cpu_count()} cores{load}; PyTorch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{options.pairs} pairs of blocks of at least {options.seconds:g} s\n")
-    columns = "k|alone, ms|streamed, ms|ratio|paired (95 %)|job's CPU|scoring, cores|passes|passed over|dropped"
+    columns = "k|alone, ms|streamed, ms|ratio|paired (95 %)|job's CPU|scoring, cores|passes|scored|with pairs|dropped"
     print(f"| {' | '.join(columns.split('|'))} |")
-    print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for concepts, make in TRAININGS.items():
-        if options.concepts in (None, concepts):
-            measure(f"epoch cost {concepts}", make, concepts, address, options)
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    for name, (concepts, make) in TRAININGS.items():
+        if options.training in (None, name):
+            measure(name, make, concepts, address, options)
 
 
 if __name__ == "__main__":

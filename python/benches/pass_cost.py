@@ -53,9 +53,10 @@ class Timed:
         self._seconds.append(time.thread_time() - start)
 
 
-def measure(address: str, sidecar: int, passes: int, concepts: int) -> None:
+def measure(address: str, sidecar: int, passes: int, training: str) -> None:
+    concepts, make = epoch_cost.TRAININGS[training]
     run = conceptwatch.init("pass cost", concepts=concepts, address=address, spawn=False)
-    epoch = epoch_cost.TRAININGS[concepts]()
+    epoch = make()
     logs: list[float] = []
     ends: list[float] = []
 
@@ -89,7 +90,7 @@ def measure(address: str, sidecar: int, passes: int, concepts: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passes", type=int, default=400)
-    parser.add_argument("--concepts", type=int, choices=epoch_cost.TRAININGS, default=3)
+    parser.add_argument("--training", choices=epoch_cost.TRAININGS, default="3")
     options = parser.parse_args()
     # More threads of PyTorch could not be distinguished from those that send.
     epoch_cost.torch.set_num_threads(1)
@@ -100,7 +101,7 @@ def main() -> None:
         with subprocess.Popen([*command, "--log", "error", "--exit-with-stdin"], stdin=subprocess.PIPE) as sidecar:
             while not ports.exists():
                 time.sleep(0.01)
-            measure(ports.read_text(encoding="utf-8").split()[0], sidecar.pid, options.passes, options.concepts)
+            measure(ports.read_text(encoding="utf-8").split()[0], sidecar.pid, options.passes, options.training)
 
 
 if __name__ == "__main__":

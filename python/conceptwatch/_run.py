@@ -156,7 +156,12 @@ class Run:
     def scores(
         self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
     ) -> Scores | None:
-        """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none."""
+        """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none.
+
+        With many concepts the scores that most alerts rest on come first, and those over pairs of concepts later: this
+        waits for both, and returns what there is when the time is over. Scores that train networks are not waited for.
+        None after the whole time means that the scores are late, which is logged.
+        """
         split = composed(split)
         if step is None:
             return self._scores(split, None, 0, timeout, matrices)
@@ -166,6 +171,7 @@ class Run:
 
     def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:
         """As `scores`. ordinal: of the pass of that step; 0: any."""
+        began = time.monotonic()
         left = self._flush(timeout)
         if left is None:
             return None
@@ -173,7 +179,12 @@ class Run:
             run=self.name, split=split, step=step, ordinal=ordinal, timeout_seconds=left, matrices=matrices
         )
         answer = self._ask(self._sender.calls().get_scores, request, left)
-        return Scores(answer.point) if answer is not None and answer.HasField("point") else None
+        if answer is not None and answer.HasField("point"):
+            return Scores(answer.point)
+        if answer is not None and _is_over(began, timeout):
+            of = f"split '{split}'" if step is None else f"split '{split}', step {step}"
+            self._link.warn(f"the scores of {of} are late: there are none after {timeout:g} s", is_fault=False)
+        return None
 
     def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
         """The faults that a split's newest finished evaluation shows in the run, with their numbers.
@@ -249,7 +260,8 @@ class Run:
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
-        The answer for a step never changes; `stop_reason` gives the reason. False when the sidecar, or of a run over
+        The answer for a step never changes; `stop_reason` gives the reason. Where the scores of the step are late, the
+        answer rests on those before it; the reason says so, and it is logged. False when the sidecar, or of a run over
         several hosts a hub, cannot be reached: if other ranks were advised to stop at that step, the next answer that
         this rank gets is True. Where ranks must stop at the same step, call this on one rank and broadcast its answer.
         """
@@ -257,6 +269,7 @@ class Run:
             return False
         step = int(step)
         if step not in self._advice:
+            began = time.monotonic()
             left = self._flush(timeout)
             request = messages.GetAdviceRequest(
                 run=self.name,
@@ -272,6 +285,8 @@ class Run:
                 self._unanswered = [unanswered for unanswered in self._unanswered if unanswered > answer.missed_step]
             if answer is None or answer.undecided:
                 self._unanswered = [*self._unanswered, step][-MOST_UNANSWERED:]
+            elif _is_over(began, timeout) and answer.decided_by_step < step:
+                self._link.warn(f"whether to stop at step {step} was asked too early: {reason}", is_fault=False)
             self._advice[step], self._reasons[step] = stop, reason
         return self._advice[step]
 
@@ -642,6 +657,11 @@ class Pass:
         if not self._run._is_step(self.step):
             return None
         return self._run._scores(self.split, int(self.step), self._ordinal, timeout, matrices)
+
+
+def _is_over(began: float, timeout: float) -> bool:
+    """Whether a question that might wait has waited for the whole time."""
+    return 0.0 < timeout <= time.monotonic() - began
 
 
 def _step_of(step: Any) -> int:

@@ -231,6 +231,23 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[...
     assert sidecar.advice_asked == 2
 
 
+def test_a_question_that_times_out_says_that_the_scores_are_late(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start()
+    with run.evaluation("val", step=7) as p:
+        p.log(**batch())
+    assert p.scores(timeout=30.0) is None
+    assert run.should_stop(step=7, timeout=30.0) is False
+    assert warned() == [], "answered in time"
+    assert p.scores(timeout=1e-6) is None
+    assert run.should_stop(step=8, timeout=1e-6) is False
+    assert warned() == [
+        "conceptwatch, run 'run': the scores of split 'val', step 7 are late: there are none after 1e-06 s",
+        "conceptwatch, run 'run': whether to stop at step 8 was asked too early: no rule fires",
+    ]
+
+
 def test_advice_that_a_rank_has_missed_is_its_next_answer(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     address = sidecar.serve()
     run = start(address=address)

@@ -126,7 +126,7 @@ pub struct ServeOptions {
     /// Neighbours of the estimators [default: 3]
     #[arg(long, env = "CONCEPTWATCH_NEIGHBOURS", value_name = "K")]
     neighbours: Option<u16>,
-    /// Threads of the fast scores, and as many of the slow ones; no score depends on it [default: 1]
+    /// Threads of the first points of passes, and as many each of fast and of slow scores; no score depends on it [default: 1]
     #[arg(long, env = "CONCEPTWATCH_THREADS", value_name = "THREADS")]
     threads: Option<u16>,
     /// CPU-seconds per second that scoring may take on average [default: 0.5]

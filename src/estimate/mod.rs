@@ -43,4 +43,4 @@ pub use key::Key;
 pub use settings::{Kind, Settings};
 pub use undefined::Undefined;
 pub use value::Estimate;
-pub use variable::Variable;
+pub use variable::{Scalar, Variable};

@@ -254,6 +254,11 @@ impl Scalar {
         })
     }
 
+    /// The rows in ascending order of their values; equal ones keep their order.
+    pub fn ascending(&self) -> &[u32] {
+        self.compact().map_or_else(|| self.sorted().rows(), Sorted::rows)
+    }
+
     /// The column in float32, where it loses nothing by it.
     pub fn compact(&self) -> Option<&Sorted<f32>> {
         let narrow = || {

@@ -92,6 +92,8 @@ pub struct Schedule<P> {
     /// When each run's last job started.
     started: BTreeMap<Arc<str>, Duration>,
     replaced: Replaced,
+    /// CPU time billed since the job in flight last rested.
+    billed: Duration,
     /// CPU time of the last job for each second expected of it, for splits that had none.
     scale: f64,
     /// Only passes are scored, without regard to the CPU share.
@@ -143,6 +145,7 @@ impl<P> Schedule<P> {
             rolling: BTreeMap::new(),
             started: BTreeMap::new(),
             replaced: Replaced::default(),
+            billed: Duration::ZERO,
             scale: 1.0,
             hurry: false,
         }
@@ -247,9 +250,18 @@ impl<P> Schedule<P> {
         }
     }
 
-    /// Charges CPU time of another schedule's job, used by `now`, that this one's share pays for.
+    /// Charges CPU time of another schedule's job, used by `now`, that this one's share pays for. The job in flight rests
+    /// for [what was billed](Self::take_billed), too.
     pub fn bill(&mut self, cpu: Duration, now: Duration) {
         self.account.charge(cpu, now);
+        if !self.in_flight.is_empty() {
+            self.billed += cpu;
+        }
+    }
+
+    /// CPU time billed since the last call.
+    pub fn take_billed(&mut self) -> Duration {
+        std::mem::take(&mut self.billed)
     }
 
     /// Charges `cpu` of CPU time, used by `now`, to the job in flight; [`finished`](Self::finished) does not count it

@@ -7,7 +7,7 @@ use crate::prepare::{Prepared, first_largest};
 use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
-use super::concept_rows::{ConceptRows, concept_rows};
+use super::concept_rows::{ConceptRows, ascending, concept_rows};
 use super::misdeclared::{self, are_probabilities};
 use super::term::{Term, mean_over_concepts};
 
@@ -75,7 +75,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
-            return auc(&concept.activations, &present);
+            return auc_in(&concept.ascending(), &concept.activations, &present);
         }
         auc_of_classes(&concept.activations, width, &concept.labels)
     });
@@ -220,28 +220,46 @@ pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Resu
 /// Mann-Whitney over the rows that are `Some`, with each row's placement as its influence (DeLong, DeLong &
 /// Clarke-Pearson 1988, doi:10.2307/2531595).
 pub fn auc(activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
-    let of = |class: bool| {
-        let mut values: Vec<f64> =
-            activations.iter().zip(present).filter(|(_, p)| **p == Some(class)).map(|(a, _)| *a).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let (positives, negatives) = (of(true), of(false));
-    if positives.is_empty() || negatives.is_empty() {
+    auc_in(&ascending(activations), activations, present)
+}
+
+/// [`auc`] of activations whose rows are in ascending `order`.
+fn auc_in(order: &[u32], activations: &[f64], present: &[Option<bool>]) -> Result<Term, String> {
+    let count = |class: bool| present.iter().filter(|present| **present == Some(class)).count();
+    let (positives, negatives) = (count(true), count(false));
+    if positives == 0 || negatives == 0 {
         return Err("there is one class only".into());
     }
-    // Share of `sorted` below `value`, equal ones counting one half.
-    let share_below = |sorted: &[f64], value: f64| {
-        let (below, not_above) = (sorted.partition_point(|x| *x < value), sorted.partition_point(|x| *x <= value));
-        (below + not_above) as f64 / (2 * sorted.len()) as f64
-    };
-    let value = positives.iter().map(|x| share_below(&negatives, *x)).sum::<f64>() / positives.len() as f64;
+    // The share of the other class below each row, equal ones counting one half, by the number of rows of each class
+    // below it.
+    let share = |below: usize, equal: usize, of: usize| (2 * below + equal) as f64 / (2 * of) as f64;
+    let mut shares = vec![0.0; activations.len()];
+    let (mut positives_below, mut negatives_below, mut sum) = (0, 0, 0.0);
+    for ties in order.chunk_by(|&a, &b| activations[a as usize] == activations[b as usize]) {
+        let among = |class: bool| ties.iter().filter(|&&row| present[row as usize] == Some(class)).count();
+        let (own, other) = (among(true), among(false));
+        let of_positive = share(negatives_below, other, negatives);
+        let of_negative = share(positives_below, own, positives);
+        for &row in ties {
+            match present[row as usize] {
+                Some(true) => {
+                    shares[row as usize] = of_positive;
+                    sum += of_positive;
+                }
+                Some(false) => shares[row as usize] = of_negative,
+                None => {}
+            }
+        }
+        positives_below += own;
+        negatives_below += other;
+    }
+    let value = sum / positives as f64;
     let n = activations.len() as f64;
-    let influence = |(activation, present): (&f64, &Option<bool>)| match present {
-        Some(true) => (share_below(&negatives, *activation) - value) * n / positives.len() as f64,
-        Some(false) => (1.0 - share_below(&positives, *activation) - value) * n / negatives.len() as f64,
+    let influence = |(share, present): (&f64, &Option<bool>)| match present {
+        Some(true) => (share - value) * n / positives as f64,
+        Some(false) => (1.0 - share - value) * n / negatives as f64,
         None => 0.0,
     };
-    let influence = activations.iter().zip(present).map(influence).collect();
+    let influence = shares.iter().zip(present).map(influence).collect();
     Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
 }

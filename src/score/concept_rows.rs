@@ -1,19 +1,24 @@
 //! The activations and labels of one concept.
 
+use std::borrow::Cow;
+
+use crate::estimate::{Scalar, Variable};
 use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
 use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
 /// One concept's columns, in the rows in which its label is known.
-pub struct ConceptRows {
+pub struct ConceptRows<'p> {
     /// [n, columns of the concept].
     pub activations: Vec<f64>,
     pub labels: Vec<i32>,
     pub classes: i32,
     kind: ActivationKind,
+    /// As a variable, where it is one number and all labels are known.
+    scalar: Option<&'p Scalar>,
 }
 
-impl ConceptRows {
+impl ConceptRows<'_> {
     /// The predicted class of each row.
     pub fn predictions(&self) -> Result<Vec<i32>, String> {
         let threshold = self.kind.threshold().ok_or("it predicts no class")?;
@@ -24,17 +29,37 @@ impl ConceptRows {
         };
         Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict).collect())
     }
+
+    /// The rows in ascending order of the activation, of which there is one.
+    pub fn ascending(&self) -> Cow<'_, [u32]> {
+        match self.scalar {
+            Some(scalar) => Cow::Borrowed(scalar.ascending()),
+            None => Cow::Owned(ascending(&self.activations)),
+        }
+    }
+}
+
+/// The rows in ascending order of their values.
+pub fn ascending(values: &[f64]) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+    rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+    rows
 }
 
 /// The rows in which a concept's label is known.
-pub fn concept_rows(p: &Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows, String> {
+pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows<'p>, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
     let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
     let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
     let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
     let width = blocks[i].len();
     let activations = rows.of(column.block(blocks[i].clone()), width);
+    let scalar = match p.activations().filter(|_| rows.are_all()).and_then(|all| all.get(i)) {
+        Some(Variable::Scalar(scalar)) => Some(scalar),
+        _ => None,
+    };
     Ok(ConceptRows {
+        scalar,
         activations,
         labels,
         kind: p.run().activation_kind,

@@ -195,8 +195,9 @@ impl Advice {
         lock(&self.state).answer(run, attempt, step, decision)
     }
 
-    /// The advice for an attempt of a run at a step. The first answer is kept, so that all ranks get the same one.
-    pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64) -> Decision {
+    /// The advice for an attempt of a run at a step, of which the scores of the splits `late` are not known yet. The first
+    /// answer is kept, so that all ranks get the same one.
+    pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64, late: &[&str]) -> Decision {
         let mut given = lock(&self.state);
         if let Some(decision) = given.decisions.get(run).and_then(|of_run| of_run.get(&(attempt, step))) {
             return decision.clone();
@@ -215,6 +216,13 @@ impl Advice {
             (true, false) => "no rule that advises stopping fires".to_owned(),
         };
         let decided_by_step = given.newest.get(run).copied().unwrap_or_default();
+        let reason = match late.is_empty() {
+            true => reason,
+            false => {
+                let splits = late.join(", ");
+                format!("the scores of step {step} are late ({splits}); by those of step {decided_by_step}: {reason}")
+            }
+        };
         let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step, undecided: false };
         given.answer(run, attempt, step, decision)
     }

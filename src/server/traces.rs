@@ -104,7 +104,7 @@ mod tests {
         traces.board.begin(&key, beginning);
         traces.advice.start(&name, Arc::default(), 0.0);
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
-        traces.advice.decide(&name, Attempt::default(), 0);
+        traces.advice.decide(&name, Attempt::default(), 0, &[]);
         traces.keeping.put(key.clone(), 0, Kept::default());
         traces.earlier.change_errors(key.clone(), &Influences::default());
         traces.fast.look(&[(key.clone(), 1, 1)]);

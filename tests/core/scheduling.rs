@@ -412,6 +412,128 @@ fn a_stopping_server_scores_what_waits_without_rests_and_takes_the_remainder() {
     assert_eq!(schedule.start(ms(100_000)), None, "rolling windows have their snapshot");
 }
 
+fn of_cost(pass: usize, expected: Duration) -> Closed<usize> {
+    Closed { expected, ..Closed::live(pass) }
+}
+
+#[test]
+fn the_shortest_job_goes_first_until_a_longer_one_has_waited_long_for_its_length() {
+    let mut schedule = Schedule::new(ticks(), generous(), Room::default(), Duration::ZERO);
+    schedule.pass_closed(key("wide", "val"), of_cost(1, ms(1000)), ms(0));
+    schedule.pass_closed(key("small", "val"), of_cost(2, ms(10)), ms(500));
+    assert_eq!(schedule.start(ms(520)), Some(Job::Pass(key("small", "val"), 2)));
+    schedule.finished(ms(10), ms(530));
+    schedule.pass_closed(key("small", "val"), of_cost(3, ms(10)), ms(2000));
+    // The long one has waited for twice its length, the short one not yet.
+    assert_eq!(schedule.start(ms(2010)), Some(Job::Pass(key("wide", "val"), 1)));
+}
+
+#[test]
+fn what_the_last_job_of_a_split_took_corrects_what_its_shape_promises() {
+    let mut schedule = Schedule::new(ticks(), generous(), Room::default(), Duration::ZERO);
+    for (run, took) in [("a", 1000), ("b", 1)] {
+        schedule.pass_closed(key(run, "val"), of_cost(0, ms(10)), ms(0));
+        assert!(schedule.start(ms(0)).is_some());
+        schedule.finished(ms(took), ms(1000));
+    }
+    schedule.pass_closed(key("a", "val"), of_cost(1, ms(10)), ms(2000));
+    schedule.pass_closed(key("b", "val"), of_cost(2, ms(20)), ms(2100));
+    assert_eq!(schedule.start(ms(2200)), Some(Job::Pass(key("b", "val"), 2)));
+}
+
+#[test]
+fn a_long_job_gives_way_to_much_shorter_ones_of_other_splits() {
+    let mut schedule = Schedule::new(ticks(), generous(), Room::default(), Duration::ZERO);
+    schedule.pass_closed(key("wide", "val"), of_cost(0, ms(1000)), ms(0));
+    assert!(schedule.start(ms(0)).is_some());
+    schedule.pass_closed(key("wide", "val"), of_cost(1, ms(10)), ms(10));
+    schedule.pass_closed(key("other", "val"), of_cost(2, ms(260)), ms(10));
+    assert_eq!(
+        schedule.start_shorter(ms(20)),
+        None,
+        "passes of a split stay in order, and a third is not much shorter"
+    );
+    schedule.pass_closed(key("small", "val"), of_cost(3, ms(250)), ms(30));
+    assert_eq!(schedule.start_shorter(ms(300)), Some(Job::Pass(key("small", "val"), 3)));
+    schedule.pass_closed(key("tiny", "val"), of_cost(4, ms(5)), ms(310));
+    assert_eq!(schedule.start_shorter(ms(320)), Some(Job::Pass(key("tiny", "val"), 4)));
+    schedule.charge(ms(5), ms(325));
+    assert_eq!(schedule.spent(), ms(5), "of the innermost");
+    assert_eq!((schedule.start(ms(330)), schedule.next_start()), (None, None));
+    for at in [340, 350] {
+        schedule.finished(ms(1), ms(at));
+    }
+    schedule.charge(ms(400), ms(400));
+    assert_eq!(schedule.spent(), ms(400), "the long one goes on");
+    schedule.finished(ms(600), ms(1000));
+    assert!(schedule.start(ms(1001)).is_some());
+}
+
+#[test]
+fn a_short_job_waits_until_its_own_time_is_paid_and_not_that_of_another_run() {
+    let mut schedule = Schedule::new(ticks(), budget(0.1, Duration::ZERO), Room::default(), Duration::ZERO);
+    schedule.pass_closed(key("wide", "val"), of_cost(0, ms(10_000)), ms(0));
+    assert!(schedule.start(ms(0)).is_some());
+    schedule.finished(ms(10_000), ms(10_000));
+    schedule.pass_closed(key("wide", "val"), of_cost(1, ms(10_000)), ms(10_000));
+    schedule.pass_closed(key("small", "val"), of_cost(2, ms(10)), ms(10_000));
+    // Half of the share, as another run waits, pays 10 ms in 200 ms. What was not expected waits for the debt.
+    schedule.pass_closed(key("unknown", "val"), Closed::live(3), ms(10_000));
+    assert_eq!(schedule.start(ms(10_299)), None);
+    assert_eq!(schedule.next_start(), Some(ms(10_300)), "a third, with two others");
+    assert_eq!(schedule.start(ms(10_300)), Some(Job::Pass(key("small", "val"), 2)));
+    schedule.finished(ms(10), ms(10_310));
+    assert!(schedule.next_start().unwrap() > ms(90_000), "the debt of the long one is still paid");
+    schedule.bill(ms(1000), ms(10_310));
+    assert!(schedule.next_start().unwrap() > ms(100_000), "and what others took");
+}
+
+proptest! {
+    #[test]
+    fn small_evaluations_beside_any_wide_one_take_twice_their_own_time_and_a_second_at_most(
+        wide in 100u64..200_000, small in 1u64..40, gap in 500u64..3000, share in 0.15f64..0.9,
+    ) {
+        let mut schedule = Schedule::new(ticks(), budget(share, ms(4000)), Room::default(), Duration::ZERO);
+        let slice = ms(5);
+        // What is left of each job in flight.
+        let mut stack: Vec<(Option<Duration>, Duration)> = Vec::new();
+        let (mut now, mut next_small, mut delays) = (Duration::ZERO, ms(gap), Vec::new());
+        schedule.pass_closed(key("wide", "val"), of_cost(0, ms(wide)), now);
+        while delays.len() < 60 {
+            if next_small <= now {
+                let closed = Closed { pass: now.as_millis() as usize, ..of_cost(0, ms(small)) };
+                prop_assert_eq!(schedule.pass_closed(key("small", "val"), closed, now), None);
+                next_small += ms(gap);
+            }
+            let job = if stack.is_empty() { schedule.start(now) } else { schedule.start_shorter(now) };
+            match job {
+                Some(Job::Pass(key, closed)) if &*key.run == "small" => {
+                    stack.push((Some(ms(closed as u64)), ms(small)));
+                }
+                Some(_) => {
+                    stack.push((None, ms(wide)));
+                    schedule.pass_closed(key("wide", "val"), of_cost(0, ms(wide)), now);
+                }
+                None => {}
+            }
+            now += slice;
+            let Some((closed, left)) = stack.last_mut() else { continue };
+            let used = slice.min(*left);
+            *left -= used;
+            let ended = left.is_zero().then_some(*closed);
+            schedule.charge(used, now);
+            if let Some(closed) = ended {
+                stack.pop();
+                schedule.finished(Duration::ZERO, now);
+                delays.extend(closed.map(|closed| now - closed));
+            }
+        }
+        delays.sort_unstable();
+        let most = ms(2 * small + 1000);
+        prop_assert!(delays[delays.len() * 95 / 100] <= most, "{:?}", delays);
+    }
+}
+
 #[test]
 fn a_removed_run_leaves_nothing_behind() {
     let mut schedule = Schedule::new(ticks(), generous(), Room::default(), Duration::ZERO);

@@ -30,6 +30,13 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
     fn narrow(value: f64) -> Self;
     fn order(&self, other: &Self) -> Ordering;
 
+    /// The rows of a column in ascending order of their values; equal ones keep their order.
+    fn ascending(column: &[Self]) -> Vec<u32> {
+        let mut rows: Vec<u32> = (0..column.len() as u32).collect();
+        rows.sort_unstable_by(|&a, &b| column[a as usize].order(&column[b as usize]).then(a.cmp(&b)));
+        rows
+    }
+
     /// The larger of two distances. Of float32 numbers that are not below 0 the larger one has the larger bits, and
     /// comparing those is work for other units of the processor than minima of numbers are: searches alternate.
     #[inline(always)]
@@ -39,7 +46,7 @@ pub trait Real: Copy + PartialOrd + Default + Send + Sync + Sub<Output = Self> +
 }
 
 macro_rules! real {
-    ($real:ty, $($farther:item)?) => {
+    ($real:ty, $($own:item)*) => {
         impl Real for $real {
             const INFINITY: Self = Self::INFINITY;
             const LOWEST: Self = Self::NEG_INFINITY;
@@ -63,19 +70,31 @@ macro_rules! real {
                 self.total_cmp(other)
             }
 
-            $($farther)?
+            $($own)*
         }
     };
 }
 
-real!(
+real! {
     f32,
     #[inline(always)]
     fn farther(self, other: Self) -> Self {
         let (a, b) = (self.to_bits().cast_signed(), other.to_bits().cast_signed());
         Self::from_bits((if a > b { a } else { b }).cast_unsigned())
     }
-);
+
+    /// Bits in the order of the numbers, and the row behind them, are one number to compare.
+    fn ascending(column: &[Self]) -> Vec<u32> {
+        let key = |(value, row): (&Self, u32)| {
+            let bits = value.to_bits();
+            let ordered = bits ^ ((bits.cast_signed() >> 31).cast_unsigned() | 1 << 31);
+            u64::from(ordered) << 32 | u64::from(row)
+        };
+        let mut keys: Vec<u64> = column.iter().zip(0..).map(key).collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|key| key as u32).collect()
+    }
+}
 real!(f64,);
 
 /// How far apart two values are in f64, where a difference of float32 values that was rounded is not exact enough.

@@ -40,15 +40,14 @@ const AROUND: usize = 16;
 impl<T: Real> Sorted<T> {
     /// Equal values keep the order of their rows.
     pub fn new(column: &[T]) -> Self {
-        let mut pairs: Vec<(T, u32)> = column.iter().copied().zip(0..).collect();
-        pairs.sort_unstable_by(|a, b| a.0.order(&b.0).then(a.1.cmp(&b.1)));
-        let mut ranks = vec![0; pairs.len()];
-        for (&(_, row), rank) in pairs.iter().zip(0..) {
+        let rows = T::ascending(column);
+        let mut ranks = vec![0; rows.len()];
+        for (&row, rank) in rows.iter().zip(0..) {
             ranks[row as usize] = rank;
         }
         Self {
-            padded: Padded::new(pairs.iter().map(|pair| pair.0)),
-            rows: pairs.iter().map(|pair| pair.1).collect(),
+            padded: Padded::new(rows.iter().map(|&row| column[row as usize])),
+            rows,
             ranks,
             runs: OnceLock::new(),
             gaps: OnceLock::new(),

@@ -188,7 +188,7 @@ impl Ingest {
         match request.message {
             Some(ingest_request::Message::Chunk(mut chunk)) => {
                 let end = joined_end(&mut chunk);
-                let answer = self.take_chunk(chunk, fault, partial)?;
+                let answer = self.take_chunk(chunk, fault, partial, mailbox)?;
                 match (answer, end) {
                     (Some(answer), Some(end)) => {
                         let end = self.end_pass(end, mailbox).await?;
@@ -215,6 +215,7 @@ impl Ingest {
         chunk: BatchChunk,
         fault: Option<Fault>,
         partial: &mut Option<Partial>,
+        mailbox: &Arc<Mailbox>,
     ) -> Result<Option<IngestResponse>, Refusal> {
         let size = chunk.encoded_len();
         self.metrics.received_bytes.inc_by(size as u64);
@@ -228,7 +229,7 @@ impl Ingest {
         }
         let current = match partial {
             Some(current) => current,
-            None => partial.insert(self.begin(&header)?),
+            None => partial.insert(self.begin(&header, mailbox)?),
         };
         current.bytes += size;
         let first_tensor_rows = tensors.first().and_then(|t| t.shape.first()).copied().unwrap_or(0);
@@ -274,13 +275,13 @@ impl Ingest {
 
     /// Starts a batch: finds its run and stages a sampler. Only lack of memory is an error; any other refusal is reported
     /// at the batch's end.
-    fn begin(&self, header: &BatchChunk) -> Result<Partial, Refusal> {
+    fn begin(&self, header: &BatchChunk, mailbox: &Arc<Mailbox>) -> Result<Partial, Refusal> {
         let stage = || -> Result<(Arc<Running>, Staged, Option<Epoch>), Refusal> {
             let (pass, epoch) = check_header(header)?;
             let running = self.runs.find(&header.run)?;
             let source = Source { client: client_hash(&header.client), sequence: header.sequence };
             let sent = Sent { split: &header.split, pass, epoch, source, rank: header.rank };
-            let staged = self.runs.stage(&running, sent)?;
+            let staged = self.runs.stage(&running, sent, mailbox)?;
             Ok((running, staged, epoch))
         };
         let progress = match stage() {

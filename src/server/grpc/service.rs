@@ -272,7 +272,11 @@ impl ConceptWatch for Service {
         for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
-        let decision = self.advice.decide(&running.name, attempt, request.step);
+        let is_late = |split: &&str| {
+            self.board.has_split(&running.name, split) && !self.is_settled(&running.name, split, request.step)
+        };
+        let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
+        let decision = self.advice.decide(&running.name, attempt, request.step, &late);
         Ok(Response::new(advised(decision, self.advice.missed(&running.name, attempt, unanswered))))
     }
 

@@ -229,19 +229,24 @@ impl Intake {
 
     /// Whether all evaluations that the answer rests on are judged, or there is nothing to wait for. Never blocks.
     pub fn is_judged(&self, question: &Question) -> bool {
+        self.unjudged(question).is_empty()
+    }
+
+    /// The splits whose evaluation the answer is to rest on and that is not judged yet.
+    fn unjudged<'q>(&'q self, question: &'q Question) -> Vec<&'q str> {
         let Question { run, attempt, step, splits } = question;
-        let unsettled = |split: &str| !self.board.is_settled(run, split, *step, *attempt);
+        let unsettled = |split: &&str| !self.board.is_settled(run, split, *step, *attempt);
         match splits.is_empty() {
             // Rules name splits for all runs, so a run may not have the split at all.
-            true => !self.advice.splits().any(|split| self.board.has_split(run, split) && unsettled(split)),
-            false => !splits.iter().any(|split| unsettled(split)),
+            true => self.advice.splits().filter(|split| self.board.has_split(run, split) && unsettled(split)).collect(),
+            false => splits.iter().map(String::as_str).filter(unsettled).collect(),
         }
     }
 
     /// Whether training should stop. The first answer of any hub for an attempt and a step is kept.
     pub fn decide(&self, question: &Question) -> Result<Decision, Refusal> {
         let Question { run, attempt, step, .. } = question;
-        let found = self.advice.decide(&run.as_str().into(), *attempt, *step);
+        let found = self.advice.decide(&run.as_str().into(), *attempt, *step, &self.unjudged(question));
         let offered = GivenAdvice { stop: found.stop, reason: found.reason, decided_by_step: found.decided_by_step };
         Ok(decision(self.store.keep_advice(run, *attempt, *step, &offered)?))
     }

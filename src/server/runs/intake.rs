@@ -50,10 +50,11 @@ pub struct Ended {
 }
 
 impl Runs {
-    /// Starts staging one batch of a split. Errors when the run has finished, has too many splits, or the client's attempt
-    /// or rank is invalid.
-    pub fn stage(&self, running: &Running, sent: Sent<'_>) -> Result<Staged, Refusal> {
+    /// Starts staging one batch of a split, which comes by `stream`. Errors when the run has finished, has too many splits, or
+    /// the client's attempt or rank is invalid.
+    pub fn stage(&self, running: &Running, sent: Sent<'_>, stream: &Arc<Mailbox>) -> Result<Staged, Refusal> {
         let mut state = lock(&running.state);
+        state.attend(stream);
         let member = self.member(running, &mut state, sent)?;
         check_split(running, &state, sent.split)?;
         // The split is created when its first batch is applied, so that a refused batch leaves no split behind.
@@ -71,7 +72,8 @@ impl Runs {
         }
     }
 
-    /// Applies a batch atomically. Errors when the samples' memory limit is reached or the batch is refused.
+    /// Applies a batch atomically. Where there is no room for it, runs whose clients are gone give theirs. Errors when the
+    /// samples' memory limit is reached all the same, or the batch is refused.
     pub fn commit(
         &self,
         running: &Arc<Running>,
@@ -80,12 +82,23 @@ impl Runs {
         epoch: Option<Epoch>,
         rows_left_out: u64,
     ) -> Result<Committed, Refusal> {
-        let mut state = lock(&running.state);
-        let intake = self.intake(running, &mut state, split)?;
-        let now = self.now();
-        intake.heard = now.elapsed;
-        self.make_room(intake, &staged, now)?;
+        let (mut state, now) = loop {
+            let mut state = lock(&running.state);
+            let intake = self.intake(running, &mut state, split)?;
+            let now = self.now();
+            intake.heard = now.elapsed;
+            match self.make_room(intake, &staged, now) {
+                Ok(()) => break (state, now),
+                Err(full) => {
+                    drop(state);
+                    if !self.forget_unattended() {
+                        return Err(full);
+                    }
+                }
+            }
+        };
         let (member, step) = (staged.member(), staged.pass().step);
+        let intake = self.intake(running, &mut state, split)?;
         let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
         state.members.reached(member, step, now.elapsed);
         state.heard = now.elapsed;
@@ -104,6 +117,7 @@ impl Runs {
         stream: &Arc<Mailbox>,
     ) -> Result<Ended, Refusal> {
         let mut state = lock(&running.state);
+        state.attend(stream);
         let member = self.member(running, &mut state, sent)?;
         let intake = self.intake(running, &mut state, sent.split)?;
         let now = self.now();

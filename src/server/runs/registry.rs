@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::history::Ending;
@@ -108,6 +108,8 @@ pub(super) struct State {
     pub removed: bool,
     /// When the last message arrived, as time since the process started.
     pub heard: Duration,
+    /// The streams of its clients, those that have ended too.
+    streams: Vec<Weak<Mailbox>>,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
     pub held: Option<Duration>,
     /// Attempts whose ranks also send to other processes, and whom to notify when a rank here ends a pass.
@@ -355,6 +357,21 @@ impl Runs {
         forgotten.fresh.push(name);
     }
 
+    /// Frees the samples of a run without an open stream, such as one whose job was killed: of those that have nothing
+    /// unsettled, if there are any, the one that has been silent for longest. Returns false if no run is left to free.
+    pub(super) fn forget_unattended(&self) -> bool {
+        let mut runs = lock(&self.runs);
+        let waits = |running: &Running| {
+            let heard = lock(&running.state).unattended()?;
+            Some((self.outlet.is_pending(&running.run.name), heard))
+        };
+        let longest = runs.values().filter_map(|running| Some((waits(running)?, running.run.name.clone()))).min();
+        let Some(running) = longest.and_then(|(_, name)| runs.remove(&name)) else { return false };
+        drop(runs);
+        self.forget(&running, "no client is connected, and another run needs the memory of samples");
+        true
+    }
+
     /// Reports the open passes of a run, which will not be scored.
     fn abandon(&self, running: &Running, ending: Ending, reason: &str) {
         let state = lock(&running.state);
@@ -521,6 +538,21 @@ impl Intake {
 }
 
 impl State {
+    /// Notes that a stream sends to the run.
+    pub fn attend(&mut self, stream: &Arc<Mailbox>) {
+        let known = |known: &Weak<Mailbox>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(stream));
+        if !self.streams.iter().any(known) {
+            self.streams.retain(|stream| stream.strong_count() > 0);
+            self.streams.push(Arc::downgrade(stream));
+        }
+    }
+
+    /// When the run was last heard of, if it holds samples and none of its streams is open.
+    fn unattended(&self) -> Option<Duration> {
+        let holds = self.splits.values().any(|intake| intake.bytes > 0);
+        (holds && self.streams.iter().all(|stream| stream.strong_count() == 0)).then_some(self.heard)
+    }
+
     /// From now on deadlines close passes.
     pub fn release(&mut self, now: Now) {
         self.held = None;

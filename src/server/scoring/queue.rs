@@ -86,7 +86,8 @@ impl<W> Queue<W> {
     /// Queues work for a split. Returns the work that is skipped, if any.
     pub fn push(&self, key: SplitKey, work: Closed<W>) -> Option<Skipped<W>> {
         let skipped = lock(&self.schedule).pass_closed(key, work, self.started.elapsed());
-        self.changed.notify_one();
+        // The thread that may give way to it, or the one that waits for a job.
+        self.changed.notify_all();
         skipped
     }
 
@@ -145,7 +146,7 @@ impl<W> Queue<W> {
         let mut schedule = lock(&self.schedule);
         schedule.charge(spent, self.started.elapsed());
         let mut pace = schedule.pace() / threads as f64;
-        let mut owed = spent.as_secs_f64() * (1.0 - pace);
+        let mut owed = spent.as_secs_f64() * (1.0 - pace) + schedule.take_billed().as_secs_f64();
         loop {
             // By one thread, so that the jobs in flight end in the opposite order of their starts.
             if rayon::current_thread_index().is_none_or(|index| index == 0) {
@@ -161,7 +162,9 @@ impl<W> Queue<W> {
                     schedule = lock(&self.schedule);
                     schedule.finished(rest, self.started.elapsed());
                 }
-                owed -= started.elapsed().as_secs_f64() * pace;
+                if owed > 0.0 {
+                    owed -= started.elapsed().as_secs_f64() * pace;
+                }
             }
             if owed <= 0.0 || self.is_stopping() {
                 return charged;
