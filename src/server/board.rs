@@ -154,6 +154,13 @@ impl Board {
         self.is_settled(run, split, pass) && !self.has_joined(run, split, pass, cost)
     }
 
+    /// Whether scores of this cost may yet join the newest point of any split of a run.
+    pub fn awaits_any(&self, run: &str, cost: Cost) -> bool {
+        let runs = self.curves.lock();
+        let awaits = |curve: &Curve| curve.settled > curve.joined.get(&cost).copied();
+        runs.get(run).is_some_and(|run| run.splits.values().any(awaits))
+    }
+
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training
     /// left at the attempt's first step or later do not.
     pub fn admits(&self, point: &Point) -> bool {

@@ -16,6 +16,9 @@ use super::metrics::Metrics;
 use super::scoring::compute::{Late, joined};
 use super::settlement::{Outcome as Settled, Pass, Settlement};
 
+/// The costs of the scores that can join a point.
+const LATE: [Cost; 2] = [Cost::Fast, Cost::Slow];
+
 /// The recipients of points.
 #[derive(Clone)]
 pub struct Publisher {
@@ -74,7 +77,7 @@ impl Publisher {
     /// evaluation of the step has taken its place.
     pub fn publish_joined(&self, evaluation: &Evaluation, published: &Point, cost: Cost, whole: &Arc<Point>) -> bool {
         if self.is_evaluated_again(evaluation, published) {
-            self.board.close(evaluation, cost);
+            LATE.into_iter().filter(|late| *late >= cost).for_each(|late| self.board.close(evaluation, late));
             return false;
         }
         if let Err(error) = self.history.record_point(whole, Some(evaluation.attempt)) {
@@ -116,7 +119,7 @@ impl Publisher {
     /// Notes that nothing more will come of an evaluation.
     fn close(&self, evaluation: &Evaluation) {
         self.board.settle(evaluation, None);
-        [Cost::Fast, Cost::Slow].into_iter().for_each(|cost| self.board.close(evaluation, cost));
+        LATE.into_iter().for_each(|cost| self.board.close(evaluation, cost));
     }
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one

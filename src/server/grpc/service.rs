@@ -326,11 +326,11 @@ impl Service {
         ReceiverStream::new(receiver)
     }
 
-    /// Waits until all evaluations of a run are settled, and ends its alerts. Answers with what is not, and with the
-    /// alerts that have fired.
+    /// Waits until all evaluations of a run are settled and their fast scores have joined, and ends its alerts. Answers with
+    /// what is not settled, and with the alerts that have fired.
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
         let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
-        let runs = Arc::clone(&self.ingest.runs);
+        let (runs, board, events) = (Arc::clone(&self.ingest.runs), Arc::clone(&self.board), self.events.clone());
         // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
         // judged.
         let ended = tokio::spawn(async move {
@@ -338,6 +338,11 @@ impl Service {
                 unsettled = settlement.settled(&name, deadline) => unsettled,
                 () = stop.cancelled() => settlement.unsettled(&name),
             };
+            // Rules on these scores judge the last evaluations, too.
+            let mut looks = events.subscribe();
+            while board.awaits_any(&name, Cost::Fast) && Instant::now() < deadline && !stop.is_cancelled() {
+                next_look(Some(&mut looks), deadline).await;
+            }
             let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
             if !runs.is_running(&name) {
                 advice.finish(&name, unix_time());

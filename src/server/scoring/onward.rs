@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::point::Point;
 use crate::sample::Evaluation;
-use crate::schedule::Closed;
+use crate::schedule::{Closed, Skipped, Why};
 use crate::score::catalogue::Cost;
 use crate::score::expected::expected;
 use crate::server::publish::Publisher;
@@ -47,8 +47,12 @@ impl Onward {
         // Of slow scores the newest evaluation alone waits, whichever it is.
         let backlog = *backlog && cost == Cost::Fast;
         let closed = Closed { bytes: sample.bytes(), backlog, expected, ..Closed::live(scored) };
-        if queue.push(key.clone(), closed).is_some() {
+        if let Some(Skipped { pass: skipped, why }) = queue.push(key.clone(), closed) {
             self.publisher.metrics.joins_skipped.with_label_values(&[cost.name()]).inc();
+            if why == Why::Backlog {
+                // No newer one has taken its place.
+                self.publisher.board.close(&skipped.evaluation, cost);
+            }
         }
         // The run may have been forgotten meanwhile, in which case nobody else would remove its line.
         if !self.runs.knows(&key.run) {
