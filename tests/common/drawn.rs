@@ -345,10 +345,10 @@ pub fn score(bytes: &[u8], slow: bool) {
         |what: &str, text: &str| failures.lock().expect("nothing panics here").push(format!("{what}: {text}"));
     let prepared = Prepared::new(&drawn.sample, &drawn.run, drawn.settings).with_failures(&on_failure);
     let go_on = |_: usize, _: usize, _: &Score| ControlFlow::Continue(());
-    let wanted = if slow { Wanted::Available } else { Wanted::AvailableAt(Cost::Fast) };
+    let wanted = if slow { Wanted::Available } else { Wanted::AvailableAt(Cost::AT_ONCE) };
     let outcomes = evaluate(&prepared, wanted, go_on).expect("nothing breaks it off");
     let tests = test(&prepared, |_| true, go_on).expect("nothing breaks it off");
-    let influences = Influences::of(&prepared, drawn.sample.ids());
+    let influences = Influences::of(&prepared, drawn.sample.ids(), Cost::AT_ONCE);
     let changes = influences.change_errors(&influences);
     assert!((0.0..=1.0).contains(&prepared.tie_fraction()));
     prepared.concept_rows();
