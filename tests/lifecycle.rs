@@ -47,6 +47,7 @@ async fn sigterm_stops_it_with_clients_connected() {
             step: Some(99),
             timeout_seconds: 3600.0,
             matrices: false,
+            ..Default::default()
         };
         tokio::spawn(async move { client.get_scores(request).await })
     };

@@ -148,11 +148,9 @@ impl Alerts {
         };
         let doubt = here().any(doubts);
         let are_fast = late.iter().any(|id| is_fast(id));
-        if of_other_order(point).is_some() {
-            return Vec::new();
-        }
         for (at, rule) in here() {
-            if late.contains(&rule.score()) || (are_fast && reads_fast(rule)) {
+            let judged = late.contains(&rule.score()) || (are_fast && reads_fast(rule));
+            if judged && of_other_order(point).is_none() {
                 changed[at] = run.watches[at].observe(rule, point, &run.concepts, doubt);
             }
         }

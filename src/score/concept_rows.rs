@@ -9,24 +9,16 @@ use crate::tensor::TensorName;
 
 /// One concept's columns, in the rows in which its label is known.
 pub struct ConceptRows<'p> {
-    /// As a variable, where it is one number and all labels are known.
-    scalar: Option<&'p Scalar>,
     /// [n, columns of the concept].
     pub activations: Vec<f64>,
     pub labels: Vec<i32>,
     pub classes: i32,
     kind: ActivationKind,
+    /// As a variable, where it is one number and all labels are known.
+    scalar: Option<&'p Scalar>,
 }
 
 impl ConceptRows<'_> {
-    /// The rows in ascending order of the activation, of which there is one.
-    pub fn ascending(&self) -> Cow<'_, [u32]> {
-        match self.scalar {
-            Some(scalar) => Cow::Borrowed(scalar.ascending()),
-            None => Cow::Owned(ascending(&self.activations)),
-        }
-    }
-
     /// The predicted class of each row.
     pub fn predictions(&self) -> Result<Vec<i32>, String> {
         let threshold = self.kind.threshold().ok_or("it predicts no class")?;
@@ -37,6 +29,21 @@ impl ConceptRows<'_> {
         };
         Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict).collect())
     }
+
+    /// The rows in ascending order of the activation, of which there is one.
+    pub fn ascending(&self) -> Cow<'_, [u32]> {
+        match self.scalar {
+            Some(scalar) => Cow::Borrowed(scalar.ascending()),
+            None => Cow::Owned(ascending(&self.activations)),
+        }
+    }
+}
+
+/// The rows in ascending order of their values.
+pub fn ascending(values: &[f64]) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+    rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+    rows
 }
 
 /// The rows in which a concept's label is known.
@@ -58,11 +65,4 @@ pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<C
         kind: p.run().activation_kind,
         classes: p.run().concepts[i].classes() as i32,
     })
-}
-
-/// The rows in ascending order of their values.
-pub fn ascending(values: &[f64]) -> Vec<u32> {
-    let mut rows: Vec<u32> = (0..values.len() as u32).collect();
-    rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
-    rows
 }

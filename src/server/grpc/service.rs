@@ -273,7 +273,8 @@ impl ConceptWatch for Service {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {
-            self.board.has_split(&running.name, split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
+            self.board.has_split(&running.name, split)
+                && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
         let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
         let decision = self.advice.decide(&running.name, attempt, request.step, &late);
@@ -425,9 +426,8 @@ impl Lookout for Service {
         // Read before the history: the point of a settled step is already stored.
         let settled = step.is_some_and(|step| self.is_settled(run, split, step, ordinal));
         // Read before the point, too: a point is waited for until its fast scores have joined it.
-        let pass = step
-            .map(|step| (step, ordinal))
-            .or_else(|| self.board.newest(run, split).map(|newest| (newest.step, newest.ordinal)));
+        let newest = || self.board.newest(run, split).map(|newest| (newest.step, newest.ordinal));
+        let pass = step.map(|step| (step, ordinal)).or_else(newest);
         let awaits = pass.is_some_and(|pass| self.board.awaits(run, split, pass, Cost::Fast));
         let live = self.board.newest(run, split).filter(|live| sought.admits(live));
         let stored = {
