@@ -273,7 +273,8 @@ impl ConceptWatch for Service {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {
-            self.board.has_split(&running.name, split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
+            self.board.has_split(&running.name, split)
+                && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
         let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
         let decision = self.advice.decide(&running.name, attempt, request.step, &late);
