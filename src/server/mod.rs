@@ -94,8 +94,11 @@ pub async fn run(
     let scorer = parts.scoring.start(&parts.runs)?;
     // Points in memory end with the process, whether scored or not.
     if directory.is_some() {
-        let (settlement, slow) = (Arc::clone(&parts.settlement), Arc::clone(&parts.scoring.slow));
-        streams.work(move || settlement.has_pending() || slow.bytes() > 0);
+        let (settlement, scoring) = (Arc::clone(&parts.settlement), &parts.scoring);
+        let (queue, fast, slow) = (Arc::clone(&scoring.queue), Arc::clone(&scoring.fast), Arc::clone(&scoring.slow));
+        // In the order in which an evaluation goes through them.
+        let waits = move || queue.bytes() + fast.bytes() + slow.bytes() > 0;
+        streams.work(move || settlement.has_pending() || waits());
     }
 
     let stop = parts.stop.clone();
