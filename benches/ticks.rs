@@ -197,7 +197,7 @@ struct Tick {
 fn cost_of_ticks() {
     let interval = Ticks::default().interval.as_secs_f64();
     let allowances = SHARES.map(|cpu_share| {
-        let [fast, _] = Budget { cpu_share, ..Budget::default() }.parts();
+        let [_, fast, _] = Budget { cpu_share, ..Budget::default() }.parts();
         fast.cpu_share * interval
     });
     println!(

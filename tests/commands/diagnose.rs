@@ -74,6 +74,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         split: "val".into(),
         step: Some(1),
         timeout_seconds: crate::common::PATIENCE.as_secs_f64(),
+        ..Default::default()
     };
     let waited = client.get_diagnosis(request).await.unwrap().into_inner();
     let of_set = waited.lines.iter().find(|line| line.rule == "incomplete_concept_set").unwrap();

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use conceptwatch::estimate::Settings;
 use conceptwatch::point::{Outcome, Point};
-use conceptwatch::score::catalogue::{self, Score};
+use conceptwatch::score::catalogue::{self, Cost, Score};
 use conceptwatch::server::work::{Computing, Jobs, Kind, Return, Stop, WorkOptions, Worker, joined};
 
 use memory::{Memory, State};
@@ -49,7 +49,7 @@ fn in_one_process(passes: &[Job]) -> Vec<Point> {
         let evaluation = pass.in_one_process(&pass.batches(pass.step));
         let mut now = None;
         let (point, _) = computing
-            .point(&evaluation, None, |influences| {
+            .point(&evaluation, Cost::AT_ONCE, None, |influences| {
                 let errors = earlier.as_ref().map_or_else(Vec::new, |earlier| influences.change_errors(earlier));
                 now = Some(influences);
                 errors

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::estimate::Settings;
 use crate::point::Outcome;
+use crate::repeats::without_repeats;
 use crate::sample::{Evaluation, PassOf, Union, union};
 use crate::score::catalogue::{Cost, Score};
 use crate::score::{Influences, PurityRows, always_together, panic_text};
@@ -63,7 +64,9 @@ fn of_parts(computing: &Computing, claim: &Claim, material: Material) -> Option<
     };
     let pass = PassOf { key: claim.key.clone(), run: material.run, attempt: claim.attempt, time: material.time };
     let (evaluation, next_cutoff) = match union(parts, pass) {
-        Ok(Union::Exact { evaluation, next_cutoff }) => (evaluation, next_cutoff),
+        Ok(Union::Exact { evaluation, next_cutoff }) => {
+            (without_repeats(&evaluation).unwrap_or(*evaluation), next_cutoff)
+        }
         Ok(Union::NeedsWhole { rows, cutoff }) => {
             tracing::info!(job = %claim, rows, cutoff, "the parts are cut too short");
             return Some(Computed::GiveBack(Return::NeedsWhole));
