@@ -548,7 +548,7 @@ class CurvePoint(_message.Message):
     def __init__(self, x: _Optional[float] = ..., y: _Optional[float] = ...) -> None: ...
 
 class Point(_message.Message):
-    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings", "concept_rows", "ordinal")
+    __slots__ = ("run", "split", "step", "epoch", "time", "rows", "rows_seen", "provisional", "incomplete", "tie_fraction", "estimator", "neighbours", "seed", "catalogue_version", "seconds", "scores", "warnings", "concept_rows", "ordinal", "repeated_rows")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SPLIT_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
@@ -568,6 +568,7 @@ class Point(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_ROWS_FIELD_NUMBER: _ClassVar[int]
     ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_ROWS_FIELD_NUMBER: _ClassVar[int]
     run: str
     split: str
     step: int
@@ -587,7 +588,8 @@ class Point(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     concept_rows: _containers.RepeatedScalarFieldContainer[int]
     ordinal: int
-    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., concept_rows: _Optional[_Iterable[int]] = ..., ordinal: _Optional[int] = ...) -> None: ...
+    repeated_rows: int
+    def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[float] = ..., time: _Optional[float] = ..., rows: _Optional[int] = ..., rows_seen: _Optional[int] = ..., provisional: bool = ..., incomplete: bool = ..., tie_fraction: _Optional[float] = ..., estimator: _Optional[str] = ..., neighbours: _Optional[int] = ..., seed: _Optional[int] = ..., catalogue_version: _Optional[int] = ..., seconds: _Optional[float] = ..., scores: _Optional[_Iterable[_Union[Score, _Mapping]]] = ..., warnings: _Optional[_Iterable[str]] = ..., concept_rows: _Optional[_Iterable[int]] = ..., ordinal: _Optional[int] = ..., repeated_rows: _Optional[int] = ...) -> None: ...
 
 class GetScoresRequest(_message.Message):
     __slots__ = ("run", "split", "step", "timeout_seconds", "matrices", "ordinal")
