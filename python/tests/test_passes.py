@@ -259,7 +259,8 @@ def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
 def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(job: Callable[..., Job]) -> None:
     said = []
     for name, data_dir in (("kept", {}), ("memory", {"data_dir": None})):
-        one = job(name, CONCEPTWATCH_CPU_SHARE="0.001", CONCEPTWATCH_BUSY_CPU_SHARE="0.001")
+        slow = {"CONCEPTWATCH_CPU_SHARE": "0.001", "CONCEPTWATCH_BUSY_CPU_SHARE": "0.001"}
+        one = job(name, **slow, CONCEPTWATCH_LINGER="1")
         begin(one, "a", f"127.0.0.1:{free_ports()}", **data_dir)
         # The first few are scored with the CPU time that was saved up.
         one.do("evaluate(run, *range(40))")

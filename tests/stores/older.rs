@@ -2,7 +2,7 @@
 
 /// Statements that take a schema of PostgreSQL back to the previous one, newest first.
 const BEFORE: [(u32, &str); 5] = [
-    (7, "ALTER TABLE point DROP COLUMN ordinal; ALTER TABLE unscored DROP COLUMN ordinal"),
+    (7, "ALTER TABLE point DROP COLUMN ordinal, DROP COLUMN repeated_rows; ALTER TABLE unscored DROP COLUMN ordinal"),
     (6, "DROP TABLE process"),
     (5, "ALTER TABLE job DROP COLUMN result"),
     (4, "ALTER TABLE point DROP COLUMN superseded; ALTER TABLE point ADD UNIQUE (run, split, step)"),
