@@ -191,6 +191,7 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
         ("conceptwatch_step", 1200.0),
         ("conceptwatch_epoch", 3.5),
         ("conceptwatch_sample_rows", 4096.0),
+        ("conceptwatch_repeated_rows", 0.0),
         ("conceptwatch_tie_fraction", 0.25),
         ("conceptwatch_provisional", 0.0),
         ("conceptwatch_evaluation_timestamp_seconds", 1_700_000_000.25),

@@ -136,7 +136,7 @@ fn a_newer_schema_is_refused() {
     file.execute_batch("CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT; PRAGMA user_version = 99").unwrap();
     drop(file);
     let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
-    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 9, .. }), "{error}");
+    assert!(matches!(error, HistoryError::NewerSchema { found: 99, known: 10, .. }), "{error}");
     for refused in [examine(directory.path()).err(), repair(directory.path()).err()] {
         assert!(matches!(refused, Some(HistoryError::NewerSchema { .. })), "{refused:?}");
     }
@@ -145,7 +145,7 @@ fn a_newer_schema_is_refused() {
 /// No checksum covers the number of the schema, but the tables show it.
 #[test]
 fn a_version_that_is_not_that_of_the_tables_is_damage_and_repaired() {
-    for (version, outbox) in [(0, false), (1, false), (5, true), (8, false), (11, true), (99, false), (-4, false)] {
+    for (version, outbox) in [(0, false), (1, false), (5, true), (9, false), (11, true), (99, false), (-4, false)] {
         let directory = tempfile::tempdir().unwrap();
         let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
         if outbox {
@@ -158,7 +158,7 @@ fn a_version_that_is_not_that_of_the_tables_is_damage_and_repaired() {
         file.pragma_update(None, "user_version", version).unwrap();
         drop(file);
 
-        let expected = format!("got schema version {version}, but the tables are those of version 9");
+        let expected = format!("got schema version {version}, but the tables are those of version 10");
         let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
         assert!(matches!(&error, HistoryError::Corrupt { why, .. } if *why == expected), "{error}");
         let found = examine(directory.path()).unwrap();
