@@ -100,7 +100,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         ..Default::default()
     };
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
-    assert_eq!((answer.step, answer.rows, answer.lines.len()), (1, 1000, 12));
+    assert_eq!((answer.step, answer.rows, answer.lines.len()), (1, 1000, 13));
     let line = answer.lines.iter().find(|line| line.rule == "insufficient_supervision").unwrap();
     assert_eq!(line.state(), proto::DiagnosisState::Found);
     assert_eq!(line.evidence[0].limit, Some(conceptwatch::limits::CTL_CONDITIONAL));

@@ -154,15 +154,43 @@ pub fn scalar_distances(values: &[f64]) -> Vec<Vec<f64>> {
 }
 
 fn ksg(x: &Variable, y: &Variable, k: usize) -> f64 {
-    let distances = |variable: &Variable| match variable {
-        Variable::Scalar(v) => scalar_distances(v.values()),
-        Variable::Vector(v) => {
-            matrix(&(0..v.block().width()).map(|at| v.block().coordinate(at).to_vec()).collect::<Vec<_>>(), f64::max)
-        }
+    let columns = |variable: &Variable| match variable {
+        Variable::Scalar(v) => vec![v.values().to_vec()],
+        Variable::Vector(v) => (0..v.block().width()).map(|at| v.block().coordinate(at).to_vec()).collect(),
         Variable::Discrete(_) => unreachable!("KSG takes continuous variables"),
     };
-    let (dx, dy) = (distances(x), distances(y));
-    ksg_of_terms(x.rows(), k, |row| ksg_term(&dx[row], &dy[row], row, k))
+    let [x, y] = in_common_units([columns(x), columns(y)]);
+    let (dx, dy) = (matrix(&x, f64::max), matrix(&y, f64::max));
+    ksg_of_terms(dx.len(), k, |row| ksg_term(&dx[row], &dy[row], row, k))
+}
+
+/// The side of the smaller spread, times the power of two nearest to the ratio of the spreads.
+fn in_common_units([x, y]: [Vec<Vec<f64>>; 2]) -> [Vec<Vec<f64>>; 2] {
+    let spread = |columns: &[Vec<f64>]| {
+        let squares = columns.iter().map(|column| deviation(column).powi(2)).sum::<f64>();
+        (squares / columns.len() as f64).sqrt()
+    };
+    let octaves = (spread(&x) / spread(&y)).log2().round();
+    let times = |columns: Vec<Vec<f64>>, octaves: f64| -> Vec<Vec<f64>> {
+        let factor = octaves.max(0.0).exp2();
+        columns.into_iter().map(|column| column.into_iter().map(|value| factor * value).collect()).collect()
+    };
+    [times(x, -octaves), times(y, octaves)]
+}
+
+/// Standard deviation without the outermost 0.5 % on either side, at least one value; of all values where that is 0.
+fn deviation(column: &[f64]) -> f64 {
+    let mut sorted = column.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let clipped = |cut: usize| {
+        let (low, high) = (sorted[cut], sorted[n - 1 - cut]);
+        let values: Vec<f64> = sorted.iter().map(|value| value.clamp(low, high)).collect();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n as f64).sqrt()
+    };
+    let clipped_once = clipped(((0.005 * n as f64).ceil() as usize).min((n - 1) / 2));
+    if clipped_once > 0.0 { clipped_once } else { clipped(0) }
 }
 
 fn ksg_of_terms(rows: usize, k: usize, term: impl Fn(usize) -> f64) -> f64 {
@@ -172,7 +200,8 @@ fn ksg_of_terms(rows: usize, k: usize, term: impl Fn(usize) -> f64) -> f64 {
 /// Ross's estimator without a matrix of all distances.
 fn ksg_of_many(x: &[f64], y: &[f64], k: usize) -> f64 {
     let from = |values: &[f64], row: usize| -> Vec<f64> { values.iter().map(|v| (v - values[row]).abs()).collect() };
-    ksg_of_terms(x.len(), k, |row| ksg_term(&from(x, row), &from(y, row), row, k))
+    let [x, y] = in_common_units([vec![x.to_vec()], vec![y.to_vec()]]);
+    ksg_of_terms(x[0].len(), k, |row| ksg_term(&from(&x[0], row), &from(&y[0], row), row, k))
 }
 
 /// Values with ties, both zeros, the smallest and nearly the largest of float32, whose differences are none, and plain
