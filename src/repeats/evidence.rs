@@ -22,20 +22,34 @@ pub struct Found {
     pub exact: bool,
 }
 
+/// Whether any of the first rows has another one near enough for a copy.
+pub fn is_possible(points: &Points) -> bool {
+    let labels = points.labels();
+    let has_near = |row: usize| {
+        let others = (0..points.rows()).filter(|&other| other != row && labels[other] == labels[row]);
+        others.into_iter().any(|other| points.distance(row, other).is_of_copies())
+    };
+    looked_at(points).is_some_and(|mut rows| rows.by_ref().take(FIRST).any(has_near))
+}
+
+/// Distinctive rows from all parts of the sample; `None` where they are too few.
+fn looked_at(points: &Points) -> Option<impl Iterator<Item = usize> + use<>> {
+    // Multiples of the golden ratio: the first of any number of them are spread evenly.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    let eligible: Vec<usize> = (0..points.rows()).filter(|&row| points.is_distinctive(row)).collect();
+    let rows = eligible.len();
+    let at = move |number: usize| eligible[((number as f64 * GOLDEN).fract() * rows as f64) as usize];
+    (rows >= LEAST).then(|| (0..MOST.min(rows)).map(at))
+}
+
 /// `None` where there is no evidence of copies.
 pub fn look(points: &Points) -> Option<Found> {
-    let eligible: Vec<usize> = (0..points.rows()).filter(|&row| points.is_distinctive(row)).collect();
-    if eligible.len() < LEAST {
-        return None;
-    }
     let mut search = Search::new(points);
-    // A stride that is coprime to usual periods of a data set visits all parts of it.
-    let looked_at = |at: usize| eligible[at * 7919 % eligible.len()];
-    for at in 0..MOST.min(eligible.len()) {
+    for (at, row) in looked_at(points)?.enumerate() {
         if at == FIRST && search.jumps == 0 {
             return None;
         }
-        search.look_at(looked_at(at));
+        search.look_at(row);
     }
     search.found()
 }

@@ -1,6 +1,8 @@
 //! The rows of a sample as points: standardised activations, the resolution of each column, and the labels.
 
-use std::collections::HashMap;
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
 
 use crate::estimate::spread::spread;
 use crate::run::{ActivationKind, Run};
@@ -22,8 +24,8 @@ pub struct Points {
     values: Vec<f32>,
     /// [n, columns]: the distance to the nearest distinct value of the column; infinite for an atom.
     gaps: Vec<f32>,
-    /// A number for each row. Rows with equal numbers agree in every label.
-    labels: Vec<u32>,
+    /// A hash for each row. Rows with equal hashes agree in every label.
+    labels: Vec<u64>,
 }
 
 /// The distance between two points: means over the columns in which they do not share an atom.
@@ -46,8 +48,9 @@ impl Distance {
 }
 
 impl Points {
-    /// `None` where copies cannot be recognised: without activations, with hard ones, or where fewer than two columns vary.
-    pub fn new(sample: &Sample, run: &Run) -> Option<Self> {
+    /// Of at most `most` columns of the activations, spread evenly. `None` where copies cannot be recognised: without
+    /// activations, with hard ones, or where fewer than two of these columns vary.
+    pub fn new(sample: &Sample, run: &Run, most: usize) -> Option<Self> {
         let activations = sample.column(TensorName::ConceptActivations)?;
         if run.activation_kind == ActivationKind::Hard {
             return None;
@@ -59,7 +62,8 @@ impl Points {
             }
             standardised(&values)
         };
-        let columns: Vec<[Vec<f32>; 2]> = (0..activations.width()).filter_map(column).collect();
+        let chosen = (0..activations.width()).step_by(activations.width().div_ceil(most));
+        let columns: Vec<[Vec<f32>; 2]> = chosen.filter_map(column).collect();
         if columns.len() < 2 {
             return None;
         }
@@ -82,8 +86,8 @@ impl Points {
         self.columns
     }
 
-    /// A number for each row. Rows with equal numbers agree in every label.
-    pub fn labels(&self) -> &[u32] {
+    /// A hash for each row. Rows with equal hashes agree in every label.
+    pub fn labels(&self) -> &[u64] {
         &self.labels
     }
 
@@ -127,9 +131,9 @@ fn logit(probability: f64) -> f64 {
 
 /// A column in standard deviations, and its gaps; `None` where it is constant.
 fn standardised(values: &[f64]) -> Option<[Vec<f32>; 2]> {
-    let mut order: Vec<u32> = (0..values.len() as u32).collect();
-    order.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
-    let ascending: Vec<f64> = order.iter().map(|&row| values[row as usize]).collect();
+    let mut pairs: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
+    pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let (ascending, order): (Vec<f64>, Vec<u32>) = pairs.into_iter().unzip();
     let unit = spread(&ascending);
     if unit.is_nan() || unit <= 0.0 || unit.is_infinite() {
         return None;
@@ -147,20 +151,16 @@ fn standardised(values: &[f64]) -> Option<[Vec<f32>; 2]> {
     Some([values.iter().map(|value| (value / unit) as f32).collect(), gaps])
 }
 
-/// Numbers the distinct combinations of labels.
-fn labels(sample: &Sample) -> Vec<u32> {
-    let mut bits: Vec<Vec<u64>> = vec![Vec::new(); sample.rows()];
+/// Hashes the labels of each row.
+fn labels(sample: &Sample) -> Vec<u64> {
+    let mut hashes = vec![SipHasher13::new(); sample.rows()];
     for name in [TensorName::ConceptLabels, TensorName::TaskLabels] {
         let Some(column) = sample.column(name) else { continue };
         let width = column.width();
         let values = column.block(0..width);
-        bits.iter_mut().zip(values.chunks(width)).for_each(|(bits, row)| bits.extend(row.iter().map(|v| v.to_bits())));
+        for (hash, row) in hashes.iter_mut().zip(values.chunks(width)) {
+            row.iter().for_each(|value| hash.write_u64(value.to_bits()));
+        }
     }
-    let mut numbers = HashMap::new();
-    bits.into_iter()
-        .map(|bits| {
-            let next = numbers.len() as u32;
-            *numbers.entry(bits).or_insert(next)
-        })
-        .collect()
+    hashes.iter().map(Hasher::finish).collect()
 }

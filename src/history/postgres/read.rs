@@ -186,17 +186,18 @@ pub(super) fn evaluations_of(
 ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = link.query(
-        "SELECT newest.*, run.name FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
+        "SELECT newest.*, run.name AS of_run FROM run CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
          provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
-         change_errors, concept_rows, launch, restart, false, ordinal, repeated_rows FROM point WHERE point.run = run.id AND split = $2 \
-         AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest WHERE run.name = ANY($1) ORDER BY run.id, step",
+         change_errors, concept_rows, launch, restart, false, ordinal, repeated_rows FROM point WHERE point.run = run.id \
+         AND split = $2 AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest \
+         WHERE run.name = ANY($1) ORDER BY run.id, step",
         &[&runs, &split, &most],
     )?;
     let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let mut scores = scores(link, &ids, None)?;
     let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     for row in &rows {
-        let run: &str = row.get(22);
+        let run: &str = row.get("of_run");
         let (point, _, _) = head(run, row)?;
         let scores = scores.remove(&row.get(0)).unwrap_or_default();
         found.entry(run.to_owned()).or_default().push(Point { scores, ..point });
