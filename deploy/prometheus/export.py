@@ -28,6 +28,7 @@ OF_CURVE = {
     "step": "step",
     "epoch": "epoch",
     "sample_rows": "rows",
+    "repeated_rows": "repeated_rows",
     "tie_fraction": "tie_fraction",
     "evaluation_timestamp_seconds": "time",
 }
