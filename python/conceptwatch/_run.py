@@ -88,6 +88,7 @@ class Run:
         self._checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
         self._labels = Labels(cardinalities, declared.missing_concept_labels, signed_labels)
         self._raise_errors = raise_errors
+        self._goes_on = False
         self._process = os.getpid()
         self._error: BaseException | None = None  # which ended the script, or the run's block
         self._token_file: str | None = None
@@ -309,7 +310,8 @@ class Run:
         self._finished = True
         _runs.discard(self)
         # Every rank states it for itself; a forked worker is not a rank.
-        finish_run = self._sender.calls().finish_run if self._process == os.getpid() and usable() else None
+        states_it = self._process == os.getpid() and usable() and not self._goes_on
+        finish_run = self._sender.calls().finish_run if states_it else None
         ending = Ending(self._sender, self._link, timeout)
         try:
             done = ending.finish(finish_run)
@@ -568,7 +570,12 @@ class Run:
     def __del__(self) -> None:
         # The collector finds a copy in each forked child, too, which is not a rank.
         if not self._finished and self._process == os.getpid():
-            _collected.later(self.finish)
+            _collected.later(self._finish_collected)
+
+    def _finish_collected(self) -> None:
+        """Finishes the run, unless another object has joined it, as where the cell that calls `init` was run again."""
+        self._goes_on = any(run.name == self.name and run.address == self.address for run in _runs if run is not self)
+        self.finish()
 
 
 class Pass:

@@ -98,8 +98,8 @@ def test_a_pass_whose_end_breaks_the_connection_is_not_called_settled(
 def test_a_pass_whose_end_cannot_be_encoded_is_not_called_settled(settling: Sidecar, start: Callable[..., Run]) -> None:
     settling.settled = at_once
     run = start()
-    with run.evaluation("val", step=1, epoch="first"):  # type: ignore[arg-type]
-        pass
+    with run.evaluation("val", step=1) as p:
+        p._rows = -1
     log(run, 2)
     assert run.finish() is False
     assert (run.stats.passes_settled, run.stats.passes_unsettled, run.stats.ends_dropped) == ({"point": 1}, 1, 1)

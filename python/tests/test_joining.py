@@ -50,7 +50,9 @@ def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Starts, tmp_path
         begin(one, "b")
         assert one.do("run.address") == address
         page = f"http://127.0.0.1:{port_of(address) + 1}/"
-        assert one.said() == (
+        said = one.said()
+        assert said.count("joined the sidecar") == 1
+        assert said.startswith(
             f"conceptwatch: joined the sidecar at {address} (page {page}), which keeps curves in memory: they are gone "
             f"when it ends; CONCEPTWATCH_ADDRESS={own(tmp_path)} starts one of your own\n"
         )

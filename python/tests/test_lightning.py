@@ -422,7 +422,7 @@ def test_an_extract_of_none_leaves_the_batch_out(lightning: Any, scripted: Scrip
     assert len(scripted.ends) == 1
 
 
-def test_an_interrupted_training_leaves_its_pass_open(lightning: Any, scripted: Scripted) -> None:
+def test_an_interrupted_training_discards_its_pass(lightning: Any, scripted: Scripted) -> None:
     class Fails(lightning.Callback):  # type: ignore[misc]
         def on_validation_batch_end(self, trainer: Any, *arguments: Any) -> None:
             if not trainer.sanity_checking:
@@ -431,7 +431,7 @@ def test_an_interrupted_training_leaves_its_pass_open(lightning: Any, scripted: 
     monitor = leakage_monitor("run", scripted.serve(), method="_forward", extract=lambda batch, outputs: None)
     with pytest.raises(RuntimeError, match="out of memory"):
         quick(lightning, monitor, Fails(), max_epochs=1)
-    assert scripted.ends == []
+    assert [end.abandoned for end in scripted.ends] == ["RuntimeError"]
     assert scripted.finished == ["run"]
 
 

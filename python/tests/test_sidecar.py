@@ -94,7 +94,7 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         diagnosis = run.diagnosis(timeout=120.0)
         assert diagnosis is not None
         assert {line.rule: line.subject for line in diagnosis.lines}["incomplete_concept_set"] == "Concept set"
-        assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 12)
+        assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 13)
         found = {line.rule: line for line in diagnosis.found}
         assert "insufficient_supervision" in found
         evidence = {one.score: one for one in found["insufficient_supervision"].evidence}
