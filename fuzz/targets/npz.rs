@@ -16,6 +16,6 @@ fuzz_target!(|bytes: &[u8]| {
     let mut memory = Memory { limit: 256 << 20, used: 0 };
     match outputs::read(&[path], &Names::default(), Layout::default(), &mut memory, &|_| ()) {
         Err(fault) => assert!(!fault.field.is_empty() && !fault.message.contains('\n'), "{fault:?}"),
-        Ok((run, batch)) => assert!(run.concept_count() > 0 && batch.rows() > 0),
+        Ok((run, batch, _)) => assert!(run.concept_count() > 0 && batch.rows() > 0),
     }
 });
