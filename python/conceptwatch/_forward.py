@@ -10,7 +10,7 @@ from ._encode import PassKey
 from ._loggers import PREFIX, Loggers
 from ._scores import Scores
 
-# Of an evaluation; None where there is no answer.
+# The scores of an evaluation; None where there is no answer.
 Read = Callable[[PassKey], "Scores | None"]
 
 # Evaluations of a split that are read again for scores that join later, such as those that train networks.

@@ -107,7 +107,7 @@ def cem(
     probabilities, bottleneck, task = outputs[:3]
     k = probabilities.shape[1]
     if hard:
-        # What an intervention policy set is in the bottleneck alone.
+        # Only the bottleneck has the values that an intervention policy set.
         bottleneck = (bottleneck > 0.5).to(probabilities)
         probabilities = bottleneck[:, :k]
     tensors = {

@@ -277,7 +277,7 @@ fn repeated(batch: &Batch) -> Option<String> {
     repeated_ids(batch.rows() as u64 - distinct, distinct)
 }
 
-/// What the arrays were read as, by the names in the JSON.
+/// Returns the kinds that the arrays were read as, by their names in the JSON.
 fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, &'static str)> {
     use TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
     let kinds = [

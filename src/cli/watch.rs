@@ -90,7 +90,7 @@ fn watch(options: &WatchOptions) -> Result<(), Failure> {
     }
 }
 
-/// What to say where the address is that of a sidecar's page.
+/// Returns the advice for an address that is that of a page.
 fn http_port(options: &WatchOptions, address: &Remote) -> Result<Option<Failure>, Failure> {
     if !matches!(who_answers(&options.contact, address, PATIENCE)?, Answering::Sidecar(_) | Answering::Refusing(_)) {
         return Ok(None);

@@ -33,7 +33,7 @@ fn clipped_deviation(ascending: &[f64], cut: usize) -> f64 {
     unit * (values().map(|value| (value - mean).powi(2)).sum::<f64>() / n).sqrt()
 }
 
-/// Of spreads, in any unit.
+/// Returns the root mean square of spreads, in any unit.
 pub fn root_mean_square(spreads: &[f64]) -> f64 {
     let unit = power_of_two(exponent(spreads.iter().copied().fold(0.0, f64::max)) - 1);
     unit * (spreads.iter().map(|spread| (spread / unit).powi(2)).sum::<f64>() / spreads.len() as f64).sqrt()

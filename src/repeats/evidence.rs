@@ -26,8 +26,8 @@ pub struct Found {
 pub fn is_possible(points: &Points) -> bool {
     let labels = points.labels();
     let has_near = |row: usize| {
-        let others = (0..points.rows()).filter(|&other| other != row && labels[other] == labels[row]);
-        others.into_iter().any(|other| points.distance(row, other).is_of_copies())
+        let mut others = (0..points.rows()).filter(|&other| other != row && labels[other] == labels[row]);
+        others.any(|other| points.distance(row, other).is_of_copies())
     };
     looked_at(points).is_some_and(|mut rows| rows.by_ref().take(FIRST).any(has_near))
 }

@@ -44,7 +44,7 @@ impl Data {
     }
 }
 
-/// A table of these arrays, each with so many columns.
+/// Returns a table of these arrays, each with its number of columns.
 struct Table {
     _folder: tempfile::TempDir,
     path: PathBuf,

@@ -25,6 +25,9 @@ pub(super) fn in_common_units<'a>(x: Continuous<'a>, y: Continuous<'a>) -> [Scal
         _ => 0,
     };
     let scaled = |variable: Continuous<'a>, octaves: i32| {
+        if octaves <= 0 {
+            return Scaled { variable, factor: 1.0 };
+        }
         let largest = variable.coordinates().flatten().fold(0.0, |largest: f64, value| largest.max(value.abs()));
         let octaves = octaves.min(LARGEST_EXPONENT - exponent(largest)).max(0);
         Scaled { variable, factor: power_of_two(octaves) }
