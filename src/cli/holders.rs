@@ -14,7 +14,7 @@ use crate::server::peers::Remote;
 
 use super::exchange::Answering;
 use super::failure::Failure;
-use super::options::DEFAULT_ADDRESSES;
+use super::options::usual_page;
 use super::places::{Place, place_of, places};
 use super::source::Source;
 
@@ -56,7 +56,7 @@ impl Source {
             return Ok(Vec::new());
         }
         let mut unread = Vec::new();
-        let usual = Remote::from(DEFAULT_ADDRESSES[1]);
+        let usual = usual_page();
         let places = places();
         let stated = places.iter().any(|place| place.stated.as_ref().is_some_and(|[_, http]| *http == usual));
         let usual = (!stated).then(|| self.usual_holder(usual)).into_iter().flatten();

@@ -207,6 +207,12 @@ pub const DEFAULT_ADDRESSES: [SocketAddr; 2] = [
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7801)),
 ];
 
+/// Where the page is unless a command is told: a sidecar that this environment starts has it there.
+pub fn usual_page() -> Remote {
+    let stated = std::env::var("CONCEPTWATCH_HTTP_ADDRESS").ok().and_then(|stated| stated.parse::<Endpoint>().ok());
+    Remote::from(&stated.unwrap_or(Endpoint::Tcp(DEFAULT_ADDRESSES[1])))
+}
+
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
     let (split, window) = text.rsplit_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
     let window = match window {

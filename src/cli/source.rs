@@ -16,7 +16,7 @@ use crate::server::peers::Remote;
 use super::contact::Contact;
 use super::exchange::{Answering, Unanswered, exchange, who_answers};
 use super::failure::{BAD_INPUT, Failure};
-use super::options::DEFAULT_ADDRESSES;
+use super::options::usual_page;
 use super::places::{nowhere, places};
 
 /// Timeout for an answer; any real one is faster.
@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub struct Source {
-    /// The sidecar's HTTP port: HOST:PORT, https://HOST:PORT or unix:///path [default: 127.0.0.1:7801, then all curves that
-    /// are kept below the user's data directory]
+    /// The sidecar's HTTP port: HOST:PORT, https://HOST:PORT or unix:///path [default:
+    /// CONCEPTWATCH_HTTP_ADDRESS or 127.0.0.1:7801, then all curves that are kept below the user's data directory]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "data_dir")]
     address: Option<Remote>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Source {
         parameters: &[(&str, String)],
         local: impl Fn(&dyn Store) -> Result<T, Refused>,
     ) -> Result<T, Failure> {
-        let usual = Remote::from(DEFAULT_ADDRESSES[1]);
+        let usual = usual_page();
         let mut refused = Vec::new();
         let silence = match self.ask(&usual, path, parameters) {
             Ok(answer) => return Ok(answer),

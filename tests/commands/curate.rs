@@ -83,7 +83,6 @@ struct Done {
 
 /// `conceptwatch` as a user with this home calls it.
 fn conceptwatch(home: &Path, arguments: &[&str]) -> Done {
-    // Nothing of this machine listens there.
     let output = program().env("XDG_DATA_HOME", home).args(arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Done { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }

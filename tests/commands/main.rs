@@ -14,3 +14,4 @@ mod import;
 mod kinds;
 mod ports;
 mod score;
+mod usual_page;

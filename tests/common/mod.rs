@@ -31,7 +31,8 @@ pub type Client = ConceptWatchClient<Channel>;
 /// `conceptwatch` with an empty environment.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
-    command.env_clear().stdin(Stdio::null());
+    // Whatever sidecar listens at the usual port is not the test's.
+    command.env_clear().env("CONCEPTWATCH_HTTP_ADDRESS", "127.0.0.1:1").stdin(Stdio::null());
     command
 }
 

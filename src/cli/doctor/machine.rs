@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::VERSION;
 use crate::cli::contact::{Contact, own_sockets};
 use crate::cli::exchange::{Answering, who_answers};
-use crate::cli::options::DEFAULT_ADDRESSES;
+use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
 use crate::cli::places::{Place, places};
 use crate::cli::room;
 use crate::cli::terminal::print;
@@ -56,7 +56,7 @@ fn machine() -> String {
 /// The sidecars that jobs and commands of this user would find.
 fn sidecars(contact: &Contact, places: &[Place]) {
     print("\nsidecars:\n");
-    let [grpc, http] = DEFAULT_ADDRESSES.map(Remote::from);
+    let (grpc, http) = (Remote::from(DEFAULT_ADDRESSES[0]), usual_page());
     let mut seen = Vec::new();
     for socket in own_sockets() {
         print(&format!("  {}: listens for jobs of this user\n", Remote::Unix(socket)));
