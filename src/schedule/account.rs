@@ -24,7 +24,7 @@ impl Default for Budget {
 }
 
 /// The fractions of the CPU share for the first points of passes, fast scores, and slow ones.
-const PARTS: [f64; 3] = [0.8, 0.8, 0.2];
+const PARTS: [f64; 3] = [0.9, 0.8, 0.2];
 
 impl Budget {
     /// The budgets of the first points of passes, which have the cheap scores, of fast and of slow scores. Each has a
@@ -34,9 +34,9 @@ impl Budget {
         PARTS.map(|part| self.part(part))
     }
 
-    /// The parts of the CPU time of first points that the budgets of fast and of slow scores pay. These keep a tenth of the
-    /// whole share each where first points take all that they may.
-    pub const PAID: [f64; 2] = [7.0 / 8.0, 1.0 / 8.0];
+    /// The parts of the CPU time of first points that the budgets of fast and of slow scores pay. These keep a twentieth of
+    /// the whole share each where first points take all that they may.
+    pub const PAID: [f64; 2] = [5.0 / 6.0, 1.0 / 6.0];
 
     fn part(self, part: f64) -> Self {
         Budget { cpu_share: part * self.cpu_share, busy_cpu_share: part * self.busy_cpu_share, burst: self.burst }

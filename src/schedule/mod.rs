@@ -79,6 +79,9 @@ pub struct Replaced {
 const GIVE_WAY: u32 = 4;
 const DEEPEST: usize = 3;
 
+/// CPU time of a job that does not rest on its way.
+const BRIEF: Duration = Duration::from_millis(100);
+
 /// The plan of one worker.
 #[derive(Clone, Debug)]
 pub struct Schedule<P> {
@@ -271,6 +274,11 @@ impl<P> Schedule<P> {
             in_flight.charged += cpu;
         }
         self.account.charge(cpu, now);
+    }
+
+    /// Whether the job in flight is known to take so little CPU time that it need not rest.
+    pub fn is_brief(&self) -> bool {
+        self.in_flight.last().is_some_and(|job| !job.cost.is_zero() && job.cost.max(job.charged) <= BRIEF)
     }
 
     /// CPU time charged to the job in flight; zero without one.

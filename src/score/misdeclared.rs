@@ -1,5 +1,6 @@
 //! Signs that activations, labels or task logits are not what the run declares. Each is a remark beside the scores.
 
+use ndarray::{Array2, Axis};
 use rayon::prelude::*;
 
 use crate::batch::ROUNDING;
@@ -197,37 +198,35 @@ pub fn order(p: &Prepared, own: &Outcome) {
     ));
 }
 
-/// AUC of the activation of each of these concepts for the label of each; `None` without both.
+/// AUC of the activation of each of these concepts for the label of each, by the ranks among all rows; `None` without both,
+/// and one half where a class is absent.
 fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
     let column = p.column(TensorName::ConceptLabels)?;
-    let all = KnownRows::all(p.rows());
-    let of_column = |&i: &usize| {
+    let (all, n, k) = (KnownRows::all(p.rows()), p.rows(), concepts.len());
+    let mut ranks: Vec<f32> = Vec::with_capacity(k * n);
+    for &i in concepts {
         p.pause();
         let activations = concept_rows(p, i, &all).ok()?.activations;
-        let width = activations.len() / p.rows();
+        let width = activations.len() / n;
         // Of two columns (absent, present) the difference orders the rows.
         let values: Vec<f64> =
             activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
-        let ranks = midranks(&values);
-        concepts.iter().map(|&of| Some(auc(&ranks, &column.integers(of)?))).collect()
+        ranks.extend(midranks(&values).into_iter().map(|rank| rank as f32));
+    }
+    let ranks = Array2::from_shape_vec((k, n), ranks).ok()?;
+    let labels: Vec<Vec<i32>> = concepts.iter().map(|&of| column.integers(of)).collect::<Option<_>>()?;
+    // The number of rows whose label `is`, and the sums of their ranks by activation and label.
+    let of_rows = |is: fn(i32) -> bool| {
+        let members = Array2::from_shape_fn((n, k), |(row, c)| f32::from(u8::from(is(labels[c][row]))));
+        (members.sum_axis(Axis(0)), ranks.dot(&members))
     };
-    concepts.par_iter().map(of_column).collect()
-}
-
-/// AUC by the ranks of all rows, of which those with unknown labels are left out; one half where a class is absent.
-fn auc(ranks: &[f64], labels: &[i32]) -> f64 {
-    let renumbered;
-    let (ranks, labels) = if labels.iter().all(|label| *label >= 0) {
-        (ranks, labels)
-    } else {
-        let known: (Vec<f64>, Vec<i32>) = ranks.iter().zip(labels).filter(|(_, label)| **label >= 0).unzip();
-        renumbered = (midranks(&known.0), known.1);
-        (&renumbered.0[..], &renumbered.1[..])
+    let (present, of_present) = of_rows(|label| label > 0);
+    let (absent, of_absent) = of_rows(|label| label == 0);
+    let auc = |a: usize, c: usize| {
+        let difference = of_present[[a, c]] / present[c] - of_absent[[a, c]] / absent[c];
+        if present[c] * absent[c] == 0.0 { 0.5 } else { 0.5 + f64::from(difference) / n as f64 }
     };
-    let present = labels.iter().filter(|label| **label > 0).count() as f64;
-    let absent = labels.len() as f64 - present;
-    let sum: f64 = ranks.iter().zip(labels).filter(|(_, label)| **label > 0).map(|(rank, _)| rank).sum();
-    if present == 0.0 || absent == 0.0 { 0.5 } else { (sum - present * (present + 1.0) / 2.0) / (present * absent) }
+    Some((0..k).map(|a| (0..k).map(|c| auc(a, c)).collect()).collect())
 }
 
 /// The names of concepts, of many the first ones.

@@ -134,6 +134,8 @@ impl<W> Queue<W> {
 
     /// Called every few milliseconds by each of the `threads` threads of the job in flight. After each slice of work a
     /// thread rests until its share of the idle cores allows more, so a long job slows training no more than a short one.
+    /// A brief job does not rest: after each rest it would find its data gone from the caches, and the next job waits until
+    /// it is paid.
     /// Between two slices, and while it rests, much shorter jobs are `run`. Returns the CPU time that was charged to the
     /// schedule, without that of other calls.
     pub fn pause(&self, threads: usize, run: &dyn Fn(Job<W>)) -> Duration {
@@ -145,6 +147,9 @@ impl<W> Queue<W> {
         self.metrics.worker_cpu.inc_by(spent.as_secs_f64());
         let mut schedule = lock(&self.schedule);
         schedule.charge(spent, self.started.elapsed());
+        if schedule.is_brief() {
+            return charged;
+        }
         let mut pace = schedule.pace() / threads as f64;
         let mut owed = spent.as_secs_f64() * (1.0 - pace) + schedule.take_billed().as_secs_f64();
         loop {
