@@ -10,7 +10,7 @@ use crate::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
 };
-use crate::diagnosis::{Diagnosis, LOOKED_BACK, diagnose};
+use crate::diagnosis::{Assessment, Diagnosis, LOOKED_BACK, StopAdvised, diagnose, verdict};
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
 use crate::point::Point;
@@ -377,6 +377,25 @@ pub fn diagnosis_of(
     points.retain(admits);
     match diagnose(&stored.run, &points) {
         Some(diagnosis) => Ok(diagnosis),
+        None => Err(without(history, "split", run, split)?),
+    }
+}
+
+/// The verdict on a split with what it rests on, from the points that `admits` takes.
+pub fn assessment_of(
+    history: &dyn Store,
+    run: &str,
+    split: &str,
+    admits: impl Fn(&Point) -> bool,
+    advised: Option<&StopAdvised>,
+) -> Result<Assessment, Refused> {
+    let stored = find(history, "run", run)?;
+    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
+    let whole = points.len() < LOOKED_BACK;
+    points.retain(admits);
+    let verdict = verdict(&stored.run, &points, whole, stored.finished.is_some(), advised);
+    match verdict.zip(diagnose(&stored.run, &points)) {
+        Some((verdict, diagnosis)) => Ok(Assessment::new(verdict, diagnosis)),
         None => Err(without(history, "split", run, split)?),
     }
 }

@@ -13,7 +13,7 @@
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
- * @typedef {{kind: Exclude<import("./words.js").Kind, "unlearnt">, since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
+ * @typedef {{state: import("./words.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
  *   stop_advised_by: string|null}} Verdict
  * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
  * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,
@@ -39,6 +39,9 @@
  *   value?: number|null, baseline?: number|null}} Alert
  * @typedef {{score: string, value: number, standard_error?: number, limit?: number, step: number}} Evidence
  * @typedef {{rule: string, title: string, subject: string, source: string, action?: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
+ * @typedef {{text: string, why: string, evidence: Evidence[]}} Action
+ * @typedef {Verdict & {run: string, split: string, step: number, epoch: number|null, rows: number, incomplete: boolean,
+ *   coverage: Line[], actions: Action[]}} Assessment
  * @typedef {{mean: number, standard_error: number|null, low: number|null, high: number|null, count: number}} Interval
  * @typedef {{a: Interval|null, b: Interval|null, difference: Interval|null, p_value: number|null,
  *   verdict: "higher_in_a"|"higher_in_b"|"compatible"|"undefined", undefined?: string}} Comparison

@@ -97,7 +97,7 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, {row: import("./api.js").Row, kind: string}>} the verdict of each run as last told */
+/** @type {Map<string, {row: import("./api.js").Row, state: string}>} the verdict of each run as last told */
 const verdicts = new Map();
 let statusText = "";
 
@@ -116,9 +116,9 @@ function drawStatus() {
   for (const row of store.rows.values()) {
     const before = verdicts.get(row.name);
     if (before?.row === row) continue;
-    const { kind, text: now } = verdictOf(row, store.rowsOf);
-    verdicts.set(row.name, { row, kind });
-    if (before !== undefined && before.kind !== kind) changed.push(`${titleOf(row.name)}: ${now}`);
+    const { state, text: now } = verdictOf(row, store.rowsOf);
+    verdicts.set(row.name, { row, state });
+    if (before !== undefined && before.state !== state) changed.push(`${titleOf(row.name)}: ${now}`);
   }
   if (changed.length) told.textContent = changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". ");
 }

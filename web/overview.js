@@ -9,7 +9,7 @@ import { closing } from "./saving.js";
 import { address, change, current } from "./state.js";
 import { store } from "./store.js";
 import { count, el, icon, plural, tell } from "./text.js";
-import { FIRST, KINDS, LOOKS, PUBLISHED, SHORT, allScores, kindOf, labelName, momentText, nameOf } from "./words.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "./words.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
 
@@ -27,7 +27,7 @@ export const overviewScores = (view) => (view.scores.length ? view.scores : FIRS
 export function overview(again) {
   const title = el("h1", {});
   const lead = el("p", {});
-  const tabs = ["", ...KINDS].map(tab);
+  const tabs = ["", ...STATES].map(tab);
   const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels", oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
@@ -62,18 +62,18 @@ export function overview(again) {
     // What was chosen for the charts stays in them, whatever is searched for.
     const none = searched.length === 0 && view.q !== "" && shown.runs.length > 0;
     const text = none ? `No run matches “${view.q}”` : known < searched.length && known === 0 ? "Loading runs …"
-      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.unlearnt === 0 ? `${plural(searched.length, "run")}, no verdict yet` : searched.length === 1 ? "The run does not leak" : `None of ${count(searched.length)} runs leaks`)
+      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.nothing_found === 0 ? `${plural(searched.length, "run")}, no verdict yet` : counts.sound === searched.length ? (searched.length === 1 ? "The run is sound" : `All ${count(searched.length)} runs are sound`) : `No leakage found in ${plural(searched.length, "run")}`)
         : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
           : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
     tell(title, text);
     const label = known === searched.length ? setting(shown) : null;
     const { body } = label ? least({ by: label, split: view.split }, shown.rested()) : { body: null };
     const range = body?.least ? body.least.values : null;
-    const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && kindOf(one.row) === "leaking");
+    const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
     const now = JSON.stringify([none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
     if (now !== before) {
       before = now;
-      for (const one of tabs) one.draw(one.kind ? counts[one.kind] : searched.length, view.verdict);
+      for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
       lead.replaceChildren(...(none ? [`The search leaves out ${shown.runs.length === 1 ? "the only run" : `all ${plural(shown.runs.length, "run")}`}. `, el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search")] : live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(live.row?.verdict?.since)}${live.row?.verdict?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
       ...(range && label && !none ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
@@ -124,20 +124,20 @@ export function overview(again) {
   return { root, draw };
 }
 
-/** A verdict with how many runs have it. @param {string} kind of verdict, or "" for all */
-function tab(kind) {
-  const known = /** @type {import("./words.js").Kind} */ (kind);
+/** A verdict with how many runs have it. @param {string} state of verdict, or "" for all */
+function tab(state) {
+  const known = /** @type {import("./words.js").VerdictState} */ (state);
   const number = el("b", {});
-  const root = el("button", { type: "button", title: kind === "unlearnt" ? "No leakage is seen, but concept accuracy is below its limit" : null, onclick: () => change({ verdict: kind === current().verdict ? "" : kind }) },
-    kind && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${kind ? SHORT[known] : "All"} `, number);
+  const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null, onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
+    state && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${state ? SHORT[known] : "All"} `, number);
   return {
-    kind, root,
+    state, root,
     /** @param {number} n @param {string} chosen */
     draw(n, chosen) {
       number.textContent = count(n);
-      // Rare, and no verdict of the sidecar.
-      root.hidden = kind === "unlearnt" && n === 0 && chosen !== kind;
-      root.setAttribute("aria-pressed", String(kind === chosen));
+      // Rare.
+      root.hidden = state === "nothing_found" && n === 0 && chosen !== state;
+      root.setAttribute("aria-pressed", String(state === chosen));
     },
   };
 }

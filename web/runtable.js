@@ -10,7 +10,7 @@ import { count, el, icon, plural } from "./text.js";
 import { term } from "./tip.js";
 import { afterFrame } from "./turns.js";
 import { rowAt, stretches, topsOf } from "./virtual.js";
-import { KINDS, halfText, kindOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./words.js";
+import { STATES, halfText, stateOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./words.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown
@@ -40,14 +40,14 @@ const MORE_SCORES = ["icl_conditional", "ctl", "icl"];
 const OPTIONAL = ["concept_accuracy", "icl_conditional", "ctl", "icl"];
 const LABELS = 2;
 /** @type {Record<string, number>} */
-const GRAVITY = { leaking: 0, possibly_leaking: 1, cannot_tell: 2, too_early: 3, sound: 4 };
+const GRAVITY = { leaking: 0, possibly_leaking: 1, cannot_tell: 2, too_early: 3, nothing_found: 4, sound: 5 };
 
 /** A verdict with its mark. @param {import("./words.js").Told} told @param {Shown} shown @param {import("./api.js").Row|undefined} row */
 export function verdictMark(told, shown, row) {
   const at = row?.step !== null && row?.step !== undefined ? momentText({ step: row.step, epoch: row.epoch }) : "";
-  const text = shown.down && at ? `As of ${at}: ${told.kind === "leaking" ? "leaking" : told.text.replace(/^./, (first) => first.toLowerCase())}` : told.text;
+  const text = shown.down && at ? `As of ${at}: ${told.state === "leaking" ? "leaking" : told.text.replace(/^./, (first) => first.toLowerCase())}` : told.text;
   const grave = told.look === "leak" || told.look === "warn";
-  return el("span", { class: `v ${told.look}`, "data-kind": told.kind, title: told.rest ? `${text}, ${told.rest}${told.look === "leak" ? " concepts" : ""}` : text }, icon(told.look),
+  return el("span", { class: `v ${told.look}`, "data-state": told.state, title: told.rest ? `${text}, ${told.rest}${told.look === "leak" ? " concepts" : ""}` : text }, icon(told.look),
     el("span", {}, grave ? el("b", {}, text) : text, told.rest && " ", told.rest && el("span", { class: "rest" }, told.rest, told.look === "leak" && el("span", { class: "long" }, " concepts"))));
 }
 
@@ -291,7 +291,7 @@ export function runTable(host) {
 
   /** @param {string} group @param {string} value @param {string} key @param {Listed[]} members @param {boolean} open */
   function groupHead(group, value, key, members, open) {
-    const counts = KINDS.map((kind) => members.filter(({ row }) => kindOf(row) === kind).length);
+    const counts = STATES.map((state) => members.filter(({ row }) => stateOf(row) === state).length);
     const [leaking, possible, sound] = counts;
     const other = members.length - leaking - possible - sound;
     const said = [[leaking, "leaking"], [possible, "possible"], [sound, "sound"], [other, "other"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`).join(" · ");
@@ -524,7 +524,7 @@ function order(shown, columns) {
   const label = id.startsWith("label:") ? id.slice(6) : null;
   const compare = (/** @type {Listed} */ a, /** @type {Listed} */ b) => {
     if (id === "name") return titleOf(a.run.name).localeCompare(titleOf(b.run.name), "en", { numeric: true });
-    if (id === "verdict") return GRAVITY[kindOf(a.row)] - GRAVITY[kindOf(b.row)] || (a.row?.verdict?.since?.step ?? 0) - (b.row?.verdict?.since?.step ?? 0);
+    if (id === "verdict") return GRAVITY[stateOf(a.row)] - GRAVITY[stateOf(b.row)] || (a.row?.verdict?.since?.step ?? 0) - (b.row?.verdict?.since?.step ?? 0);
     if (label !== null) return byValue(a.run.labels[label] ?? "", b.run.labels[label] ?? "");
     return Number(a.row?.scores[id]?.value) - Number(b.row?.scores[id]?.value);
   };

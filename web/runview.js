@@ -71,7 +71,7 @@ export function runView(again) {
   const drop = el("div", { class: "quad contents" });
   const drawDrop = curves(drop, "run");
   const points = answers("point", again);
-  const diagnoses = answers("diagnosis", again);
+  const assessments = answers("verdict", again);
   const passes = answers("unscored", again);
   const root = el("div", {}, el("div", { class: "head run" }, el("div", {}, crumb, chips, said.note), el("div", { class: "row" }, el("label", { class: "pick" }, "Data ", split), pin, hide, said.edit, compare, said.remove)),
     verdict, stats, el("div", { class: "grid" }, since, published, lanes, behind, concepts, pairs, embeddings, all));
@@ -88,10 +88,10 @@ export function runView(again) {
     const version = `${series?.version}/${row?.step}/${row?.time}/${row?.evaluations}`;
     const known = (row?.evaluations ?? 0) > 0;
     const { body: point } = known ? points({ run: name, split: of }, version) : { body: null };
-    const { body: diagnosis, why } = known ? diagnoses({ run: name, split: of }, `${row?.step}/${row?.time}/${JSON.stringify(row?.scores)}`) : { body: null, why: null };
+    const { body: found, why } = known ? assessments({ run: name, split: of }, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : { body: null, why: null };
     const { body: missed } = passes({ run: name, split: of }, `${series?.version}/${series?.step.length}/${row?.step}`);
     const unscored = missed?.passes ?? [];
-    drawVerdict(shown, row, point, diagnosis, why);
+    drawVerdict(shown, row, point, found, why);
     drawStats(shown, row?.scores ?? {}, row !== undefined);
     drawControls();
     drawSince(shown, SINCE, { unscored, all: true });

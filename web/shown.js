@@ -3,7 +3,7 @@ import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "./palette.js";
 import { labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
-import { KINDS, kindOf } from "./words.js";
+import { STATES, stateOf } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Run} Run
@@ -72,14 +72,14 @@ function find(view) {
   const matches = matcher(view.q);
   const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
     .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
-  const listed = searched.filter(({ row }) => !view.verdict || kindOf(row) === view.verdict);
+  const listed = searched.filter(({ row }) => !view.verdict || stateOf(row) === view.verdict);
   /** @type {Record<string, number>} */
-  const counts = Object.fromEntries(KINDS.map((kind) => [kind, 0]));
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
   let known = 0;
   for (const { row } of searched) {
     if (!row) continue;
     known += 1;
-    counts[kindOf(row)] += 1;
+    counts[stateOf(row)] += 1;
   }
   let rested = "";
   found = { inputs, searched, listed, counts, known, hidden: runs.filter((run) => isHidden(run.name)).length, usual: usual(listed.length ? listed : searched),

@@ -12,7 +12,7 @@ import { afterFrame } from "./turns.js";
  * @property {string} q words and label conditions that runs must meet
  * @property {string} group label, or "" for none
  * @property {string} sort column, "-" before it for descending
- * @property {string} verdict kind, or "" for all
+ * @property {string} verdict its state, or "" for all
  * @property {boolean} all whether hidden runs are listed
  * @property {string[]|null} show runs in the charts; null: chosen by the page
  * @property {string[]} scores charts of the overview; empty: the usual ones

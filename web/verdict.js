@@ -1,16 +1,17 @@
 // A run's verdict: what it is, the numbers it rests on, and what to do. All conclusions are the sidecar's.
 import { HALF } from "./lines.js";
-import { alertParts, upper } from "./sentences.js";
+import { upper } from "./sentences.js";
 import { store } from "./store.js";
 import { ago, count, el, icon, shortened, signed, svg } from "./text.js";
 import { tipped } from "./tip.js";
-import { halfText, kindOf, momentText, named, nameOf, valueText, verdictOf } from "./words.js";
+import { halfText, inSentence, momentText, named, nameOf, valueText, verdictOf, wordOf } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Point} Point
  * @typedef {import("./api.js").Row} Row
  * @typedef {import("./api.js").Line} Line
- * @typedef {{lines: Line[]}} Diagnosis
+ * @typedef {import("./api.js").Evidence} Evidence
+ * @typedef {import("./api.js").Assessment} Assessment
  */
 
 /** Fewer concepts have a bar with their name each, where one of them is above the limit. */
@@ -32,25 +33,24 @@ export function verdictPanel(host) {
   let before = "";
 
   /**
-   * @param {import("./shown.js").Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Diagnosis|null} diagnosis
-   * @param {string|null} why there is no diagnosis
+   * @param {import("./shown.js").Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Assessment|null} found
+   * @param {string|null} why there is no assessment
    */
-  return function draw(shown, row, point, diagnosis, why) {
-    const { split, run } = shown.view;
-    const standings = store.standings.filter((one) => one.run === run && one.split === split && one.state === "firing");
-    const now = JSON.stringify([row, point?.step, point?.time, point?.seconds, diagnosis, why, standings, shown.down, shown.theme]);
+  return function draw(shown, row, point, found, why) {
+    const { split } = shown.view;
+    const now = JSON.stringify([row, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
     age(row);
     if (now === before) return;
     before = now;
     const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
     const asOf = shown.down && row?.step ? `As of ${momentText({ step: row.step, epoch: row.epoch })}: ${lower(told.text)}` : told.text;
-    const through = told.kind === "leaking" && row?.concepts && row.concepts.above > 0 ? `, through ${row.concepts.above} of ${row.concepts.of} concepts` : told.kind === "unlearnt" ? `, ${told.rest}` : told.kind === "possibly_leaking" || told.kind === "sound" ? (told.rest ? `: ${told.rest}` : "") : "";
+    const through = told.state === "leaking" ? (told.rest ? `, through ${told.rest.replace("/", " of ")} concepts` : "") : told.state === "too_early" ? "" : told.rest ? `: ${told.rest}` : "";
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
-    lead.replaceChildren(...sentence(row, point));
+    lead.replaceChildren(...sentence(row));
     drawStrip(point, row);
-    todo.replaceChildren(...actions(told.kind, standings, diagnosis, why, row, split));
-    drawChecked(diagnosis);
+    todo.replaceChildren(...actions(row, found, why, split));
+    drawChecked(found);
   };
 
   /** @param {Row|undefined} row */
@@ -91,10 +91,10 @@ export function verdictPanel(host) {
         ...bars, svg("path", { class: "lim", d: `M0 ${line}H${values.length}` })));
   }
 
-  /** @param {Diagnosis|null} diagnosis */
-  function drawChecked(diagnosis) {
-    const absent = (diagnosis?.lines ?? []).filter(({ state }) => state === "absent");
-    const unknown = (diagnosis?.lines ?? []).filter(({ state }) => state === "unknown");
+  /** @param {Assessment|null} found */
+  function drawChecked(found) {
+    const absent = (found?.coverage ?? []).filter(({ state }) => state === "absent");
+    const unknown = (found?.coverage ?? []).filter(({ state }) => state === "unknown");
     const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
       () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${named(line.text)}`)));
     checked.replaceChildren(...(absent.length ? [`Nothing found in: ${absent.map(({ subject }) => lower(subject)).join(", ")}. `, list("Why", absent), " "] : []),
@@ -104,44 +104,36 @@ export function verdictPanel(host) {
 
 const lower = (/** @type {string} */ text) => text.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
 
-/** The numbers in words. @param {Row|undefined} row @param {Point|null} point */
-function sentence(row, point) {
+/** The numbers in words, the one that decides first. @param {Row|undefined} row */
+function sentence(row) {
   if (!row?.verdict) return ["The page judges a run from its evaluations. The first appears here by itself."];
   /** @type {(Node|string)[]} */
   const said = [];
-  const leak = row.scores.ctl_conditional;
-  const limit = store.limits.find(({ score }) => score === "ctl_conditional")?.limit;
-  const percent = (/** @type {number} */ share) => `${signed((100 * share).toFixed(0))} %`;
-  if (leak?.value !== undefined) {
-    const half = leak.standard_error === undefined ? "" : ` (±${Math.max(1, Math.round(100 * HALF * leak.standard_error))})`;
-    said.push("Beyond its concept, an activation reveals ", el("b", {}, percent(leak.value) + half), " of the task", limit === undefined ? ". " : "; ", ...(limit === undefined ? [] : [el("b", {}, percent(limit)), " is the limit. "]));
-  } else if (leak?.undefined) {
-    said.push(`Leakage to the task is undefined: ${named(leak.undefined)}. `);
-  }
-  const learnt = row.scores.concept_accuracy?.value;
-  if (kindOf(row) === "unlearnt" && learnt !== undefined) said.push("Only ", el("b", {}, `${valueText("concept_accuracy", learnt)} %`), " of concept predictions are right: a model that has not learnt its concepts cannot be called sound. ");
+  const { deciding, concepts, state } = row.verdict;
+  if (deciding && deciding.score !== "intervention_drop") said.push(...decided(deciding));
   const [drop, task] = [row.scores.intervention_drop, row.scores.task_accuracy];
   if (drop?.value !== undefined && task?.value !== undefined) {
     const then = task.value - drop.value;
     const harm = store.limits.find(({ score }) => score === "intervention_drop")?.limit ?? 0.05;
     said.push("With every concept set to its true value, task accuracy ", drop.value > harm ? "falls from " : drop.value < 0 ? "rises from " : "goes from ",
       el("b", {}, `${valueText("task_accuracy", task.value)} %`), " to ", el("b", {}, `${valueText("task_accuracy", then)} %${drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : ""}`), ". ");
-  } else if (row.scores.ctl_conditional) {
+  } else if (deciding) {
     said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
   }
-  const values = point?.scores.ctl_conditional?.per_concept;
-  const names = store.runs?.find(({ name }) => name === row.name)?.concepts ?? [];
-  if (values && row.verdict.kind === "leaking") {
-    const order = values.map((value, i) => ({ value: Math.max(0, value ?? 0), name: names[i] ?? "" })).sort((a, b) => b.value - a.value);
-    const all = order.reduce((sum, { value }) => sum + value, 0);
-    let [sum, half] = [0, 0];
-    while (sum < all / 2 && half < order.length) sum += order[half++].value;
-    if (half > 0 && order.length > 2) {
-      said.push("Half of it comes from ", el("a", { href: "#concepts", onclick: jump }, half === 1 ? "one concept" : `${half} concepts`),
-        `: ${order.slice(0, Math.min(half, NAMED)).map(({ name }) => name).join(", ")}${half > NAMED ? " …" : ""}.`);
-    }
+  if (concepts.length) {
+    said.push(state === "leaking" || state === "possibly_leaking" ? "Above the limit: " : "Hardly learnt: ", ...concepts.slice(0, NAMED).flatMap((name, i) => [i > 0 ? ", " : "", el("a", { href: "#concepts", title: name, onclick: jump }, shortened(name, NAME))]),
+      concepts.length > NAMED ? ` and ${count(concepts.length - NAMED)} more.` : ".");
   }
   return said;
+}
+
+/** A number with its 95 % interval and its limit. @param {import("./api.js").Evidence} one @returns {(Node|string)[]} */
+function decided({ score, value, standard_error: error, limit }) {
+  const { scale, unit } = wordOf(score);
+  const after = unit === "%" ? " %" : "";
+  const half = error ? ` ± ${halfText(score, error)}` : "";
+  const bound = limit === undefined ? "" : `; the limit is ${valueText(score, limit)}${after}`;
+  return [`${upper(inSentence(nameOf(score)))} is `, el("b", {}, `${valueText(score, value)}${half}${scale === 100 ? after : ""}`), `${bound}. `];
 }
 
 /** The address keeps the view, so a link within the page moves without it. @param {Event} event */
@@ -150,30 +142,17 @@ function jump(event) {
   document.getElementById("concepts")?.scrollIntoView({ behavior: "smooth" });
 }
 
-/**
- * What to do, the most urgent first.
- * @param {string} kind @param {import("./api.js").Alert[]} standings @param {Diagnosis|null} diagnosis @param {string|null} why @param {Row|undefined} row @param {string} split
- */
-function actions(kind, standings, diagnosis, why, row, split) {
-  const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Line} */ line = /** @type {any} */ (null)) => el("li", {}, el("b", {}, head), el("p", {}, ...alertParts(text, true), `${text && !/[.!?]$/.test(text) ? "." : ""} `, line && evidence(line)));
-  const stops = standings.filter((one) => one.advises_stop);
-  const found = (diagnosis?.lines ?? []).filter(({ state }) => state === "found");
-  const list = [
-    ...stops.slice(0, 1).map((one) => entry("Stop this run", `${upper(one.rule)}: ${one.evidence}${stops.length > 1 ? `; ${stops.length - 1} more ${stops.length === 2 ? "rule advises" : "rules advise"} it` : ""}`)),
-    ...found.map((line) => entry(line.action || line.title, line.text, line)),
-  ];
-  if (list.length) return list;
+/** What to do, the most urgent first. @param {Row|undefined} row @param {Assessment|null} found @param {string|null} why @param {string} split */
+function actions(row, found, why, split) {
+  const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Evidence[]} */ numbers = []) =>
+    el("li", {}, el("b", {}, head), el("p", {}, upper(named(text)), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
-  if (kind === "too_early") return [entry("Wait", "Models cross every limit while they learn their concepts, so the first two evaluations are not judged")];
-  if (kind === "possibly_leaking") return [entry("Watch the next evaluations", "A second evaluation beyond the limit makes the verdict Leaking; more rows narrow the interval")];
-  if (kind === "unlearnt") return [entry("Train longer, or raise the weight of the concept loss", "Concepts are poorly learnt")];
-  if (why !== null) return [entry("Look again later", why)];
-  return [entry(kind === "sound" ? "Nothing to do" : "Log what is missing", kind === "sound" ? "No rule of the diagnosis finds a fault" : row.verdict.reason)];
+  if (found === null) return why === null ? [] : [entry("Look again later", why)];
+  return found.actions.length ? found.actions.map((one) => entry(one.text, one.why, one.evidence)) : [entry("Nothing to do", "No check finds a fault")];
 }
 
-/** The numbers of a line, as a tip. @param {Line} line */
-function evidence(line) {
-  if (!line.evidence.length) return false;
-  return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"), () => [el("b", {}, line.title), el("table", {}, ...line.evidence.map(({ score, value, standard_error: error, limit }) => el("tr", {},
-    el("td", {}, score), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`)))), el("p", {}, line.source)]);
+/** Numbers, as a tip. @param {Evidence[]} numbers */
+function evidence(numbers) {
+  return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"), () => [el("table", {}, ...numbers.map(({ score, value, standard_error: error, limit }) => el("tr", {},
+    el("td", {}, score), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`))))]);
 }

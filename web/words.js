@@ -126,40 +126,35 @@ export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? labe
 export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
 
 /**
- * @typedef {"leaking"|"possibly_leaking"|"sound"|"unlearnt"|"too_early"|"cannot_tell"} Kind of the page: the sidecar calls a model
- *   sound that leaks nothing because it has hardly learnt its concepts, which here is `unlearnt`
- * @typedef {{kind: Kind, look: string, text: string, rest: string}} Told look: class and icon
+ * @typedef {"leaking"|"possibly_leaking"|"sound"|"nothing_found"|"too_early"|"cannot_tell"} VerdictState
+ * @typedef {{state: VerdictState, look: string, text: string, rest: string}} Told look: class and icon
  */
 
-export const KINDS = /** @type {Kind[]} */ (["leaking", "possibly_leaking", "sound", "unlearnt", "too_early", "cannot_tell"]);
-export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", unlearnt: "none", too_early: "early", cannot_tell: "none" };
-export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", unlearnt: "Poorly learnt", too_early: "Too early", cannot_tell: "Can’t tell" };
+export const STATES = /** @type {VerdictState[]} */ (["leaking", "possibly_leaking", "sound", "nothing_found", "too_early", "cannot_tell"]);
+export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", nothing_found: "none", too_early: "early", cannot_tell: "none" };
+export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", nothing_found: "Nothing found", too_early: "Too early", cannot_tell: "Can’t tell" };
 
-/** @param {Row|undefined} row @returns {Kind} */
-export function kindOf(row) {
-  const verdict = row?.verdict;
-  if (verdict?.kind === "sound" && /poorly learnt/.test(verdict.reason)) return "unlearnt";
-  return verdict?.kind ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
-}
+/** @param {Row|undefined} row @returns {VerdictState} */
+export const stateOf = (row) => row?.verdict?.state ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
 
 /** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @returns {Told} */
 export function verdictOf(row, split) {
-  const kind = kindOf(row);
-  const look = LOOKS[kind];
+  const state = stateOf(row);
+  const look = LOOKS[state];
   const verdict = row?.verdict;
-  const reason = named(verdict?.reason ?? "");
-  if (!row) return { kind, look, text: "…", rest: "" };
-  if (!verdict) return { kind, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
-  switch (kind) {
+  const rest = named(verdict?.reason ?? "");
+  if (!row) return { state, look, text: "…", rest: "" };
+  if (!verdict) return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
+  switch (state) {
     case "leaking": {
-      const of = row.concepts && row.concepts.above > 0 ? `${row.concepts.above}/${row.concepts.of}` : "";
-      return { kind, look, text: `Leaking since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}`, rest: of };
+      const of = verdict.concepts.length > 0 ? `${verdict.concepts.length}/${row.concepts?.of ?? "…"}` : "";
+      return { state, look, text: `Leaking since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}`, rest: of };
     }
-    case "possibly_leaking": return { kind, look, text: "Possibly leaking", rest: reason };
-    case "sound": return { kind, look, text: "Sound", rest: reason };
-    case "unlearnt": return { kind, look, text: "No leakage seen", rest: "but concepts are poorly learnt" };
-    case "too_early": return { kind, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
-    default: return { kind, look, text: `Can’t tell: ${reason}`, rest: "" };
+    case "possibly_leaking": return { state, look, text: "Possibly leaking", rest };
+    case "sound": return { state, look, text: "Sound", rest };
+    case "nothing_found": return { state, look, text: "No leakage found", rest };
+    case "too_early": return { state, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
+    default: return { state, look, text: `Can’t tell: ${rest}`, rest: "" };
   }
 }
 

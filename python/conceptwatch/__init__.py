@@ -1,7 +1,7 @@
 """Streams concept activations, embeddings and labels of a training run to the conceptwatch sidecar."""
 
 from . import _fork as _fork
-from ._diagnosis import Diagnosis, Evidence, Finding
+from ._diagnosis import Action, Diagnosis, Evidence, Finding, Verdict
 from ._head import Head, embedding_head, percentiles
 from ._init import init
 from ._interventions import interventions
@@ -15,6 +15,7 @@ from ._stats import Stats
 from ._version import __version__
 
 __all__ = [
+    "Action",
     "ConceptwatchError",
     "Diagnosis",
     "Evidence",
@@ -29,6 +30,7 @@ __all__ = [
     "Scores",
     "Stats",
     "StoredRun",
+    "Verdict",
     "__version__",
     "embedding_head",
     "init",

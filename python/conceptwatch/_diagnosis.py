@@ -1,4 +1,4 @@
-"""The sidecar's diagnosis of a run."""
+"""The sidecar's verdict on a run, and its diagnosis."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ _STATES = {
     messages.DIAGNOSIS_STATE_ABSENT: "absent",
 }
 
+_VERDICTS = {
+    messages.VERDICT_STATE_LEAKING: "leaking",
+    messages.VERDICT_STATE_POSSIBLY_LEAKING: "possibly_leaking",
+    messages.VERDICT_STATE_SOUND: "sound",
+    messages.VERDICT_STATE_NOTHING_FOUND: "nothing_found",
+    messages.VERDICT_STATE_TOO_EARLY: "too_early",
+}
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -22,6 +30,12 @@ class Evidence:
     standard_error: float | None
     limit: float | None  # None: shown for context
     step: int  # of the evaluation that gave it
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 95 % interval."""
+        half = 1.96 * (self.standard_error or 0.0)
+        return self.value - half, self.value + half
 
     def __str__(self) -> str:
         value = f"{self.value:.0f}" if self.score == "rows" else f"{self.value:.4f}"
@@ -49,11 +63,52 @@ class Finding:
         return "\n".join([head, *(f"  {evidence}" for evidence in self.evidence)])
 
 
-class Diagnosis:
-    """The verdicts of all rules on a split's newest finished evaluation.
+@dataclass(frozen=True)
+class Action:
+    """What to do, and why."""
 
-    `print` shows the findings with their numbers; if there are none, what was checked and how large an effect would
-    have been detected.
+    text: str
+    why: str
+    evidence: tuple[Evidence, ...]  # the numbers behind it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a run leaks: the same on the page, in the API and here.
+
+    state: "leaking", "possibly_leaking", "sound", "nothing_found" (and too little was looked at to call it sound),
+        "cannot_tell" or "too_early".
+    """
+
+    state: str
+    deciding: Evidence | None  # None: no number of the newest evaluations decides
+    concepts: tuple[str, ...]  # where it leaks, those above the limit, the highest first; else those hardly learnt
+    since_step: int | None  # where it leaks
+    since_epoch: float | None
+    or_earlier: bool  # no evaluation before `since_step` was looked at
+    reason: str  # what limits the verdict, or why there is none
+    stop_advised_by: str | None  # the alert rule that advises to stop
+
+    def __str__(self) -> str:
+        since = "" if self.since_step is None else f" since step {self.since_step}"
+        if self.since_epoch is not None:
+            since = f" since epoch {self.since_epoch:g}"
+        text = self.state.replace("_", " ") + since + " or earlier" * self.or_earlier
+        text += f": {self.reason}" if self.reason else ""
+        if self.deciding is not None:
+            low, high = self.deciding.interval
+            limit = "" if self.deciding.limit is None else f", limit {self.deciding.limit:g}"
+            text += f"\n  {self.deciding.score} {self.deciding.value:.4f}, {low:.4f} to {high:.4f}{limit}"
+        if self.concepts:
+            text += f"\n  concepts: {', '.join(self.concepts)}"
+        return text
+
+
+class Diagnosis:
+    """The verdict on a split at its newest finished evaluation, what it rests on, and what to do.
+
+    `print` shows the verdict and the findings with their numbers; if there are none, what was checked and how large an
+    effect would have been detected.
     """
 
     def __init__(self, split: str, answer: Any) -> None:
@@ -62,6 +117,10 @@ class Diagnosis:
         self.epoch: float | None = answer.epoch if answer.HasField("epoch") else None
         self.rows: int = answer.rows  # N
         self.incomplete: bool = answer.incomplete  # ranks or rows were missing
+        self.verdict = _verdict(answer.verdict)
+        self.actions: tuple[Action, ...] = tuple(  # the most urgent first
+            Action(action.text, action.why, tuple(map(_evidence, action.evidence))) for action in answer.actions
+        )
         self.lines: tuple[Finding, ...] = tuple(_finding(line) for line in answer.lines)  # one for each rule
 
     @property
@@ -70,14 +129,39 @@ class Diagnosis:
 
     def __str__(self) -> str:
         head = f"{self.split}, step {self.step}, {self.rows} rows" + ", incomplete" * self.incomplete
+        head += f"\n{self.verdict}"
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])
         checked = (f"  {line.subject}: {line.text}" for line in self.lines if line.state == "absent")
         unknown = (f"  {line.subject}: unknown: {line.text}" for line in self.lines if line.state == "unknown")
-        return "\n".join([f"{head}: no finding; what was checked:", *checked, *unknown])
+        return "\n".join([head, "no finding; what was checked:", *checked, *unknown])
 
     def __repr__(self) -> str:
-        return f"Diagnosis(split={self.split!r}, step={self.step}, found={[line.rule for line in self.found]})"
+        found = [line.rule for line in self.found]
+        return f"Diagnosis(split={self.split!r}, step={self.step}, verdict={self.verdict.state!r}, found={found})"
+
+
+def _evidence(evidence: Any) -> Evidence:
+    return Evidence(
+        score=evidence.score,
+        value=evidence.value,
+        standard_error=evidence.standard_error if evidence.HasField("standard_error") else None,
+        limit=evidence.limit if evidence.HasField("limit") else None,
+        step=evidence.step,
+    )
+
+
+def _verdict(verdict: Any) -> Verdict:
+    return Verdict(
+        state=_VERDICTS.get(verdict.state, "cannot_tell"),
+        deciding=_evidence(verdict.deciding) if verdict.HasField("deciding") else None,
+        concepts=tuple(verdict.concepts),
+        since_step=verdict.since_step if verdict.HasField("since_step") else None,
+        since_epoch=verdict.since_epoch if verdict.HasField("since_epoch") else None,
+        or_earlier=verdict.or_earlier,
+        reason=verdict.reason,
+        stop_advised_by=verdict.stop_advised_by or None,
+    )
 
 
 def _finding(line: Any) -> Finding:
@@ -88,14 +172,5 @@ def _finding(line: Any) -> Finding:
         source=line.source,
         state=_STATES.get(line.state, "unknown"),
         text=line.text,
-        evidence=tuple(
-            Evidence(
-                score=evidence.score,
-                value=evidence.value,
-                standard_error=evidence.standard_error if evidence.HasField("standard_error") else None,
-                limit=evidence.limit if evidence.HasField("limit") else None,
-                step=evidence.step,
-            )
-            for evidence in line.evidence
-        ),
+        evidence=tuple(map(_evidence, line.evidence)),
     )

@@ -17,6 +17,8 @@ from ._tensors import Fault
 Extract = Callable[[Any, Any], Mapping[str, Any] | None]
 
 PREFIX = "leakage/"
+# What the callbacks report by default: what to look at first, and the published scores.
+USUAL = ("ctl_conditional", "icl_conditional", "intervention_drop", "icl", "ctl")
 # What the callbacks report besides scores: task accuracy less conditional leakage into the task, a share of the task's
 # entropy. The least leakage alone is that of a model that has not learnt anything.
 ACCURACY_LESS_LEAKAGE = "accuracy_less_leakage"
@@ -47,7 +49,9 @@ class Stream:
         if not callable(extract):
             raise TypeError(f"extract: got {extract!r}, expected a function of a batch and the model's outputs")
         if isinstance(scores, str):
-            raise TypeError(f"scores: got {scores!r}, expected a sequence of score ids such as ('icl', 'ctl')")
+            raise TypeError(
+                f"scores: got {scores!r}, expected a sequence of score ids such as ('ctl_conditional', 'icl')"
+            )
         self.name = name
         self.scores = tuple(scores)
         self.run: Run | None = None

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ._head import Head
 from ._launch import _digest
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Stream
+from ._training import PREFIX, USUAL, Stream
 
 try:
     _keras: Any = import_module("keras")
@@ -43,9 +43,9 @@ Outputs = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
 class LeakageMonitor(_keras.callbacks.Callback):
     """Runs a probe set through the model at the end of every epoch, and adds its leakage to `logs`.
 
-    `leakage/icl` and `leakage/ctl` are in the history, and in `logs` for the callbacks that follow this one in the
-    list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). A score that is late, missing or
-    undefined is left out: those callbacks then warn and continue, without using up patience.
+    `leakage/ctl_conditional` and the other `scores` are in the history, and in `logs` for callbacks that follow this
+    one in the list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). A score that is late, missing
+    or undefined is left out: those callbacks then warn and continue, without using up patience.
 
     A second `fit` with the same callback continues its run. Keras callbacks have no state in a checkpoint. With
     `backup_dir`, that of a BackupAndRestore, a training that it restores continues its run too; after loading another
@@ -80,7 +80,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         head: Any = None,
         split: str = "val",
         batch_size: int = 256,
-        scores: Sequence[str] = ("icl", "ctl"),
+        scores: Sequence[str] = USUAL,
         timeout: float = 30.0,
         advice: bool = False,
         backup_dir: str | os.PathLike[str] | None = None,

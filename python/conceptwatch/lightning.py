@@ -22,7 +22,7 @@ from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
 from ._summary import counted
-from ._training import PREFIX, Declaration, Extract, Reading, Stream, Tap
+from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap
 
 log = logging.getLogger("conceptwatch")
 
@@ -49,10 +49,10 @@ _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 class LeakageMonitor(_Callback):
     """Streams the batches of every validation during `fit`, and logs their leakage.
 
-    `leakage/icl` and `leakage/ctl`, where defined, are in `callback_metrics` before `on_validation_end`, so the stock
-    EarlyStopping and ModelCheckpoint can monitor them. They belong to this evaluation: a score that is late, missing or
-    undefined is removed, or NaN where a ModelCheckpoint monitors it, which would raise for an absent one. A stock
-    EarlyStopping that monitors one is set to `strict=False`.
+    `leakage/ctl_conditional` and the other `scores`, where defined, are in `callback_metrics` before
+    `on_validation_end`, so the stock EarlyStopping and ModelCheckpoint can monitor them. They are of this evaluation:
+    a score that is late, missing or undefined is removed, or NaN where a ModelCheckpoint monitors it, which would raise
+    for an absent one. A stock EarlyStopping that monitors one is set to `strict=False`.
 
     All ranks belong to one job, which the first one determines. A second `fit` with the same callback, and one that
     starts from a checkpoint with a callback of the same name, continue the run.
@@ -82,7 +82,7 @@ class LeakageMonitor(_Callback):
         method: str | None = None,
         splits: str | Sequence[str] = "val",
         train: bool = False,
-        scores: Sequence[str] = ("icl", "ctl"),
+        scores: Sequence[str] = USUAL,
         timeout: float = 30.0,
         **arguments: Any,
     ) -> None:

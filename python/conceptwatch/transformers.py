@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, Declaration, Extract, Stream
+from ._training import PREFIX, USUAL, Declaration, Extract, Stream
 
 try:
     _transformers: Any = import_module("transformers")
@@ -43,7 +43,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
     """Streams the model's batches and outputs in every evaluation during training, and stops training by advice.
 
     A hook on the model's forward sees the batches, so model and Trainer need no change. The scores are added to the
-    evaluation's metrics as `eval_leakage/icl` and `eval_leakage/ctl`, for the callbacks after this one in the list and
+    evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks after this one in the list and
     for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined is left out; for
     `metric_for_best_model`, which has to be present, it is NaN.
 
@@ -75,7 +75,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
         module: str | None = None,
         splits: str | Sequence[str] = "val",
         train: bool = False,
-        scores: Sequence[str] = ("icl", "ctl"),
+        scores: Sequence[str] = USUAL,
         timeout: float = 30.0,
         advice: bool = True,
         **arguments: Any,

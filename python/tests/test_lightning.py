@@ -445,7 +445,7 @@ def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: 
         leakage_monitor("run", address, extract="probabilities")
     with pytest.raises(ValueError, match="needs a LeakageMonitor"):
         quick(lightning, early_stopping())
-    with pytest.raises(ValueError, match="got 'val_loss', expected one of leakage/icl, leakage/ctl"):
+    with pytest.raises(ValueError, match="got 'val_loss', expected one of leakage/ctl_conditional, leakage/icl"):
         quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))
     with pytest.raises(AttributeError, match="method"):
         quick(lightning, leakage_monitor("run", address, method="_run"))

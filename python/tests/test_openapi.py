@@ -121,6 +121,7 @@ ANSWERED: list[tuple[str, dict[str, str]]] = [
     ("/compare", {"run_a": "a", "split": "val", "with_split": "test"}),
     ("/compare", {"by": "lambda"}),
     ("/diagnosis", {"run": "a", "split": "val"}),
+    ("/verdict", {"run": "a", "split": "val"}),
     ("/alerts", {}),
 ]
 

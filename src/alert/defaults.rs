@@ -6,7 +6,7 @@ use crate::limits::{
 };
 
 use super::kind::Pace;
-use super::kinds::{Condition, FewRows, Judge, Rise, Saturated, Stale, Threshold, Together};
+use super::kinds::{Condition, FewRows, Judge, Rise, Saturated, Stale, Together};
 use super::rule::{Rule, Rules, Severity, Stopping};
 use super::target::Target;
 
@@ -17,12 +17,6 @@ use super::target::Target;
 /// from the ninth on: until then scores move with what the model learns.
 pub fn default_rules() -> Rules {
     let pace = |evaluations| Pace { evaluations, warm_up: WARM_UP, hysteresis: 0.02, ..Pace::AT_ONCE };
-    let above = |score, limit, evaluations| Threshold {
-        target: Target::value_of(score),
-        above: Some(limit),
-        below: None,
-        pace: pace(evaluations),
-    };
     let rise = |score, by| {
         let pace = Pace { warm_up: 8, hysteresis: 0.01, ..Pace::AT_ONCE };
         Rise { target: Target::value_of(score), by, pace }
@@ -35,16 +29,21 @@ pub fn default_rules() -> Rules {
         unless: Some(harmless),
         ..Together::of(conditions, pace(evaluations))
     };
-    let high = |score, limit| {
-        let pace = Pace { evaluations: 2, hysteresis: 0.05, ..Pace::AT_ONCE };
-        Threshold { target: Target::value_of(score), above: Some(limit), below: None, pace }
+    let high = |score, limit| Together {
+        unless: Some(harmless),
+        ..Together::of(&[Condition::above(score, limit)], Pace { hysteresis: 0.05, ..pace(2) })
+    };
+    // What the true concepts allow is no fault of the head.
+    let breaks = Together {
+        unless: Some(Condition::below("intervention_score", INTERVENTION_HARM)),
+        ..Together::of(&[Condition::above("intervention_drop", INTERVENTION_DROP)], pace(4))
     };
     Rules::of(vec![
         stopping("interconcept leakage is high", high("icl_excess", ICL_HIGH), SUPERVISE),
         stopping("concepts-task leakage is high", high("ctl_excess", CTL_HIGH), SUPERVISE),
         stopping(
             "interventions break the task",
-            above("intervention_drop", INTERVENTION_DROP, 4),
+            breaks,
             "With every concept set to its true value the head predicts worse than before: it does not read the concepts. \
              Raise the weight of the concept loss, or train the bottleneck first.",
         ),

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Diagnosis, State};
+use crate::diagnosis::{Assessment, State};
 use crate::history::Store;
-use crate::question::diagnosis_of;
+use crate::question::assessment_of;
 
 use super::failure::{Failure, conclude};
 use super::report::{Page, RunReport};
@@ -45,32 +45,34 @@ fn diagnose(options: &Options) -> Result<String, Failure> {
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
-    let local = |history: &dyn Store| diagnosis_of(history, &options.run, &options.split, |_| true);
-    let diagnosis: Diagnosis = options.source.answer("/api/v1/diagnosis", &asked, local)?;
+    let local = |history: &dyn Store| assessment_of(history, &options.run, &options.split, |_| true, None);
+    let found: Assessment = options.source.answer("/api/v1/verdict", &asked, local)?;
     if let Some(page) = page {
-        page.write(&report(options, &diagnosis)?).map_err(Failure::running)?;
+        page.write(&report(options, &found)?).map_err(Failure::running)?;
     }
-    Ok(if options.json { format!("{}\n", serde_json::json!(diagnosis)) } else { table(&diagnosis) })
+    Ok(if options.json { format!("{}\n", serde_json::json!(found)) } else { table(&found) })
 }
 
-fn report(options: &Options, diagnosis: &Diagnosis) -> Result<String, Failure> {
+fn report(options: &Options, found: &Assessment) -> Result<String, Failure> {
     options.source.with_run(&options.run, |holder, run| {
         let ask = |path: &str, more: &[(&str, String)]| {
             let split = [("run", options.run.clone()), ("split", options.split.clone())];
             holder.ask(path, &[&split, more].concat())?.expect_ok()
         };
         let curves = ask("/api/v1/curves", &[("scores", USUAL_OF_GROUPS.join(","))])?;
-        let point = ask("/api/v1/point", &[("step", diagnosis.step.to_string())])?;
-        Ok(RunReport { diagnosis, run, curves: &curves, point: &point }.html())
+        let point = ask("/api/v1/point", &[("step", found.step.to_string())])?;
+        Ok(RunReport { found, run, curves: &curves, point: &point }.html())
     })
 }
 
-fn table(diagnosis: &Diagnosis) -> String {
+fn table(found: &Assessment) -> String {
     // Writing to a string does not fail.
-    let Diagnosis { run, split, step, rows, incomplete, .. } = diagnosis;
-    let mut text =
-        format!("{run}, {split}, step {step}, {rows} rows{}\n", if *incomplete { ", incomplete" } else { "" });
-    let with = |state: State| diagnosis.lines.iter().filter(move |line| line.state == state);
+    let Assessment { run, split, step, rows, incomplete, verdict, .. } = found;
+    let mut text = format!(
+        "{run}, {split}, step {step}, {rows} rows{}\n{verdict}\n",
+        if *incomplete { ", incomplete" } else { "" }
+    );
+    let with = |state: State| found.coverage.iter().filter(move |line| line.state == state);
     for line in with(State::Found) {
         let _ = writeln!(text, "\n{}  ({})\n  {}", line.title, line.source, line.text);
         for evidence in &line.evidence {

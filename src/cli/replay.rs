@@ -46,7 +46,12 @@ pub struct ReplayOptions {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Scores to print, by id.
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl,icl,task_accuracy,concept_accuracy")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ID,ID",
+        default_value = "ctl_conditional,icl_conditional,intervention_drop,task_accuracy,concept_accuracy"
+    )]
     scores: Vec<String>,
     /// Print a JSON object for each pass, with all its scores.
     #[arg(long)]

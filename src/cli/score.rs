@@ -11,9 +11,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
 use crate::batch::Batch;
+use crate::diagnosis::{Verdict, verdict};
 use crate::estimate::{Kind, Settings};
 use crate::fault::{in_short, printable};
-use crate::point::{LeftOut, Outcome};
+use crate::point::{LeftOut, Outcome, Point};
 use crate::prepare::Prepared;
 use crate::repeats::{distinct_rows, remark};
 use crate::run::{ActivationColumns, ActivationKind, LabelKind, Run};
@@ -207,12 +208,14 @@ fn score(options: &Options) -> Result<String, String> {
         };
         page.write(&report.html())?;
     }
+    let verdict = verdict_on(&run, sample.rows(), &scores, &warnings);
     if options.json {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
         let mut object = json!({
             "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator.name(),
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
+            "verdict": verdict,
         });
         if repeated > 0 {
             object["repeated_rows"] = json!(repeated);
@@ -267,7 +270,15 @@ fn score(options: &Options) -> Result<String, String> {
     for warning in warnings {
         text += &format!("\nnote: {warning}\n");
     }
+    text += &verdict.map_or(String::new(), |verdict| format!("\nverdict: {verdict}\n"));
     Ok(text)
+}
+
+/// The verdict on a file: that on a run whose only evaluation it is.
+fn verdict_on(run: &Run, rows: usize, scores: &[(&Score, Outcome)], warnings: &[String]) -> Option<Verdict> {
+    let scores = scores.iter().map(|(score, outcome)| (score.id.to_owned(), outcome.clone())).collect();
+    let point = Point { rows: rows as u64, scores, warnings: warnings.to_vec(), ..Point::default() };
+    verdict(run, &[point], true, true, None)
 }
 
 /// The remark that `sample_ids` do not identify rows.

@@ -12,10 +12,13 @@ use super::side::{Sided, incomparable};
 pub enum Verdict {
     HigherInA,
     HigherInB,
-    /// The interval of the difference contains 0.
+    /// The interval of the difference contains 0, or the difference is [too small to matter](LEAST).
     Compatible,
     Undefined,
 }
+
+/// Differences below this matter to nobody, however certain they are: scores are shares and differences of shares.
+const LEAST: f64 = 0.001;
 
 /// Two means and their difference, a − b.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,8 +59,8 @@ impl Comparison {
         let interval = difference.interval(confidence);
         let (least, most) = range_of(score);
         let (verdict, undefined) = match (interval.low, interval.high) {
-            (Some(low), _) if low > 0.0 => (Verdict::HigherInA, None),
-            (_, Some(high)) if high < 0.0 => (Verdict::HigherInB, None),
+            (Some(low), _) if low > 0.0 && interval.mean >= LEAST => (Verdict::HigherInA, None),
+            (_, Some(high)) if high < 0.0 && interval.mean <= -LEAST => (Verdict::HigherInB, None),
             (Some(_), Some(_)) => (Verdict::Compatible, None),
             _ => (
                 Verdict::Undefined,

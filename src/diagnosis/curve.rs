@@ -3,10 +3,8 @@
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 
-use super::judgement::Evidence;
+use super::judgement::{Evidence, INTERVAL};
 
-/// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
-pub const INTERVAL: f64 = 1.96;
 /// Standard errors between that interval's end and the mean of a normal distribution of which 80 % lie beyond it.
 const POWER: f64 = 0.84;
 
@@ -50,6 +48,15 @@ impl<'a> Curve<'a> {
             Some((_, Outcome::Undefined(undefined))) => Err(format!("{score} is undefined: {}", undefined.why)),
             None => Err(format!("needs {score}, which no evaluation has")),
         }
+    }
+}
+
+impl Curve<'_> {
+    /// A score of each concept that has it at the newest evaluation with the score, and the concept's name.
+    pub fn of_concepts(&self, score: &str) -> Vec<(f64, &str)> {
+        let found = self.points.iter().rev().find_map(|point| point.score(score)?.per_concept());
+        let values = found.unwrap_or_default().iter().zip(&self.run.concepts);
+        values.filter_map(|(value, concept)| Some(((*value)?, concept.name.as_str()))).collect()
     }
 }
 

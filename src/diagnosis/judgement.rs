@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
+pub const INTERVAL: f64 = 1.96;
+
 /// A rule's result for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
@@ -38,6 +41,17 @@ pub struct Evidence {
     pub limit: Option<f64>,
     /// Of the evaluation it is from.
     pub step: u64,
+}
+
+impl Evidence {
+    /// The ends of the 95 % interval.
+    pub fn low(&self) -> f64 {
+        self.value - INTERVAL * self.standard_error.unwrap_or(0.0)
+    }
+
+    pub fn high(&self) -> f64 {
+        self.value + INTERVAL * self.standard_error.unwrap_or(0.0)
+    }
 }
 
 impl std::fmt::Display for Evidence {

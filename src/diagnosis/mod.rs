@@ -3,8 +3,10 @@
 //! Source of most rules: Leakage and Interpretability in Concept-Based Models, Sections 7 to 9,
 //! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].
 
+mod assessment;
 mod causes;
 mod curve;
+mod findings;
 mod heads;
 mod judgement;
 mod leakage;
@@ -12,59 +14,17 @@ mod rules;
 mod sample;
 mod verdict;
 
-use serde::{Deserialize, Serialize};
-
 use crate::point::Point;
 use crate::run::Run;
 
-pub use curve::{Curve, INTERVAL};
-pub use judgement::{Evidence, Judgement, Reading};
+pub use assessment::{Action, Assessment};
+pub use curve::Curve;
+pub use findings::{Diagnosis, Line, State};
+pub use judgement::{Evidence, INTERVAL, Judgement, Reading};
 use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
 use sample::{OF_OTHERS, labels_in_another_order};
-pub use verdict::{Kind, LOOKED_BACK, Moment, StopAdvised, Verdict, verdict};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Found,
-    Absent,
-    Unknown,
-}
-
-/// A rule and its result for a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    pub rule: String,
-    pub title: String,
-    #[serde(default)]
-    pub subject: String,
-    pub source: String,
-    /// What to do where it is found, in a few words.
-    #[serde(default)]
-    pub action: String,
-    pub state: State,
-    /// What was found, what passed, or which score is missing.
-    pub text: String,
-    /// Empty only where unknown.
-    pub evidence: Vec<Evidence>,
-}
-
-/// The results of all rules for a run's newest evaluation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Diagnosis {
-    pub run: String,
-    pub split: String,
-    pub step: u64,
-    pub epoch: Option<f64>,
-    /// N.
-    pub rows: u64,
-    /// The evaluation lacks ranks or rows.
-    #[serde(default)]
-    pub incomplete: bool,
-    /// In the order of [`RULES`].
-    pub lines: Vec<Line>,
-}
+pub use verdict::{LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 
 /// Applies every rule to a split's finished evaluations, oldest first. `None` without any.
 pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
@@ -94,10 +54,4 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
         incomplete: newest.incomplete,
         lines: RULES.iter().map(line).collect(),
     })
-}
-
-impl Diagnosis {
-    pub fn found(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.state == State::Found)
-    }
 }

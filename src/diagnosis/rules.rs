@@ -177,7 +177,7 @@ pub const RULES: &[Rule] = &[
         subject: "Alignment",
         source: "arXiv:2504.14094, Section 8",
         action: "Do not conclude from an embedding's agreement with its concept that the model uses the concept",
-        help: || format!("`alignment_leakage` is above {ALIGNMENT}, its value without alignment leakage."),
+        help: || format!("`alignment_leakage` is above {ALIGNMENT}; without alignment leakage it is 0."),
         judge: causes::alignment_leakage,
     },
     Rule {

@@ -1,21 +1,25 @@
-//! Whether a run leaks, in one word, and since when: what the diagnosis concludes at its newest evaluations.
+//! Whether a run leaks, in one word, since when, and by which number: what every surface shows.
 //!
 //! An evaluation *leaks* where the diagnosis shows leakage. A run leaks from the second such evaluation in a row on; one
 //! alone, or an interval that reaches a limit, is *possible* leakage. The advice to stop always counts as leakage, so the
 //! two cannot contradict each other.
+//!
+//! *Sound* needs evidence: information beyond the concepts was looked for and is below its limits, and either interventions
+//! do no harm or every concept is well learnt. Where less is known, nothing was found, which says less. A model that has
+//! not learnt a concept is never sound.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{ROWS, WARM_UP};
+use crate::limits::{ROWS, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
 
-use super::causes::{
-    Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding, removable_information,
-};
-use super::curve::{Curve, INTERVAL};
+use super::causes::{Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding};
+use super::curve::Curve;
 use super::judgement::{Evidence, Judgement};
-use super::leakage::{Interventions, concepts, interventions};
+use super::leakage::{Interventions, concepts, has_vectors, interventions};
 use super::sample::{OF_OTHERS, labels_in_another_order, too_few_rows};
 
 /// Evaluations that a diagnosis looks back over.
@@ -23,10 +27,12 @@ pub const LOOKED_BACK: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum VerdictState {
     Leaking,
     PossiblyLeaking,
     Sound,
+    /// No leakage was found, and too little was looked at to call the run sound.
+    NothingFound,
     /// The first evaluations of a run that still trains: models pass through every limit while they learn.
     TooEarly,
     CannotTell,
@@ -47,7 +53,12 @@ impl Moment {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    pub kind: Kind,
+    pub state: VerdictState,
+    /// The number that decides, with its limit; absent where no number of the newest evaluations does.
+    pub deciding: Option<Evidence>,
+    /// Where it leaks, the concepts whose own value of the deciding score is above the limit, the highest first; else those
+    /// that are hardly learnt.
+    pub concepts: Vec<String>,
     /// The evaluation at which the leakage began that lasts until the newest; only where it leaks.
     pub since: Option<Moment>,
     /// Leakage began at `since` or before: no evaluation before it was looked at.
@@ -60,19 +71,72 @@ pub struct Verdict {
     pub stop_advised_by: Option<String>,
 }
 
+impl fmt::Display for Verdict {
+    /// The state and the reason, and on lines of their own the number that decides and the concepts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            VerdictState::Leaking => "leaking",
+            VerdictState::PossiblyLeaking => "possibly leaking",
+            VerdictState::Sound => "sound",
+            VerdictState::NothingFound => "nothing found",
+            VerdictState::CannotTell => "cannot tell",
+            VerdictState::TooEarly => "too early to tell",
+        };
+        write!(f, "{state}")?;
+        if let Some(Moment { step, epoch }) = self.since {
+            let at = epoch.map_or_else(|| format!("step {step}"), |epoch| format!("epoch {epoch}"));
+            write!(f, " since {at}{}", if self.or_earlier { " or earlier" } else { "" })?;
+        }
+        if !self.reason.is_empty() {
+            write!(f, ": {}", self.reason)?;
+        }
+        if let Some(one) = &self.deciding {
+            let interval =
+                one.standard_error.map_or_else(String::new, |_| format!(", {:.4} to {:.4}", one.low(), one.high()));
+            let limit = one.limit.map_or_else(String::new, |limit| format!(", limit {limit}"));
+            write!(f, "\n  {} {:.4}{interval}{limit}", one.score, one.value)?;
+        }
+        if !self.concepts.is_empty() {
+            write!(f, "\n  concepts: {}", self.concepts.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 /// An alert rule that advises to stop now, and the step at which it began to fire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopAdvised {
     pub rule: String,
     pub since: u64,
+    /// What the rule saw, with numbers.
+    pub evidence: String,
 }
 
-/// What one evaluation shows.
-enum Sign {
+/// What one evaluation shows: of whichever sign, why, and the number that decides.
+struct Sign {
+    says: Says,
+    reason: String,
+    deciding: Option<Evidence>,
+    concepts: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
     Leaks,
-    Maybe(String),
-    Sound(&'static str),
-    Unknown(String),
+    Maybe,
+    Sound,
+    Nothing,
+    Unknown,
+}
+
+impl Sign {
+    fn of(says: Says, reason: impl Into<String>) -> Self {
+        Self { says, reason: reason.into(), deciding: None, concepts: Vec::new() }
+    }
+
+    fn by(self, deciding: Option<Evidence>) -> Self {
+        Self { deciding, ..self }
+    }
 }
 
 /// The verdict on finished evaluations, oldest first. `whole`: no earlier ones exist. `None` without any.
@@ -86,28 +150,30 @@ pub fn verdict(
     let newest = points.len().checked_sub(1)?;
     let sign = |at: usize| {
         let from = (at + 1).saturating_sub(LOOKED_BACK);
-        Curve::new(run, &points[from..=at]).map_or(Sign::Unknown(String::new()), |curve| sign(&curve))
+        Curve::new(run, &points[from..=at]).map_or(Sign::of(Says::Unknown, ""), |curve| sign(&curve))
     };
-    let of = |kind, reason: String| Verdict {
-        kind,
+    let now = sign(newest);
+    let of = |state, reason: &str| Verdict {
+        state,
+        deciding: now.deciding.clone(),
+        concepts: now.concepts.clone(),
         since: None,
         or_earlier: false,
         last_sound: None,
-        reason,
+        reason: reason.to_owned(),
         stop_advised_by: advised.map(|advised| advised.rule.clone()),
     };
     let early = !finished && whole && points.len() <= WARM_UP as usize;
     if early && advised.is_none() {
         let reason = format!("{} of {} evaluations that are needed", points.len(), WARM_UP + 1);
-        return Some(of(Kind::TooEarly, reason));
+        return Some(of(VerdictState::TooEarly, &reason));
     }
-    let now = sign(newest);
-    let (stretch, earlier) = match now {
-        Sign::Leaks => stretch(newest, sign),
+    let (stretch, earlier) = match now.says {
+        Says::Leaks => stretch(newest, |at| sign(at).says),
         _ => (Stretch { start: newest, leaking: 0 }, None),
     };
     let last_sound = |before: usize| {
-        let sound = |at: &usize| matches!(sign(*at), Sign::Sound(_));
+        let sound = |at: &usize| sign(*at).says == Says::Sound;
         (0..before).rev().find(sound).map(|at| Moment::of(&points[at]))
     };
     let lasts = stretch.leaking >= 2 || (stretch.leaking == 1 && finished && whole && newest == 0);
@@ -115,21 +181,25 @@ pub fn verdict(
         let by_rule = advised.and_then(|advised| points.iter().position(|point| point.step >= advised.since));
         let start = if stretch.leaking > 0 { stretch.start } else { newest };
         let start = start.min(by_rule.unwrap_or(start));
+        // What the newest evaluation shows decides only where that is leakage.
+        let shown = if now.says == Says::Leaks { now.deciding.clone() } else { None };
         return Some(Verdict {
             since: Some(Moment::of(&points[start])),
             or_earlier: start == 0 && !whole,
             last_sound: last_sound(earlier.unwrap_or(start).min(start)),
-            ..of(Kind::Leaking, String::new())
+            deciding: shown,
+            ..of(VerdictState::Leaking, advised.map_or("", |advised| &advised.evidence))
         });
     }
-    Some(match now {
-        Sign::Leaks => Verdict {
+    Some(match now.says {
+        Says::Leaks => Verdict {
             last_sound: last_sound(newest),
-            ..of(Kind::PossiblyLeaking, "in the newest evaluation only, so far".to_owned())
+            ..of(VerdictState::PossiblyLeaking, "in the newest evaluation only, so far")
         },
-        Sign::Maybe(why) => Verdict { last_sound: last_sound(newest), ..of(Kind::PossiblyLeaking, why) },
-        Sign::Sound(remark) => of(Kind::Sound, remark.to_owned()),
-        Sign::Unknown(why) => of(Kind::CannotTell, why),
+        Says::Maybe => Verdict { last_sound: last_sound(newest), ..of(VerdictState::PossiblyLeaking, &now.reason) },
+        Says::Sound => of(VerdictState::Sound, &now.reason),
+        Says::Nothing => of(VerdictState::NothingFound, &now.reason),
+        Says::Unknown => of(VerdictState::CannotTell, &now.reason),
     })
 }
 
@@ -140,13 +210,13 @@ struct Stretch {
 }
 
 /// The stretch that ends at the newest evaluation, and the evaluation that ends it.
-fn stretch(newest: usize, sign: impl Fn(usize) -> Sign) -> (Stretch, Option<usize>) {
+fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usize>) {
     let mut stretch = Stretch { start: newest, leaking: 0 };
     for at in (0..=newest).rev() {
-        match sign(at) {
-            Sign::Leaks => stretch = Stretch { start: at, leaking: stretch.leaking + 1 },
-            Sign::Unknown(_) => {}
-            Sign::Maybe(_) | Sign::Sound(_) => return (stretch, Some(at + 1)),
+        match says(at) {
+            Says::Leaks => stretch = Stretch { start: at, leaking: stretch.leaking + 1 },
+            Says::Unknown => {}
+            Says::Maybe | Says::Sound | Says::Nothing => return (stretch, Some(at + 1)),
         }
     }
     (stretch, None)
@@ -155,45 +225,128 @@ fn stretch(newest: usize, sign: impl Fn(usize) -> Sign) -> (Stretch, Option<usiz
 /// What the newest evaluation of the curve shows, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
     let found = |judgement: Judgement| matches!(judgement, Judgement::Found(_));
-    let rows = curve.newest().rows;
-    if (rows as f64) < ROWS {
-        return Sign::Unknown(format!("{rows} rows, needs {ROWS}"));
-    }
     if found(labels_in_another_order(curve)) {
-        return Sign::Unknown(OF_OTHERS.to_owned());
+        return Sign::of(Says::Unknown, OF_OTHERS);
     }
-    if found(removable_information(curve)) {
-        return Sign::Maybe("activations hold extra information, harmless once concepts are corrected".to_owned());
+    let interventions = interventions(curve);
+    if let Interventions::Fall(evidence) = &interventions {
+        let drop = evidence.first().cloned();
+        return Sign { concepts: carriers(curve, "ctl_conditional"), ..Sign::of(Says::Leaks, "").by(drop) };
     }
     let leakage = leakage(curve);
-    if matches!(leakage, Leakage::Shown { .. })
-        || found(over_expressive_encoding(curve))
-        || found(alignment_leakage(curve))
-    {
-        return Sign::Leaks;
+    if let Leakage::Shown { evidence, .. } = &leakage {
+        let deciding = first_beyond(evidence);
+        let why = match interventions {
+            Interventions::Hold(..) if !has_vectors(curve) => {
+                Some("activations hold extra information, harmless once concepts are corrected")
+            }
+            Interventions::FallToReference(_) => {
+                Some("activations hold extra information, and interventions reach all that the true concepts allow")
+            }
+            _ if has_vectors(curve) => {
+                Some("embeddings hold extra information, and no intervention shows that it is used")
+            }
+            _ => None,
+        };
+        let concepts = carriers(curve, deciding.as_ref().map_or("", |one| &one.score));
+        let says = if why.is_some() { Says::Maybe } else { Says::Leaks };
+        return Sign { concepts, ..Sign::of(says, why.unwrap_or_default()).by(deciding) };
     }
-    if found(beyond_true_concepts(curve)) {
-        return Sign::Maybe("the task is predicted beyond the true concepts".to_owned());
+    if has_vectors(curve)
+        && let Some(Judgement::Found(reading)) =
+            [over_expressive_encoding, alignment_leakage].map(|rule| rule(curve)).into_iter().find(is_found)
+    {
+        let why = "embeddings hold extra information, and no intervention shows that it is used";
+        return Sign::of(Says::Maybe, why).by(reading.evidence.first().cloned());
+    }
+    if let Judgement::Found(reading) = beyond_true_concepts(curve) {
+        return Sign::of(Says::Maybe, "the task is predicted beyond the true concepts")
+            .by(reading.evidence.first().cloned());
     }
     let evidence = match leakage {
-        Leakage::Unknown(why) => return Sign::Unknown(why),
+        Leakage::Unknown(why) => return Sign::of(Says::Unknown, why),
         Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. } => evidence,
     };
-    let reaches = |one: &&Evidence| {
-        one.limit.is_some_and(|limit| one.value + INTERVAL * one.standard_error.unwrap_or(0.0) >= limit)
-    };
-    let reaching: Vec<&str> = evidence.iter().filter(reaches).map(|one| one.score.as_str()).collect();
-    match (reaching.is_empty(), found(too_few_rows(curve))) {
-        (false, true) => {
-            Sign::Unknown(format!("{rows} rows: the interval of {} is as wide as the limit", reaching.join(", ")))
+    let reaches = |one: &&Evidence| one.limit.is_some_and(|limit| one.high() >= limit);
+    let reaching: Vec<&Evidence> = evidence.iter().filter(reaches).collect();
+    if let Some(first) = reaching.first() {
+        let names: Vec<&str> = reaching.iter().map(|one| one.score.as_str()).collect();
+        let (names, rows) = (names.join(", "), curve.newest().rows);
+        return match found(too_few_rows(curve)) {
+            true => Sign::of(Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit")),
+            false => Sign::of(Says::Maybe, format!("the interval of {names} reaches the limit")),
         }
-        (false, false) => Sign::Maybe(format!("the interval of {} reaches the limit", reaching.join(", "))),
-        (true, _) if concepts(curve).is_ok_and(|concepts| concepts.poor) => {
-            Sign::Sound("but concepts are poorly learnt")
-        }
-        (true, _) if matches!(interventions(curve), Interventions::Unknown(_)) => {
-            Sign::Sound("interventions were not logged")
-        }
-        (true, _) => Sign::Sound(""),
+        .by(Some((*first).clone()));
     }
+    unless_unlearnt(curve, &interventions, evidence)
+}
+
+fn is_found(judgement: &Judgement) -> bool {
+    matches!(judgement, Judgement::Found(_))
+}
+
+/// What an evaluation shows whose every number is below its limit.
+fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<Evidence>) -> Sign {
+    let deciding = || {
+        let of_drop = |one: &&Evidence| one.score.starts_with("intervention");
+        evidence.iter().find(of_drop).or(evidence.first()).cloned()
+    };
+    let hold = matches!(interventions, Interventions::Hold(..) | Interventions::FallToReference(_));
+    let unlearnt = unlearnt(curve);
+    let learnt = concepts(curve);
+    let poor = learnt.as_ref().is_ok_and(|concepts| concepts.poor);
+    if poor || !unlearnt.is_empty() {
+        let what = match &unlearnt[..] {
+            [] => "concepts are poorly learnt".to_owned(),
+            [one] => format!("the concept {one} is hardly learnt"),
+            [_, _, ..] => format!("{} of {} concepts are hardly learnt", unlearnt.len(), curve.run.concept_count()),
+        };
+        let sign = match hold {
+            true => Sign::of(Says::Nothing, what),
+            false => Sign::of(Says::Unknown, format!("{what}, and interventions, which would tell, were not logged")),
+        };
+        let auc = curve.measured("concept_auc").or(curve.measured("concept_accuracy")).ok();
+        let deciding = auc.map(|one| one.beside(crate::limits::CONCEPT_ACCURACY));
+        return Sign { concepts: unlearnt, ..sign.by(deciding) };
+    }
+    if let (Err(why), Err(_)) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
+        return Sign::of(Says::Nothing, format!("leakage to the task was not looked for: {why}")).by(deciding());
+    }
+    let rows = curve.newest().rows;
+    let well = learnt.as_ref().is_ok_and(|concepts| concepts.well);
+    match (hold, well) {
+        _ if (rows as f64) < ROWS => Sign::of(Says::Nothing, format!("{rows} rows, fewer than {ROWS}")),
+        (true, _) => Sign::of(Says::Sound, ""),
+        (false, true) => Sign::of(Says::Sound, "interventions were not logged"),
+        (false, false) => {
+            Sign::of(Says::Nothing, "interventions were not logged, and that every concept is well learnt is not shown")
+        }
+    }
+    .by(deciding())
+}
+
+/// The first number beyond its limit: leakage to the task before that between concepts.
+fn first_beyond(evidence: &[Evidence]) -> Option<Evidence> {
+    evidence.iter().find(|one| one.limit.is_some_and(|limit| one.low() > limit)).cloned()
+}
+
+/// Concepts whose own value of a score is above the limit of the mean, the highest first.
+fn carriers(curve: &Curve, score: &str) -> Vec<String> {
+    let Some((_, limit, _)) = crate::limits::SHOWN.iter().find(|(id, ..)| *id == score) else { return Vec::new() };
+    let mut above: Vec<(f64, String)> = curve
+        .of_concepts(score)
+        .into_iter()
+        .filter(|(value, _)| value > limit)
+        .map(|(v, name)| (v, name.to_owned()))
+        .collect();
+    above.sort_by(|a, b| b.0.total_cmp(&a.0));
+    above.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Concepts whose activations order their own labels little better than chance, the worst first.
+fn unlearnt(curve: &Curve) -> Vec<String> {
+    let mut below: Vec<(f64, &str)> =
+        curve.of_concepts("concept_auc").into_iter().filter(|(auc, _)| *auc < UNLEARNT_AUC).collect();
+    below.sort_by(|a, b| a.0.total_cmp(&b.0));
+    below.into_iter().map(|(_, name)| name.to_owned()).collect()
 }

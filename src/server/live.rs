@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::alert::{Rule, Severity, State};
+use crate::diagnosis::StopAdvised;
 use crate::point::Point;
 
 /// The state of the running sidecar. Calls must be fast: each scrape of the metrics makes them.
@@ -180,4 +181,17 @@ pub struct AlertsStatus {
     pub rules: Vec<Arc<Rule>>,
     pub standings: Vec<AlertChange>,
     pub changes: Vec<Arc<AlertChange>>,
+}
+
+impl AlertsStatus {
+    /// The rule on the split that advises to stop this run, and the step at which it began to fire.
+    pub fn advised(&self, run: &str, split: &str) -> Option<StopAdvised> {
+        let mut standings = self.standings.iter();
+        let standing = standings.find(|one| one.advises_stop && one.run == run && one.split == split)?;
+        let fired = self.changes.iter().rev().find(|change| {
+            (change.run.as_str(), change.rule.as_str(), change.since) == (run, standing.rule.as_str(), standing.since)
+        });
+        let since = fired.map_or(standing.step, |change| change.step);
+        Some(StopAdvised { rule: standing.rule.clone(), since, evidence: standing.evidence.clone() })
+    }
 }

@@ -1,10 +1,10 @@
-//! `conceptwatch diagnose`, /api/v1/diagnosis and GetDiagnosis over a real sidecar.
+//! `conceptwatch diagnose`, /api/v1/verdict and GetDiagnosis over a real sidecar.
 
 use std::process::Output;
 
 use crate::common::rows::{floats, tensors};
 use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
-use conceptwatch::server::proto;
+use conceptwatch::server::proto::{self, FinishRunRequest};
 use serde_json::Value;
 use tonic::Code;
 
@@ -33,7 +33,7 @@ fn diagnose(arguments: &[&str]) -> Output {
 }
 
 fn found(diagnosis: &Value) -> Vec<&str> {
-    let lines = diagnosis["lines"].as_array().unwrap();
+    let lines = diagnosis["coverage"].as_array().unwrap();
     lines.iter().filter(|line| line["state"] == "found").map(|line| line["rule"].as_str().unwrap()).collect()
 }
 
@@ -50,11 +50,13 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     pass(&mut client, "clean", 1000, |row, _, label, _| 0.2 + 0.5 * label as f32 + 0.1 * spread(row)).await;
     pass(&mut client, "small", 100, |_, given, _, _| given).await;
     let ask = |run: &str| -> Value {
-        serde_json::from_str(&sidecar.get(&format!("/api/v1/diagnosis?run={run}&split=val"))).unwrap()
+        serde_json::from_str(&sidecar.get(&format!("/api/v1/verdict?run={run}&split=val"))).unwrap()
     };
     // The reference heads are trained in a separate thread.
     until("the reference accuracies", || {
-        ["poor", "clean", "small"].iter().all(|run| !ask(run)["lines"].to_string().contains("needs reference_accuracy"))
+        ["poor", "clean", "small"]
+            .iter()
+            .all(|run| !ask(run)["coverage"].to_string().contains("needs reference_accuracy"))
     })
     .await;
     let poor = ask("poor");
@@ -85,9 +87,8 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), poor);
     let table = String::from_utf8(diagnose(&["poor", "--address", &address]).stdout).unwrap();
     assert!(
-        table.starts_with(
-            "poor, val, step 1, 1000 rows\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"
-        ),
+        table.starts_with("poor, val, step 1, 1000 rows\ntoo early to tell: 1 of 3 evaluations that are needed\n")
+            && table.contains("\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"),
         "{table}"
     );
     assert!(table.lines().any(|line| line.starts_with("  ctl_conditional ") && line.contains(", limit 0.")), "{table}");
@@ -105,6 +106,31 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_eq!(line.state(), proto::DiagnosisState::Found);
     assert_eq!(line.evidence[0].limit, Some(conceptwatch::limits::CTL_CONDITIONAL));
     assert_eq!(line.subject, "Concept supervision");
+    // One verdict, wherever it is read.
+    client.finish_run(FinishRunRequest { run: "poor".into(), ..Default::default() }).await.unwrap();
+    let whole = ask("poor");
+    assert_eq!(
+        (&whole["state"], &whole["deciding"]["score"]),
+        (&"leaking".into(), &"ctl_conditional".into()),
+        "{whole:#}"
+    );
+    assert_eq!(whole["actions"][0]["text"], "Raise the weight of the concept loss");
+    let overview: Value = serde_json::from_str(&sidecar.get("/api/v1/overview?split=val&run=poor")).unwrap();
+    for (field, value) in overview["runs"][0]["verdict"].as_object().unwrap() {
+        assert_eq!(&whole[field], value, "{field}");
+    }
+    let output = diagnose(&["poor", "--address", &address, "--json"]);
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
+    let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
+    let (told, deciding) = (answer.verdict.clone().unwrap(), answer.verdict.unwrap().deciding.unwrap());
+    assert_eq!((told.state(), told.since_step), (proto::VerdictState::Leaking, Some(1)));
+    let json = |name: &str| whole["deciding"][name].as_f64();
+    assert_eq!(
+        (Some(deciding.value), deciding.standard_error, deciding.limit),
+        (json("value"), json("standard_error"), json("limit"))
+    );
+    assert_eq!(answer.actions[0].text, "Raise the weight of the concept loss");
+    let poor = whole;
     for (run, split, code) in [
         ("nobody", "val", Code::NotFound),
         ("poor", "test", Code::NotFound),

@@ -132,7 +132,7 @@ fn json_is_the_object_of_the_contract() {
     let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
     let kinds = ["activation_kind", "concept_kind", "guessed", "task_kind"];
     let others = keys.iter().filter(|key| !kinds.contains(&key.as_str()));
-    let expected = ["concepts", "estimator", "rows", "scores", "seconds", "tie_fraction", "warnings"];
+    let expected = ["concepts", "estimator", "rows", "scores", "seconds", "tie_fraction", "verdict", "warnings"];
     assert_eq!(others.collect::<Vec<_>>(), expected.each_ref());
     assert!(kinds.iter().all(|kind| object.get(kind).is_some()), "{keys:?}");
     assert_eq!((object["rows"].as_u64(), object["concepts"].as_u64()), (Some(ROWS as u64), Some(K as u64)));
@@ -198,7 +198,8 @@ fn the_table_has_a_line_for_each_score() {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("120 rows, 3 concepts, published estimator, "), "{text}");
-    assert_eq!(lines.len(), 2 + with_inputs().count(), "{text}");
+    let verdict = lines.iter().position(|line| line.starts_with("verdict: ")).unwrap();
+    assert_eq!(verdict, 2 + with_inputs().count() + 1, "{text}");
     assert!(lines[2].starts_with("ctl ") && lines[2].contains(" ± "), "{text}");
 }
 

@@ -33,6 +33,19 @@ fn the_leaking_run_is_named_with_its_numbers() {
 }
 
 #[test]
+fn a_difference_too_small_to_matter_is_none() {
+    let exact = |run: &str, ctl: f64| {
+        let points = (1..=5).map(|step| point(run, step, &[("ctl", ctl + 1e-9 * step as f64, Some(1e-8))])).collect();
+        side(run, vec![points])
+    };
+    for (other, expected) in [(0.100_5, Verdict::Compatible), (0.102, Verdict::HigherInB), (0.098, Verdict::HigherInA)]
+    {
+        let report = compare_pair(&exact("a", 0.1), &exact("b", other), &asked(&["ctl"]), 0.95);
+        assert_eq!(report.scores[0].comparison.verdict, expected, "{other}");
+    }
+}
+
+#[test]
 fn folds_are_compared_by_their_scatter() {
     let folds = |run: &str, values: [f64; 5]| {
         side(run, values.map(|ctl| vec![point(run, 1, &[("ctl", ctl, Some(0.001)), ("icl", ctl, Some(0.001))])]).into())

@@ -1,6 +1,6 @@
 //! Each rule of the diagnosis on points that must give a finding, and on similar points that must not.
 
-use conceptwatch::diagnosis::{Diagnosis, Kind, Moment, RULES, State, StopAdvised, Verdict, diagnose, verdict};
+use conceptwatch::diagnosis::{Diagnosis, Moment, RULES, State, StopAdvised, Verdict, VerdictState, diagnose, verdict};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields};
 use conceptwatch::score::OTHER_ORDER;
@@ -397,8 +397,8 @@ fn no_conclusion_contradicts_the_numbers() {
 #[test]
 fn alignment_leakage() {
     let of = |value: f64| found(&soft(), &[with(1, &[("alignment_leakage", value)])]);
-    assert_eq!(of(0.011), ["alignment_leakage"]);
-    assert!(of(0.009).is_empty(), "not distinguished from 0");
+    assert_eq!(of(0.061), ["alignment_leakage"]);
+    assert!(of(0.059).is_empty(), "not distinguished from the limit");
     assert!(of(-0.3).is_empty());
     let mut undefined = with(1, &[]);
     undefined.scores.push(("alignment_leakage".into(), Outcome::undefined("one class only")));
@@ -448,7 +448,7 @@ fn labels_in_another_order_are_no_leakage() {
     let of_order = read(&soft(), &[mixed_up.clone()]).lines.remove(0);
     assert!(of_order.text.contains("the activations of y, x"), "{of_order:?}");
     let verdict = verdict(&soft(), &[mixed_up], true, true, None).unwrap();
-    assert_eq!(verdict.kind, Kind::CannotTell);
+    assert_eq!(verdict.state, VerdictState::CannotTell);
     assert!(verdict.reason.starts_with("the labels are in another order"), "{verdict:?}");
 }
 
@@ -559,50 +559,134 @@ fn epochs(leakage: &[f64]) -> Vec<Point> {
 
 #[test]
 fn leakage_is_a_verdict_from_the_second_evaluation_in_a_row_on() {
-    assert_eq!(verdict_on(&[0.05, 0.05]).kind, Kind::TooEarly);
+    assert_eq!(verdict_on(&[0.05, 0.05]).state, VerdictState::TooEarly);
     let sound = verdict_on(&[0.05, 0.05, 0.05]);
-    assert_eq!((sound.kind, sound.since, sound.reason.as_str()), (Kind::Sound, None, ""));
+    assert_eq!((sound.state, sound.since, sound.reason.as_str()), (VerdictState::Sound, None, ""));
     let once = verdict_on(&[0.05, 0.05, 0.05, 0.3]);
-    assert_eq!((once.kind, once.last_sound.map(|at| at.step)), (Kind::PossiblyLeaking, Some(30)));
+    assert_eq!((once.state, once.last_sound.map(|at| at.step)), (VerdictState::PossiblyLeaking, Some(30)));
     let twice = verdict_on(&[0.05, 0.05, 0.3, 0.05, 0.3, 0.3]);
-    assert_eq!((twice.kind, twice.since), (Kind::Leaking, Some(Moment { step: 50, epoch: Some(5.0) })));
+    assert_eq!((twice.state, twice.since), (VerdictState::Leaking, Some(Moment { step: 50, epoch: Some(5.0) })));
     assert_eq!((twice.last_sound.map(|at| at.step), twice.or_earlier), (Some(40), false));
-    assert_eq!(verdict_on(&[0.3, 0.3, 0.3, 0.05]).kind, Kind::Sound);
+    assert_eq!(verdict_on(&[0.3, 0.3, 0.3, 0.05]).state, VerdictState::Sound);
     let near = verdict_on(&[0.05, 0.05, 0.155]);
-    assert_eq!(near.kind, Kind::PossiblyLeaking);
+    assert_eq!(near.state, VerdictState::PossiblyLeaking);
     assert_eq!(near.reason, "the interval of ctl_conditional reaches the limit");
 }
 
 #[test]
 fn a_verdict_says_what_it_cannot_tell() {
     assert!(verdict(&soft(), &[], true, false, None).is_none());
-    let mut few = epochs(&[0.3, 0.3, 0.3]);
+    let mut few = epochs(&[0.05, 0.05, 0.05]);
     few[2].rows = 212;
     let told = verdict(&soft(), &few, true, false, None).unwrap();
-    assert_eq!((told.kind, told.reason.as_str()), (Kind::CannotTell, "212 rows, needs 500"));
+    assert_eq!((told.state, told.reason.as_str()), (VerdictState::NothingFound, "212 rows, fewer than 500"));
+    // Few rows widen intervals, and silence nothing that is beyond them.
+    let mut few = epochs(&[0.3, 0.3, 0.3]);
+    few.iter_mut().for_each(|point| point.rows = 212);
+    let told = verdict(&soft(), &few, true, false, None).unwrap();
+    let deciding = told.deciding.unwrap();
+    assert_eq!(
+        (told.state, deciding.score.as_str(), deciding.limit),
+        (VerdictState::Leaking, "intervention_drop", Some(0.05))
+    );
     // One evaluation of a run that ended is all there will be.
     let only = verdict(&soft(), &epochs(&[0.3]), true, true, None).unwrap();
-    assert_eq!((only.kind, only.since.map(|at| at.step)), (Kind::Leaking, Some(10)));
+    assert_eq!((only.state, only.since.map(|at| at.step)), (VerdictState::Leaking, Some(10)));
     let removable = [with(10, &[("ctl_conditional", 0.3), ("intervention_drop", 0.0)])];
     let told = verdict(&soft(), &removable, true, true, None).unwrap();
     let reason = "activations hold extra information, harmless once concepts are corrected";
-    assert_eq!((told.kind, told.reason.as_str()), (Kind::PossiblyLeaking, reason));
+    assert_eq!((told.state, told.reason.as_str()), (VerdictState::PossiblyLeaking, reason));
     let blind = verdict(&soft(), &[with(10, &[("ctl_conditional", 0.05)])], true, true, None).unwrap();
-    assert_eq!((blind.kind, blind.reason.as_str()), (Kind::Sound, "interventions were not logged"));
+    assert_eq!((blind.state, blind.reason.as_str()), (VerdictState::Sound, "interventions were not logged"));
     // Evaluations that show nothing either way do not end leakage.
     let mut gap = epochs(&[0.05, 0.3, 0.3, 0.3, 0.3]);
-    gap[3].rows = 100;
+    gap[3].warnings = vec![format!("{OTHER_ORDER}: the labels of x")];
     assert_eq!(verdict(&soft(), &gap, true, false, None).unwrap().since.map(|at| at.step), Some(20));
     let window = verdict(&soft(), &epochs(&[0.3, 0.3, 0.3]), false, false, None).unwrap();
-    assert_eq!((window.kind, window.or_earlier), (Kind::Leaking, true));
+    assert_eq!((window.state, window.or_earlier), (VerdictState::Leaking, true));
+}
+
+/// The verdict on the only evaluation of a run that ended.
+fn judged(run: &Run, point: Point) -> Verdict {
+    verdict(run, &[point], true, true, None).unwrap()
+}
+
+#[test]
+fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
+    let clean = ("ctl_conditional", 0.05);
+    let state = |scores: &[(&str, f64)]| judged(&soft(), with(1, scores)).state;
+    assert_eq!(state(&[clean, ("intervention_drop", 0.0)]), VerdictState::Sound);
+    assert_eq!(state(&[clean]), VerdictState::Sound, "every concept is well learnt");
+    let unsure = [clean, ("concept_accuracy", 0.9), ("concept_auc", 0.9)];
+    assert_eq!(state(&unsure), VerdictState::NothingFound);
+    assert_eq!(state(&[&unsure[..], &[("intervention_drop", 0.0)]].concat()), VerdictState::Sound);
+    let poor = [clean, ("concept_accuracy", 0.6), ("concept_auc", 0.65)];
+    assert_eq!(state(&poor), VerdictState::CannotTell, "a collapse may look like this");
+    assert_eq!(state(&[&poor[..], &[("intervention_drop", 0.0)]].concat()), VerdictState::NothingFound);
+    let no_task = point(1, &[("icl_conditional", 0.02), ("concept_accuracy", 0.98), ("concept_auc", 0.99)]);
+    let told = judged(&soft(), no_task);
+    assert_eq!(told.state, VerdictState::NothingFound);
+    assert!(told.reason.starts_with("leakage to the task was not looked for: needs ctl_conditional"), "{told:?}");
+}
+
+#[test]
+fn a_concept_at_chance_is_named_whatever_the_mean_says() {
+    let of = |aucs: [f64; 3], drop: Option<f64>| {
+        let drop = drop.map(|drop| ("intervention_drop", drop));
+        let scores: Vec<_> = [("ctl_conditional", 0.05)].into_iter().chain(drop).collect();
+        let mut point = with(1, &scores);
+        let auc = point.scores.iter_mut().find(|(id, _)| id == "concept_auc");
+        if let Some((_, Outcome::Value(value))) = auc {
+            value.per_concept = Some(aucs.map(Some).to_vec());
+        }
+        judged(&soft(), point)
+    };
+    assert_eq!(of([0.99, 0.98, 0.97], None).state, VerdictState::Sound);
+    let one = of([0.99, 0.5, 0.99], Some(0.0));
+    assert_eq!((one.state, one.concepts.as_slice()), (VerdictState::NothingFound, &["y".to_owned()][..]));
+    assert_eq!(one.reason, "the concept y is hardly learnt");
+    let two = of([0.6, 0.5, 0.99], None);
+    assert_eq!((two.state, two.concepts), (VerdictState::CannotTell, vec!["y".to_owned(), "x".to_owned()]));
+    assert!(two.reason.starts_with("2 of 3 concepts are hardly learnt"), "{}", two.reason);
+}
+
+#[test]
+fn leakage_that_true_concepts_explain_or_embeddings_hold_is_possible_leakage() {
+    let state = |scores: &[(&str, f64)]| judged(&soft(), with(1, scores)).state;
+    // Interventions reach all that true concepts allow.
+    let benign = [("ctl_conditional", 0.3), ("intervention_drop", 0.2), ("intervention_score", 0.01)];
+    assert_eq!(state(&benign), VerdictState::PossiblyLeaking);
+    assert_eq!(state(&benign[..2]), VerdictState::Leaking);
+    let embeddings = [("embedding_ct", 0.6), ("embedding_ct_conditional", 0.4), ("ctl_conditional", 0.1)];
+    assert_eq!(state(&embeddings), VerdictState::PossiblyLeaking);
+    assert_eq!(state(&[&embeddings[..], &[("intervention_drop", 0.4)]].concat()), VerdictState::Leaking);
+    assert_eq!(state(&[&embeddings[..], &[("intervention_drop", 0.0)]].concat()), VerdictState::PossiblyLeaking);
+}
+
+#[test]
+fn the_deciding_number_is_beyond_its_limit_and_names_its_concepts() {
+    let mut point = with(1, &[("ctl_conditional", 0.1), ("icl_conditional", 0.4), ("joint_leakage", 0.9)]);
+    for (id, outcome) in &mut point.scores {
+        if let (true, Outcome::Value(value)) = (id == "icl_conditional", outcome) {
+            value.per_concept = Some(vec![Some(0.3), Some(0.1), Some(0.5)]);
+        }
+    }
+    let told = judged(&soft(), point);
+    let deciding = told.deciding.as_ref().unwrap();
+    assert_eq!((told.state, deciding.score.as_str()), (VerdictState::Leaking, "icl_conditional"));
+    assert_eq!(told.concepts, ["z", "x"]);
+    assert!((deciding.low() - (0.4 - 1.96 * SE)).abs() < 1e-12);
+    let text = told.to_string();
+    assert!(text.contains("icl_conditional 0.4000, 0.3902 to 0.4098, limit 0.16"), "{text}");
 }
 
 #[test]
 fn a_verdict_never_contradicts_advice_to_stop() {
-    let advised = StopAdvised { rule: "interconcept leakage rises".into(), since: 20 };
+    let advised =
+        StopAdvised { rule: "interconcept leakage rises".into(), since: 20, evidence: "icl_excess is 0.3".into() };
     for leakage in [&[0.05, 0.05][..], &[0.05, 0.05, 0.05, 0.05], &[0.05, 0.3, 0.3, 0.3]] {
         let told = verdict(&soft(), &epochs(leakage), true, false, Some(&advised)).unwrap();
-        assert_eq!((told.kind, told.since.map(|at| at.step)), (Kind::Leaking, Some(20)), "{leakage:?}");
+        assert_eq!((told.state, told.since.map(|at| at.step)), (VerdictState::Leaking, Some(20)), "{leakage:?}");
         assert_eq!(told.stop_advised_by.as_deref(), Some("interconcept leakage rises"));
     }
 }

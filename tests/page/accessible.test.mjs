@@ -87,7 +87,7 @@ test("a scheme that is chosen stays", async (t) => {
 
 test("a change of verdict is said to those who cannot see it", async (t) => {
   const { page, mock } = await scene(t);
-  mock.runs.find(({ lambda }) => lambda === 5).kind = "possibly_leaking";
+  mock.runs.find(({ lambda }) => lambda === 5).state = "possibly_leaking";
   mock.grow("tabulartoy-lambda-5");
   await eventually("what is said", async () => (await page.locator("#told").textContent()) === "tabulartoy-lambda-5: Possibly leaking");
 });

@@ -161,9 +161,10 @@ function rowOf(run, split) {
   const since = above.lastIndexOf(false) + 1;
   const at = (i) => ({ step: i * PASS, epoch: i });
   const near = Math.abs(value(newest) - 0.16) < 0.02;
-  const kind = run.kind ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
+  const state = run.poor ? "cannot_tell" : run.state ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
   const reason = { possibly_leaking: "the interval of ctl_conditional reaches the limit", too_early: "2 of 3 evaluations that are needed",
-    cannot_tell: "212 rows, needs 500", sound: run.poor ? "but concepts are poorly learnt" : run.intervened ? "" : "interventions were not logged" }[kind] ?? "";
+    leaking: "icl_excess is 0.0654, above 0.05, for 2 evaluations", cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged" : "212 rows: the interval of ctl_conditional is as wide as the limit",
+    sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
   const scores = {};
   for (const id of OF_ROW) {
     const score = SCORES.find((one) => one.id === id);
@@ -173,8 +174,10 @@ function rowOf(run, split) {
   }
   const kept = places(run).filter((_, i, all) => i % Math.ceil(all.length / 30) === 0 && _ <= newest);
   return { name: run.name, evaluations: run.points, rows: 2000, time: run.started + newest * 7.5, ...at(newest), scores,
-    verdict: { kind, since: kind === "leaking" ? at(since) : null, or_earlier: false, last_sound: kind === "leaking" && since > 0 ? at(since - 1) : null, reason,
-      stop_advised_by: kind === "leaking" && run.lambda < 0.05 ? "interconcept leakage is high" : null },
+    verdict: { state, since: state === "leaking" ? at(since) : null, or_earlier: false, last_sound: state === "leaking" && since > 0 ? at(since - 1) : null, reason,
+      deciding: { score: "ctl_conditional", value: value(newest), standard_error: 0.01, limit: 0.16, step: newest * PASS },
+      concepts: run.poor ? ["c0"] : state === "leaking" ? run.concepts.map((name, i) => ({ name, value: valueAt(run, "ctl_conditional", newest, i).value })).filter((one) => one.value > 0.16).sort((a, b) => b.value - a.value).map(({ name }) => name) : [],
+      stop_advised_by: state === "leaking" && run.lambda < 0.05 ? "interconcept leakage is high" : null },
     concepts: { score: "ctl_conditional", above: run.concepts.filter((_, i) => valueAt(run, "ctl_conditional", newest, i).value > 0.16).length, of: run.concepts.length, limit: 0.16 },
     spark: { score: "ctl_conditional", steps: kept.map((i) => i * PASS), values: kept.map(value) } };
 }
@@ -259,7 +262,8 @@ function groupsOf(runs, label) {
     caution: `${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
 }
 
-function diagnosisOf(run) {
+function assessmentOf(run) {
+  const { verdict } = rowOf(run, run.split);
   const line = (rule, title, state, text, evidence, subject = title) => ({ rule, title, subject, state, text, evidence,
     source: "arXiv:2504.14094, Section 7", action: rule === "insufficient_supervision" ? "Raise the weight of the concept loss" : "Evaluate more rows" });
   const leak = valueAt(run, "ctl_excess", run.points).value;
@@ -267,11 +271,18 @@ function diagnosisOf(run) {
     { score: "ctl_excess", value: leak, standard_error: 0.005, limit: 0.15, step: run.points * PASS },
     { score: "concept_accuracy", value: 0.61, standard_error: 0.004, limit: 0.9, step: run.points * PASS },
   ];
-  return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, lines: [
+  const coverage = [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
     line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: ctl_conditional is known to ±0.02", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
-  ] };
+  ];
+  const actions = [
+    ...(verdict?.stop_advised_by ? [{ text: "Stop this run", why: `${verdict.stop_advised_by}: ${verdict.reason}`, evidence: [] }] : []),
+    ...coverage.filter(({ state }) => state === "found").map((one) => ({ text: one.action, why: one.text, evidence: one.evidence })),
+  ];
+  const otherwise = { too_early: "Wait", possibly_leaking: "Watch the next evaluations", cannot_tell: "Log what is missing" }[verdict?.state];
+  if (actions.length === 0 && otherwise) actions.push({ text: otherwise, why: verdict.reason, evidence: [] });
+  return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, incomplete: false, ...verdict, coverage, actions };
 }
 
 /** Two rules: a limit that leaking runs cross at their tenth point, and rises that never come. */
@@ -364,7 +375,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         }).filter((point, i) => hasScore(run, asked, i) && point.step >= Number(query.get("first_step") ?? 0)) };
       }
       case "point": return run?.split === query.get("split") && pointOf(run, at, true);
-      case "diagnosis": return run?.split === query.get("split") && diagnosisOf(run);
+      case "verdict": return run?.split === query.get("split") && assessmentOf(run);
       case "compare": {
         if (query.get("by") !== null) return groupsOf(runs, query.get("by"));
         const twin = query.get("with_split");
@@ -413,7 +424,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         }
         return;
       }
-      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.kind, run.aged, run.lambda, run.left, run.passed]))}`;
+      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.state, run.aged, run.lambda, run.left, run.passed]))}`;
       const body = remembered.get(asked) ?? api(url.pathname.slice(8), url.searchParams);
       // What was computed once is only sent again: it is the page that is measured.
       if (/(overview|curves)$/.test(url.pathname)) remembered.set(asked, body);

@@ -17,8 +17,8 @@ const all = Array.from({ length: 40 }, (_, i) => i);
 const runs = () => world({ runs: 40, concepts: 112, points: 30, intervened: all, cem: [9], twins: [3], rename: (run) => {
   const r = Number(run.labels.seed);
   run.name = `cub-${["soft", "cem", "logit"][r % 3]}-${run.labels.lambda}-s${r}`;
-  if (r === 12) run.kind = "cannot_tell";
-  if (r === 20) run.kind = "possibly_leaking";
+  if (r === 12) run.state = "cannot_tell";
+  if (r === 20) run.state = "possibly_leaking";
   if (r === 39) Object.assign(run, { points: 2, finished: false });
   if (r === 9) Object.assign(run, { finished: false, unscored: [300] });
 } });

@@ -214,7 +214,7 @@ fn parts_that_contradict_each_other_leave_a_reason() {
 }
 
 #[test]
-fn a_score_that_panics_is_undefined_with_the_reason_after_three_tries() {
+fn a_score_that_panics_is_undefined_with_the_reason() {
     let fails: &'static Score =
         Box::leak(Box::new(Score { compute: |_| panic!("the third row is odd"), ..*catalogue::find("ois").unwrap() }));
     let jobs = Arc::new(Memory::new(SETTINGS));
@@ -223,7 +223,6 @@ fn a_score_that_panics_is_undefined_with_the_reason_after_three_tries() {
     let worker = worker(&jobs);
     worker.work().unwrap();
     assert!(jobs.all_done());
-    assert_eq!(worker.counts.failed.load(Ordering::Relaxed), 3);
     let Some(Outcome::Undefined(undefined)) = jobs.points()[0].score("ois").cloned() else { panic!("it is undefined") };
     assert!(undefined.why.contains("the third row is odd"), "{}", undefined.why);
     assert!(jobs.points()[0].score("nis").unwrap().value().is_some(), "the others are as ever");

@@ -58,6 +58,16 @@ class AlertState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ALERT_STATE_PENDING: _ClassVar[AlertState]
     ALERT_STATE_FIRING: _ClassVar[AlertState]
 
+class VerdictState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_STATE_UNSPECIFIED: _ClassVar[VerdictState]
+    VERDICT_STATE_LEAKING: _ClassVar[VerdictState]
+    VERDICT_STATE_POSSIBLY_LEAKING: _ClassVar[VerdictState]
+    VERDICT_STATE_SOUND: _ClassVar[VerdictState]
+    VERDICT_STATE_NOTHING_FOUND: _ClassVar[VerdictState]
+    VERDICT_STATE_CANNOT_TELL: _ClassVar[VerdictState]
+    VERDICT_STATE_TOO_EARLY: _ClassVar[VerdictState]
+
 class DiagnosisState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DIAGNOSIS_STATE_UNSPECIFIED: _ClassVar[DiagnosisState]
@@ -98,6 +108,13 @@ ALERT_STATE_UNSPECIFIED: AlertState
 ALERT_STATE_INACTIVE: AlertState
 ALERT_STATE_PENDING: AlertState
 ALERT_STATE_FIRING: AlertState
+VERDICT_STATE_UNSPECIFIED: VerdictState
+VERDICT_STATE_LEAKING: VerdictState
+VERDICT_STATE_POSSIBLY_LEAKING: VerdictState
+VERDICT_STATE_SOUND: VerdictState
+VERDICT_STATE_NOTHING_FOUND: VerdictState
+VERDICT_STATE_CANNOT_TELL: VerdictState
+VERDICT_STATE_TOO_EARLY: VerdictState
 DIAGNOSIS_STATE_UNSPECIFIED: DiagnosisState
 DIAGNOSIS_STATE_FOUND: DiagnosisState
 DIAGNOSIS_STATE_ABSENT: DiagnosisState
@@ -750,18 +767,52 @@ class GetDiagnosisRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class GetDiagnosisResponse(_message.Message):
-    __slots__ = ("step", "epoch", "rows", "lines", "incomplete")
+    __slots__ = ("step", "epoch", "rows", "lines", "incomplete", "verdict", "actions")
     STEP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     LINES_FIELD_NUMBER: _ClassVar[int]
     INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
     step: int
     epoch: float
     rows: int
     lines: _containers.RepeatedCompositeFieldContainer[DiagnosisLine]
     incomplete: bool
-    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ..., incomplete: bool = ...) -> None: ...
+    verdict: Verdict
+    actions: _containers.RepeatedCompositeFieldContainer[Action]
+    def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ..., incomplete: bool = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ...) -> None: ...
+
+class Verdict(_message.Message):
+    __slots__ = ("state", "deciding", "concepts", "since_step", "since_epoch", "or_earlier", "reason", "stop_advised_by")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DECIDING_FIELD_NUMBER: _ClassVar[int]
+    CONCEPTS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_STEP_FIELD_NUMBER: _ClassVar[int]
+    SINCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OR_EARLIER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    STOP_ADVISED_BY_FIELD_NUMBER: _ClassVar[int]
+    state: VerdictState
+    deciding: Evidence
+    concepts: _containers.RepeatedScalarFieldContainer[str]
+    since_step: int
+    since_epoch: float
+    or_earlier: bool
+    reason: str
+    stop_advised_by: str
+    def __init__(self, state: _Optional[_Union[VerdictState, str]] = ..., deciding: _Optional[_Union[Evidence, _Mapping]] = ..., concepts: _Optional[_Iterable[str]] = ..., since_step: _Optional[int] = ..., since_epoch: _Optional[float] = ..., or_earlier: bool = ..., reason: _Optional[str] = ..., stop_advised_by: _Optional[str] = ...) -> None: ...
+
+class Action(_message.Message):
+    __slots__ = ("text", "why", "evidence")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    why: str
+    evidence: _containers.RepeatedCompositeFieldContainer[Evidence]
+    def __init__(self, text: _Optional[str] = ..., why: _Optional[str] = ..., evidence: _Optional[_Iterable[_Union[Evidence, _Mapping]]] = ...) -> None: ...
 
 class DiagnosisLine(_message.Message):
     __slots__ = ("rule", "title", "source", "state", "text", "evidence", "subject")

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::VERSION;
 use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Diagnosis, Line, State};
+use crate::diagnosis::{Assessment, Line, State};
 use crate::score::catalogue::find;
 
 use super::chart::{bars, curve};
@@ -15,7 +15,7 @@ pub const OF_CONCEPTS: &str = "ctl_conditional";
 
 /// What a report is about: answers of the API.
 pub struct RunReport<'a> {
-    pub diagnosis: &'a Diagnosis,
+    pub found: &'a Assessment,
     /// Of `/api/v1/run`.
     pub run: &'a Value,
     /// Of `/api/v1/curves`.
@@ -26,7 +26,7 @@ pub struct RunReport<'a> {
 
 impl RunReport<'_> {
     pub fn html(&self) -> String {
-        let Diagnosis { run, split, step, rows, epoch, incomplete, .. } = self.diagnosis;
+        let Assessment { run, split, step, rows, epoch, incomplete, verdict, .. } = self.found;
         let title = self.run["title"].as_str().filter(|title| !title.is_empty()).unwrap_or(run);
         let epoch = epoch.map_or(String::new(), |epoch| format!(" · epoch {epoch}"));
         let mut body = format!(
@@ -42,6 +42,8 @@ impl RunReport<'_> {
             let lines: Vec<String> = note.lines().map(escaped).collect();
             body += &format!("<p>{}</p>\n", lines.join("<br>"));
         }
+        let lines: Vec<String> = verdict.to_string().lines().map(escaped).collect();
+        body += &format!("<p class=\"verdict\">{}</p>\n", lines.join("<br>"));
         body += &self.findings();
         body += &self.charts();
         body += &self.concepts();
@@ -57,7 +59,7 @@ impl RunReport<'_> {
     }
 
     fn with(&self, state: State) -> impl Iterator<Item = &Line> {
-        self.diagnosis.lines.iter().filter(move |line| line.state == state)
+        self.found.coverage.iter().filter(move |line| line.state == state)
     }
 
     fn findings(&self) -> String {

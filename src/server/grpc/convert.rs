@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::{Diagnosis, State};
+use crate::diagnosis::{Assessment, Evidence, State, Verdict, VerdictState};
 use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
@@ -268,20 +268,13 @@ pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
     }
 }
 
-pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
-    let lines = diagnosis.lines.into_iter().map(|line| {
+pub fn assessment(found: Assessment) -> proto::GetDiagnosisResponse {
+    let lines = found.coverage.into_iter().map(|line| {
         let state = match line.state {
             State::Found => proto::DiagnosisState::Found,
             State::Absent => proto::DiagnosisState::Absent,
             State::Unknown => proto::DiagnosisState::Unknown,
         };
-        let evidence = line.evidence.into_iter().map(|evidence| proto::Evidence {
-            score: evidence.score,
-            value: evidence.value,
-            standard_error: evidence.standard_error,
-            limit: evidence.limit,
-            step: evidence.step,
-        });
         proto::DiagnosisLine {
             rule: line.rule,
             subject: line.subject,
@@ -289,15 +282,48 @@ pub fn diagnosis(diagnosis: Diagnosis) -> proto::GetDiagnosisResponse {
             source: line.source,
             state: state.into(),
             text: line.text,
-            evidence: evidence.collect(),
+            evidence: line.evidence.into_iter().map(evidence).collect(),
         }
     });
     let lines = lines.collect();
+    let actions = found.actions.into_iter().map(|action| proto::Action {
+        text: action.text,
+        why: action.why,
+        evidence: action.evidence.into_iter().map(evidence).collect(),
+    });
     proto::GetDiagnosisResponse {
-        step: diagnosis.step,
-        epoch: diagnosis.epoch,
-        rows: diagnosis.rows,
-        incomplete: diagnosis.incomplete,
+        step: found.step,
+        epoch: found.epoch,
+        rows: found.rows,
+        incomplete: found.incomplete,
         lines,
+        verdict: Some(verdict(found.verdict)),
+        actions: actions.collect(),
     }
+}
+
+fn verdict(verdict: Verdict) -> proto::Verdict {
+    let state = match verdict.state {
+        VerdictState::Leaking => proto::VerdictState::Leaking,
+        VerdictState::PossiblyLeaking => proto::VerdictState::PossiblyLeaking,
+        VerdictState::Sound => proto::VerdictState::Sound,
+        VerdictState::NothingFound => proto::VerdictState::NothingFound,
+        VerdictState::CannotTell => proto::VerdictState::CannotTell,
+        VerdictState::TooEarly => proto::VerdictState::TooEarly,
+    };
+    proto::Verdict {
+        state: state.into(),
+        deciding: verdict.deciding.map(evidence),
+        concepts: verdict.concepts,
+        since_step: verdict.since.map(|since| since.step),
+        since_epoch: verdict.since.and_then(|since| since.epoch),
+        or_earlier: verdict.or_earlier,
+        reason: verdict.reason,
+        stop_advised_by: verdict.stop_advised_by.unwrap_or_default(),
+    }
+}
+
+fn evidence(evidence: Evidence) -> proto::Evidence {
+    let Evidence { score, value, standard_error, limit, step } = evidence;
+    proto::Evidence { score, value, standard_error, limit, step }
 }

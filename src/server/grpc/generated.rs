@@ -926,6 +926,46 @@ pub struct GetDiagnosisResponse {
     /// the evaluation lacks ranks or rows: all lines are about what there is of it
     #[prost(bool, tag = "5")]
     pub incomplete: bool,
+    #[prost(message, optional, tag = "6")]
+    pub verdict: ::core::option::Option<Verdict>,
+    /// what to do, the most urgent first; empty where nothing is to be done
+    #[prost(message, repeated, tag = "7")]
+    pub actions: ::prost::alloc::vec::Vec<Action>,
+}
+/// Whether the run leaks in this split: the same on every surface.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Verdict {
+    #[prost(enumeration = "VerdictState", tag = "1")]
+    pub state: i32,
+    /// absent where no number of the newest evaluations decides
+    #[prost(message, optional, tag = "2")]
+    pub deciding: ::core::option::Option<Evidence>,
+    /// where it leaks, those above the limit, the highest first; else those hardly learnt
+    #[prost(string, repeated, tag = "3")]
+    pub concepts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// where it leaks
+    #[prost(uint64, optional, tag = "4")]
+    pub since_step: ::core::option::Option<u64>,
+    #[prost(double, optional, tag = "5")]
+    pub since_epoch: ::core::option::Option<f64>,
+    /// no evaluation before `since_step` was looked at
+    #[prost(bool, tag = "6")]
+    pub or_earlier: bool,
+    /// what limits the verdict, or why there is none
+    #[prost(string, tag = "7")]
+    pub reason: ::prost::alloc::string::String,
+    /// the alert rule that advises to stop; empty: none does
+    #[prost(string, tag = "8")]
+    pub stop_advised_by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Action {
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub why: ::prost::alloc::string::String,
+    #[prost(message, repeated, tag = "3")]
+    pub evidence: ::prost::alloc::vec::Vec<Evidence>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DiagnosisLine {
@@ -1223,6 +1263,49 @@ impl AlertState {
             "ALERT_STATE_INACTIVE" => Some(Self::Inactive),
             "ALERT_STATE_PENDING" => Some(Self::Pending),
             "ALERT_STATE_FIRING" => Some(Self::Firing),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum VerdictState {
+    Unspecified = 0,
+    Leaking = 1,
+    PossiblyLeaking = 2,
+    Sound = 3,
+    /// and too little was looked at to call the run sound
+    NothingFound = 4,
+    CannotTell = 5,
+    /// models pass through every limit in their first evaluations
+    TooEarly = 6,
+}
+impl VerdictState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "VERDICT_STATE_UNSPECIFIED",
+            Self::Leaking => "VERDICT_STATE_LEAKING",
+            Self::PossiblyLeaking => "VERDICT_STATE_POSSIBLY_LEAKING",
+            Self::Sound => "VERDICT_STATE_SOUND",
+            Self::NothingFound => "VERDICT_STATE_NOTHING_FOUND",
+            Self::CannotTell => "VERDICT_STATE_CANNOT_TELL",
+            Self::TooEarly => "VERDICT_STATE_TOO_EARLY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "VERDICT_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "VERDICT_STATE_LEAKING" => Some(Self::Leaking),
+            "VERDICT_STATE_POSSIBLY_LEAKING" => Some(Self::PossiblyLeaking),
+            "VERDICT_STATE_SOUND" => Some(Self::Sound),
+            "VERDICT_STATE_NOTHING_FOUND" => Some(Self::NothingFound),
+            "VERDICT_STATE_CANNOT_TELL" => Some(Self::CannotTell),
+            "VERDICT_STATE_TOO_EARLY" => Some(Self::TooEarly),
             _ => None,
         }
     }

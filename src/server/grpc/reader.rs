@@ -12,11 +12,12 @@ use super::convert;
 use super::proto;
 use super::status::{blocking, refused};
 use crate::alert::State;
+use crate::diagnosis::StopAdvised;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
-use crate::question::diagnosis_of;
+use crate::question::assessment_of;
 use crate::search::Search;
 use crate::server::events::{Events, Received};
 use crate::server::live::{AlertChange, Event};
@@ -93,16 +94,19 @@ impl Reader {
         Ok(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() })
     }
 
-    /// The diagnosis of a split, from the points that `admits` takes.
+    /// The verdict on a split and its diagnosis, from the points that `admits` takes.
     pub async fn diagnosis(
         &self,
         run: String,
         split: String,
         admits: impl Fn(&Point) -> bool + Send + 'static,
+        advised: Option<StopAdvised>,
     ) -> Result<proto::GetDiagnosisResponse, Status> {
         let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || diagnosis_of(&*history, &run, &split, admits)).await {
-            Ok(diagnosis) => Ok(convert::diagnosis(diagnosis.map_err(Refusal::from)?)),
+        match tokio::task::spawn_blocking(move || assessment_of(&*history, &run, &split, admits, advised.as_ref()))
+            .await
+        {
+            Ok(found) => Ok(convert::assessment(found.map_err(Refusal::from)?)),
             Err(_) => Err(Status::internal("the diagnosis failed")),
         }
     }

@@ -314,7 +314,8 @@ impl ConceptWatch for Service {
             None => {}
         }
         let board = Arc::clone(&self.board);
-        self.reader().diagnosis(run, split, move |point| board.admits(point)).await.map(Response::new)
+        let advised = self.advice.status().advised(&run, &split);
+        self.reader().diagnosis(run, split, move |point| board.admits(point), advised).await.map(Response::new)
     }
 }
 

@@ -222,6 +222,19 @@ pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer 
     .await
 }
 
+/// The verdict on a run's split, what it rests on and what to do: see [`crate::diagnosis::Assessment`].
+pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
+    let query = Parameters::parse(&uri, &["run", "split"])?;
+    let (run, split) = (query.required("run")?, query.required("split")?);
+    let rows = shared.rows.clone();
+    blocking(shared, move |app| {
+        let found = rows.assess(app, &run, &split)?;
+        let found = found.map_or_else(|| Err(nothing_there(app, &run, &split, None, "evaluation")), Ok)?;
+        Ok(Json(found).into_response())
+    })
+    .await
+}
+
 /// The metrics, in Prometheus' text format.
 pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;

@@ -13,12 +13,13 @@ use serde::Serialize;
 use super::app::App;
 use super::refusal::Refusal;
 use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Kind, Moment, StopAdvised, Verdict, verdict};
+use crate::diagnosis::{Assessment, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::lock::lock;
 use crate::point::{Outcome, Point};
-use crate::server::live::{AlertsStatus, Latest};
+use crate::question::diagnosis_of;
+use crate::server::live::Latest;
 
 /// Evaluations that a verdict looks at first, and those where it has to look further back.
 const LOOKED_BACK: [usize; 2] = [100, 1000];
@@ -136,7 +137,7 @@ impl Rows {
             let name = stored.run.name.as_str();
             let live = latest.get(&(name, split));
             let of_split = splits.iter().find(|one| one.split == split);
-            let version = version(stored, of_split, live.copied(), advised(&alerts, name, split));
+            let version = version(stored, of_split, live.copied(), alerts.advised(name, split));
             let known = lock(&self.0).get(&(name.to_owned(), split.to_owned())).cloned();
             match known {
                 Some((of, row)) if of == version => rows.push(Some(row)),
@@ -177,6 +178,14 @@ impl Rows {
 }
 
 impl Rows {
+    /// The verdict on a run's split with what it rests on; `None` once its evaluations were removed. Blocks.
+    pub fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
+        let diagnosis = diagnosis_of(&*app.history, run, split, |point| app.live.admits(point))?;
+        let everything = Wanted::default();
+        let row = self.read(app, split, &[run], &everything)?.runs.into_iter().next();
+        Ok(row.and_then(|row| Some(Assessment::new(row.verdict.clone()?, diagnosis))))
+    }
+
     /// Drops rows of removed runs, and of splits no longer read, once there are many.
     fn bound(&self, app: &App, split: &str, listing: &Listing, wanted: &Wanted) -> Result<(), Refusal> {
         let rows = lock(&self.0);
@@ -229,16 +238,6 @@ fn version(
     }
 }
 
-/// The rule on the split that advises to stop this run, and the step at which it began to fire.
-fn advised(alerts: &AlertsStatus, run: &str, split: &str) -> Option<StopAdvised> {
-    let mut standings = alerts.standings.iter();
-    let standing = standings.find(|one| one.advises_stop && one.run == run && one.split == split)?;
-    let fired = alerts.changes.iter().rev().find(|change| {
-        (change.run.as_str(), change.rule.as_str(), change.since) == (run, standing.rule.as_str(), standing.since)
-    });
-    Some(StopAdvised { rule: standing.rule.clone(), since: fired.map_or(standing.step, |change| change.step) })
-}
-
 /// `points` are the newest evaluations, at most [`LOOKED_BACK`].
 fn row(
     app: &App,
@@ -255,7 +254,7 @@ fn row(
     let farther = found.as_ref().is_some_and(|found| found.or_earlier);
     if farther {
         // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
-        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.kind == Kind::Leaking);
+        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.state == VerdictState::Leaking);
         let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
         match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {
             (Some(known), Some(found)) => {

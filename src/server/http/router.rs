@@ -38,6 +38,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/matrix", get(api::matrix))
         .route("/api/v1/compare", get(api::compare))
         .route("/api/v1/diagnosis", get(api::diagnosis))
+        .route("/api/v1/verdict", get(api::verdict))
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/events", get(events::events))
         .fallback(api::no_route)

@@ -112,7 +112,8 @@ impl ConceptWatch for Reads {
             drop(wait_for_point(self, &Sought { run, split, step, ordinal, matrices: false, wait }).await);
         }
         let live = Arc::clone(&self.live);
-        self.reader.diagnosis(run, split, move |point| live.admits(point)).await.map(Response::new)
+        let advised = live.alerts().advised(&run, &split);
+        self.reader.diagnosis(run, split, move |point| live.admits(point), advised).await.map(Response::new)
     }
 }
 

@@ -241,22 +241,34 @@ async fn an_overview_has_a_row_for_each_run() {
     assert_eq!(row["scores"]["icl"], json!({"step": 2, "value": 0.25, "standard_error": 0.01}));
     assert_eq!(row["scores"]["ctl"], json!({"step": 2, "undefined": "one class"}));
     // Two evaluations of a run that still trains.
-    assert_eq!((&row["verdict"]["kind"], &row["verdict"]["since"]), (&json!("too_early"), &Value::Null));
+    assert_eq!((&row["verdict"]["state"], &row["verdict"]["since"]), (&json!("too_early"), &Value::Null));
     // A run without evaluations has a row, too.
     let empty = &overview["runs"][1];
     assert_eq!((&empty["name"], &empty["verdict"], &empty["spark"]), (&json!("earlier"), &Value::Null, &Value::Null));
     // One on each line; those that are gone are left out.
     let several = port.get(&format!("/api/v1/overview?split=val&run=gone%0A{ENCODED}%0Aearlier")).await.json();
     assert_eq!(several["runs"], json!([row, empty]));
-    // A new evaluation changes the row; with 64 rows there is nothing to conclude from it.
+    // A new evaluation changes the row; of its scores there is nothing to conclude from.
     let mut third = point(3);
     third.epoch = Some(1.5);
     port.app.history.record_point(&third, None).unwrap();
     let one = port.get(&format!("/api/v1/overview?split=val&run={ENCODED}")).await.json();
     assert_eq!(one["runs"].as_array().unwrap().len(), 1);
     let row = &one["runs"][0];
-    assert_eq!((&row["step"], &row["epoch"], &row["verdict"]["kind"]), (&json!(3), &json!(1.5), &json!("cannot_tell")));
-    assert_eq!(row["verdict"]["reason"], "64 rows, needs 500");
+    assert_eq!(
+        (&row["step"], &row["epoch"], &row["verdict"]["state"]),
+        (&json!(3), &json!(1.5), &json!("cannot_tell"))
+    );
+    assert!(row["verdict"]["reason"].as_str().unwrap().starts_with("needs ctl_conditional"), "{row}");
+    let whole = port.get(&format!("/api/v1/verdict?split=val&run={ENCODED}")).await.json();
+    for shared in ["state", "reason", "deciding", "concepts", "since", "stop_advised_by"] {
+        assert_eq!(whole[shared], row["verdict"][shared], "{shared}");
+    }
+    assert_eq!(
+        (&whole["step"], &whole["rows"], whole["coverage"].as_array().unwrap().len()),
+        (&json!(3), &json!(64), 13)
+    );
+    assert_eq!(whole["actions"][0]["text"], "Evaluate more rows");
     port.stopped().await;
 }
 
@@ -272,7 +284,11 @@ async fn leakage_is_dated_however_long_it_lasts() {
             per_concept: Some(vec![Some(2.0 * value), None]),
             ..ScoreValue::default()
         };
-        point.scores = vec![("ctl_conditional".into(), Outcome::Value(value))];
+        let learnt = ScoreValue { value: 0.98, standard_error: Some(0.01), ..ScoreValue::default() };
+        point.scores = vec![
+            ("ctl_conditional".into(), Outcome::Value(value)),
+            ("concept_accuracy".into(), Outcome::Value(learnt)),
+        ];
         point
     };
     let row = async || port.get(&format!("/api/v1/overview?split=val&run={ENCODED}")).await.json()["runs"][0].clone();
@@ -282,7 +298,7 @@ async fn leakage_is_dated_however_long_it_lasts() {
     }
     let seen = row().await;
     let verdict = &seen["verdict"];
-    assert_eq!((&verdict["kind"], &verdict["or_earlier"]), (&json!("leaking"), &json!(false)));
+    assert_eq!((&verdict["state"], &verdict["or_earlier"]), (&json!("leaking"), &json!(false)));
     assert_eq!(verdict["since"], json!({"step": 20, "epoch": 2.0}));
     assert_eq!(verdict["last_sound"], json!({"step": 19, "epoch": 1.9}));
     assert_eq!(seen["concepts"], json!({"score": "ctl_conditional", "above": 1, "of": 2, "limit": 0.16}));
