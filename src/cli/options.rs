@@ -132,7 +132,7 @@ pub struct ServeOptions {
     /// CPU-seconds per second that scoring may take on average [default: 0.5]
     #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
     pub cpu_share: Option<f64>,
-    /// The CPU share while other work keeps every core busy [default: 0.02]
+    /// The CPU share while other work keeps every core busy [default: 0.05]
     #[arg(long, env = "CONCEPTWATCH_BUSY_CPU_SHARE", value_name = "SHARE")]
     pub busy_cpu_share: Option<f64>,
     /// Niceness of the scoring threads, 0 to 19. 19 on Linux: they use only idle cores
@@ -460,7 +460,7 @@ impl ServeOptions {
             },
             cpu: Budget {
                 cpu_share: within("cpu_share", self.cpu_share.unwrap_or(0.5), 0.001, 256.0)?,
-                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.02), 0.001, 256.0)?,
+                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.05), 0.001, 256.0)?,
                 ..Budget::default()
             },
             ingest: IngestLimits {
