@@ -38,7 +38,7 @@ def main() -> None:
     monitor = LeakageMonitor(run, concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0)
     # Of four ranks only the first asks for advice: the others stop because it does.
     advice = devices < 4 or os.environ.get("LOCAL_RANK", "0") == "0"
-    stopping = LeakageEarlyStopping("leakage/icl", advice=advice, timeout=120.0)
+    stopping = LeakageEarlyStopping("leakage/icl", patience=8, advice=advice, timeout=120.0)
     trainer = pl.Trainer(
         max_epochs=12,
         accelerator="cpu",
