@@ -278,7 +278,8 @@ fn score(options: &Options) -> Result<String, String> {
 fn verdict_on(run: &Run, rows: usize, scores: &[(&Score, Outcome)], warnings: &[String]) -> Option<Verdict> {
     let scores = scores.iter().map(|(score, outcome)| (score.id.to_owned(), outcome.clone())).collect();
     let point = Point { rows: rows as u64, scores, warnings: warnings.to_vec(), ..Point::default() };
-    verdict(run, &[point], true, true, None)
+    // A file has no step.
+    verdict(run, &[point], true, true, None).map(|verdict| Verdict { since: None, ..verdict })
 }
 
 /// The remark that `sample_ids` do not identify rows.

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{ROWS, UNLEARNT_AUC, WARM_UP};
+use crate::limits::{CONCEPT_ACCURACY, ROWS, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
 
@@ -305,9 +305,9 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
             true => Sign::of(Says::Nothing, what),
             false => Sign::of(Says::Unknown, format!("{what}, and interventions, which would tell, were not logged")),
         };
-        let auc = curve.measured("concept_auc").or(curve.measured("concept_accuracy")).ok();
-        let deciding = auc.map(|one| one.beside(crate::limits::CONCEPT_ACCURACY));
-        return Sign { concepts: unlearnt, ..sign.by(deciding) };
+        let measured = ["concept_auc", "concept_accuracy"].into_iter().filter_map(|score| curve.measured(score).ok());
+        let lowest = measured.min_by(|a, b| a.value.total_cmp(&b.value)).map(|one| one.beside(CONCEPT_ACCURACY));
+        return Sign { concepts: unlearnt, ..sign.by(lowest) };
     }
     if let (Err(why), Err(_)) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
         return Sign::of(Says::Nothing, format!("leakage to the task was not looked for: {why}")).by(deciding());

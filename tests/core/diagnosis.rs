@@ -622,6 +622,8 @@ fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
     assert_eq!(state(&[&unsure[..], &[("intervention_drop", 0.0)]].concat()), VerdictState::Sound);
     let poor = [clean, ("concept_accuracy", 0.6), ("concept_auc", 0.65)];
     assert_eq!(state(&poor), VerdictState::CannotTell, "a collapse may look like this");
+    let deciding = judged(&soft(), with(1, &poor)).deciding.unwrap();
+    assert_eq!((deciding.score.as_str(), deciding.value, deciding.limit), ("concept_accuracy", 0.6, Some(0.9)));
     assert_eq!(state(&[&poor[..], &[("intervention_drop", 0.0)]].concat()), VerdictState::NothingFound);
     let no_task = point(1, &[("icl_conditional", 0.02), ("concept_accuracy", 0.98), ("concept_auc", 0.99)]);
     let told = judged(&soft(), no_task);
