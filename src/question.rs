@@ -372,9 +372,7 @@ pub fn diagnosis_of(
     split: &str,
     admits: impl Fn(&Point) -> bool,
 ) -> Result<Diagnosis, Refused> {
-    let stored = find(history, "run", run)?;
-    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
-    points.retain(admits);
+    let (stored, points, _) = evaluations_of(history, run, split, admits)?;
     match diagnose(&stored.run, &points) {
         Some(diagnosis) => Ok(diagnosis),
         None => Err(without(history, "split", run, split)?),
@@ -389,15 +387,26 @@ pub fn assessment_of(
     admits: impl Fn(&Point) -> bool,
     advised: Option<&StopAdvised>,
 ) -> Result<Assessment, Refused> {
-    let stored = find(history, "run", run)?;
-    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
-    let whole = points.len() < LOOKED_BACK;
-    points.retain(admits);
+    let (stored, points, whole) = evaluations_of(history, run, split, admits)?;
     let verdict = verdict(&stored.run, &points, whole, stored.finished.is_some(), advised);
     match verdict.zip(diagnose(&stored.run, &points)) {
         Some((verdict, diagnosis)) => Ok(Assessment::new(verdict, diagnosis)),
         None => Err(without(history, "split", run, split)?),
     }
+}
+
+/// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist.
+fn evaluations_of(
+    history: &dyn Store,
+    run: &str,
+    split: &str,
+    admits: impl Fn(&Point) -> bool,
+) -> Result<(StoredRun, Vec<Point>, bool), Refused> {
+    let stored = find(history, "run", run)?;
+    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
+    let whole = points.len() < LOOKED_BACK;
+    points.retain(admits);
+    Ok((stored, points, whole))
 }
 
 fn find(history: &dyn Store, field: &str, name: &str) -> Result<StoredRun, Refused> {

@@ -49,14 +49,16 @@ impl<'a> Curve<'a> {
             None => Err(format!("needs {score}, which no evaluation has")),
         }
     }
-}
 
-impl Curve<'_> {
-    /// A score of each concept that has it at the newest evaluation with the score, and the concept's name.
+    /// A score of each concept that has it at the newest evaluation with the score, and the concept's name; the lowest
+    /// first.
     pub fn of_concepts(&self, score: &str) -> Vec<(f64, &str)> {
         let found = self.points.iter().rev().find_map(|point| point.score(score)?.per_concept());
         let values = found.unwrap_or_default().iter().zip(&self.run.concepts);
-        values.filter_map(|(value, concept)| Some(((*value)?, concept.name.as_str()))).collect()
+        let mut named: Vec<(f64, &str)> =
+            values.filter_map(|(value, concept)| Some(((*value)?, concept.name.as_str()))).collect();
+        named.sort_by(|a, b| a.0.total_cmp(&b.0));
+        named
     }
 }
 

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{CONCEPT_ACCURACY, ROWS, UNLEARNT_AUC, WARM_UP};
+use crate::limits::{CONCEPT_ACCURACY, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
 
@@ -181,13 +181,14 @@ pub fn verdict(
         let by_rule = advised.and_then(|advised| points.iter().position(|point| point.step >= advised.since));
         let start = if stretch.leaking > 0 { stretch.start } else { newest };
         let start = start.min(by_rule.unwrap_or(start));
-        // What the newest evaluation shows decides only where that is leakage.
-        let shown = if now.says == Says::Leaks { now.deciding.clone() } else { None };
+        // What the newest evaluation shows counts only where that is leakage.
+        let leaks = now.says == Says::Leaks;
         return Some(Verdict {
             since: Some(Moment::of(&points[start])),
             or_earlier: start == 0 && !whole,
             last_sound: last_sound(earlier.unwrap_or(start).min(start)),
-            deciding: shown,
+            deciding: now.deciding.clone().filter(|_| leaks),
+            concepts: if leaks { now.concepts.clone() } else { Vec::new() },
             ..of(VerdictState::Leaking, advised.map_or("", |advised| &advised.evidence))
         });
     }
@@ -224,8 +225,7 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
 
 /// What the newest evaluation of the curve shows, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
-    let found = |judgement: Judgement| matches!(judgement, Judgement::Found(_));
-    if found(labels_in_another_order(curve)) {
+    if is_found(&labels_in_another_order(curve)) {
         return Sign::of(Says::Unknown, OF_OTHERS);
     }
     let interventions = interventions(curve);
@@ -272,7 +272,7 @@ fn sign(curve: &Curve) -> Sign {
     if let Some(first) = reaching.first() {
         let names: Vec<&str> = reaching.iter().map(|one| one.score.as_str()).collect();
         let (names, rows) = (names.join(", "), curve.newest().rows);
-        return match found(too_few_rows(curve)) {
+        return match is_found(&too_few_rows(curve)) {
             true => Sign::of(Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit")),
             false => Sign::of(Says::Maybe, format!("the interval of {names} reaches the limit")),
         }
@@ -332,21 +332,13 @@ fn first_beyond(evidence: &[Evidence]) -> Option<Evidence> {
 
 /// Concepts whose own value of a score is above the limit of the mean, the highest first.
 fn carriers(curve: &Curve, score: &str) -> Vec<String> {
-    let Some((_, limit, _)) = crate::limits::SHOWN.iter().find(|(id, ..)| *id == score) else { return Vec::new() };
-    let mut above: Vec<(f64, String)> = curve
-        .of_concepts(score)
-        .into_iter()
-        .filter(|(value, _)| value > limit)
-        .map(|(v, name)| (v, name.to_owned()))
-        .collect();
-    above.sort_by(|a, b| b.0.total_cmp(&a.0));
-    above.into_iter().map(|(_, name)| name).collect()
+    let Some((_, limit, _)) = SHOWN.iter().find(|(id, ..)| *id == score) else { return Vec::new() };
+    let highest_first = curve.of_concepts(score).into_iter().rev();
+    highest_first.take_while(|(value, _)| value > limit).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// Concepts whose activations order their own labels little better than chance, the worst first.
 fn unlearnt(curve: &Curve) -> Vec<String> {
-    let mut below: Vec<(f64, &str)> =
-        curve.of_concepts("concept_auc").into_iter().filter(|(auc, _)| *auc < UNLEARNT_AUC).collect();
-    below.sort_by(|a, b| a.0.total_cmp(&b.0));
-    below.into_iter().map(|(_, name)| name.to_owned()).collect()
+    let worst_first = curve.of_concepts("concept_auc").into_iter();
+    worst_first.take_while(|(auc, _)| *auc < UNLEARNT_AUC).map(|(_, name)| name.to_owned()).collect()
 }

@@ -694,6 +694,20 @@ fn a_verdict_never_contradicts_advice_to_stop() {
 }
 
 #[test]
+fn leakage_by_advice_alone_names_no_concept_that_is_merely_unlearnt() {
+    let mut point = with(10, &[("ctl_conditional", 0.05), ("concept_auc", 0.7)]);
+    let auc = point.scores.iter_mut().find(|(id, _)| id == "concept_auc");
+    if let Some((_, Outcome::Value(value))) = auc {
+        value.per_concept = Some(vec![Some(0.5), Some(0.6), Some(0.99)]);
+    }
+    assert_eq!(judged(&soft(), point.clone()).concepts, ["x", "y"]);
+    let advised =
+        StopAdvised { rule: "interconcept leakage rises".into(), since: 10, evidence: "icl_excess is 0.3".into() };
+    let told = verdict(&soft(), &[point], true, true, Some(&advised)).unwrap();
+    assert_eq!((told.state, told.deciding, told.concepts), (VerdictState::Leaking, None, Vec::new()));
+}
+
+#[test]
 fn each_rule_says_what_to_do() {
     for line in read(&soft(), &[with(1, &[])]).lines {
         assert!(!line.action.is_empty() && !line.action.ends_with('.'), "{}", line.rule);

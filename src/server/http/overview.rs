@@ -181,8 +181,7 @@ impl Rows {
     /// The verdict on a run's split with what it rests on; `None` once its evaluations were removed. Blocks.
     pub fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
         let diagnosis = diagnosis_of(&*app.history, run, split, |point| app.live.admits(point))?;
-        let everything = Wanted::default();
-        let row = self.read(app, split, &[run], &everything)?.runs.into_iter().next();
+        let row = self.read(app, split, &[run], &Wanted::default())?.runs.into_iter().next();
         Ok(row.and_then(|row| Some(Assessment::new(row.verdict.clone()?, diagnosis))))
     }
 
