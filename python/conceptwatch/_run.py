@@ -574,8 +574,13 @@ class Run:
 
     def _finish_collected(self) -> None:
         """Finishes the run, unless another object has joined it, as where the cell that calls `init` was run again."""
-        self._goes_on = any(run.name == self.name and run.address == self.address for run in _runs if run is not self)
+        self._goes_on = any(run is not self and self._is_joined_by(run) for run in _runs)
         self.finish()
+
+    def _is_joined_by(self, run: Run) -> bool:
+        """Another job does not join. Until its run has an answer, it has the name that it asks for."""
+        is_named = run.name == self.name and run.address == self.address
+        return is_named and (run.job == self.job or run._link.resume)
 
 
 class Pass:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from conceptwatch import Run
-from conftest import acknowledged, log, wait_for
+import conceptwatch
+from conceptwatch import Run, _collected
+from conftest import K, acknowledged, log, wait_for
 from sidecar import Sidecar, at_once
 
 
@@ -103,3 +105,23 @@ def test_a_pass_whose_end_cannot_be_encoded_is_not_called_settled(settling: Side
     log(run, 2)
     assert run.finish() is False
     assert (run.stats.passes_settled, run.stats.passes_unsettled, run.stats.ends_dropped) == ({"point": 1}, 1, 1)
+
+
+def test_a_collected_run_is_finished_while_a_later_one_of_its_name_has_no_answer(sidecar: Sidecar) -> None:
+    address = sidecar.serve()
+
+    def begin() -> Run:
+        return conceptwatch.init("run", concepts=K, address=address, spawn=False)
+
+    later = threading.Event()
+    sidecar.declaring = lambda request: later.wait(60.0) if sidecar.starts else None
+    earlier = begin()
+    wait_for(lambda: sidecar.starts)
+    another = begin()  # until it is answered, its name is the one that it asks for
+    assert another.name == earlier.name
+    del earlier
+    gc.collect()
+    wait_for(lambda: sidecar.finished, 10.0)
+    later.set()
+    _collected.wait(60.0)
+    assert another.finish()
