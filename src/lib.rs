@@ -89,6 +89,9 @@ pub mod score;
 // The limits of alerts and diagnosis, and what fixed them.
 pub mod limits;
 
+// What a run trained without the task has of the same scores.
+pub mod baseline;
+
 // Rules, their states, and the test for rises.
 pub mod alert;
 

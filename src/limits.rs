@@ -87,3 +87,6 @@ pub const SHOWN: [(&str, f64, bool); 8] = [
     ("concept_accuracy", CONCEPT_ACCURACY, false),
     ("concept_auc", CONCEPT_ACCURACY, false),
 ];
+
+/// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
+pub const INTERVAL: f64 = 1.96;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::baseline::Baseline;
 use crate::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
@@ -14,6 +15,7 @@ use crate::diagnosis::{Assessment, Diagnosis, LOOKED_BACK, StopAdvised, diagnose
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
 use crate::point::Point;
+use crate::run::Run;
 use crate::score::catalogue;
 
 /// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
@@ -395,7 +397,22 @@ pub fn assessment_of(
     }
 }
 
-/// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist.
+/// The newest evaluations of the run that this one names as its reference; `None` where it names none.
+pub fn baseline_of(history: &dyn Store, run: &Run) -> Result<Option<Baseline>, HistoryError> {
+    let Some(reference) = &run.reference else { return Ok(None) };
+    let splits = match history.splits(reference) {
+        Err(HistoryError::Unknown { .. }) => Vec::new(),
+        found => found?,
+    };
+    let mut points = Vec::new();
+    for split in splits {
+        points.extend(history.evaluations(reference, &split.split, 1)?);
+    }
+    Ok(Some(Baseline { run: reference.clone(), points }))
+}
+
+/// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist. Leakage is counted
+/// above that of the run's reference.
 fn evaluations_of(
     history: &dyn Store,
     run: &str,
@@ -406,6 +423,9 @@ fn evaluations_of(
     let mut points = history.evaluations(run, split, LOOKED_BACK)?;
     let whole = points.len() < LOOKED_BACK;
     points.retain(admits);
+    if let Some(baseline) = baseline_of(history, &stored.run)? {
+        points.iter_mut().for_each(|point| *point = baseline.above(point));
+    }
     Ok((stored, points, whole))
 }
 

@@ -111,6 +111,30 @@ impl ActivationColumns {
     }
 }
 
+/// What the concepts are trained by. Source of the three: Koh et al. 2020, Section 3, arXiv:2007.04612.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Training {
+    /// The task's loss reaches the concepts.
+    #[default]
+    Joint,
+    /// Concepts first; then, with these fixed, the head on the predicted concepts.
+    Sequential,
+    /// Concepts and, on the true concepts, the head, each by itself.
+    Independent,
+}
+
+impl Training {
+    /// Whether concepts may learn the task: otherwise nothing that they hold is leakage.
+    pub fn can_leak(self) -> bool {
+        self == Self::Joint
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// One concept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Concept {
@@ -146,6 +170,9 @@ pub struct RunConstants {
     /// l biases of the linear head. Empty: 0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub head_bias: Vec<f64>,
+    /// The task head is linear in the activations; weights imply it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub linear_head: bool,
     /// (height, width) in pixels that localisation maps are resized to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_size: Option<(u32, u32)>,
@@ -173,6 +200,12 @@ pub struct RunConstants {
     pub intervention_counts: Vec<u32>,
 }
 
+impl RunConstants {
+    pub fn has_linear_head(&self) -> bool {
+        self.linear_head || !self.head_weights.is_empty()
+    }
+}
+
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -198,6 +231,11 @@ pub struct RunFields {
     /// `None`: its columns belong to the concepts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latents: Option<u32>,
+    #[serde(skip_serializing_if = "Training::is_default")]
+    pub training: Training,
+    /// The name of a run trained without the task on the same data: leakage counts above what it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
 }
 
 /// A checked declaration: one that exists is valid. It is fixed for the lifetime of the run.
@@ -249,6 +287,9 @@ impl TryFrom<RunFields> for Run {
                 "run.labels",
                 format!("got {} labels, expected at most {MAX_LABELS}", fields.labels.len()),
             ));
+        }
+        if let Some(reference) = &fields.reference {
+            check_name("run.reference", reference)?;
         }
         for (key, value) in &fields.labels {
             check_name("run.labels key", key)?;

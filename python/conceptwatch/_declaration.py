@@ -27,6 +27,11 @@ ACTIVATION_COLUMNS = {
 }
 MOST_LATENTS = MOST_CLASSES = 65_536
 CONCEPT = "name or (name, number of classes) pair"
+TRAININGS = {
+    "joint": messages.TRAINING_JOINT,
+    "sequential": messages.TRAINING_SEQUENTIAL,
+    "independent": messages.TRAINING_INDEPENDENT,
+}
 LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
 
 
@@ -76,6 +81,7 @@ def constants_of(
     concept_weights: Sequence[float] | None,
     head_weights: Any,
     head_bias: Any,
+    linear_head: bool,
     image_size: tuple[int, int] | None,
     box_size: tuple[int, int] | None,
     concept_parts: Sequence[Sequence[int]] | None,
@@ -91,6 +97,7 @@ def constants_of(
         concept_weights=[] if concept_weights is None else np.asarray(concept_weights, np.float64).ravel(),
         head_weights=_numbers(head_weights),
         head_bias=_numbers(head_bias),
+        linear_head=linear_head,
         image_height=image[0],
         image_width=image[1],
         box_height=box[0],

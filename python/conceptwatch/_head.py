@@ -61,6 +61,16 @@ class Head:
         """A `Head` with default options, unless it is one already."""
         return head if isinstance(head, Head) else Head(head)
 
+    def is_linear(self) -> bool:
+        """Whether it is a linear layer, or such layers in a row; False where that cannot be seen."""
+        call: Any = self.call
+        parts: list[Any] = [call]
+        if type(call).__name__ == "Sequential":  # of PyTorch, or of Keras
+            parts = list(call.children()) if hasattr(call, "children") else list(call.layers)
+        if len(parts) > 1 and type(parts[-1]).__name__ in _OUTPUTS:
+            parts.pop()
+        return bool(parts) and all(_is_linear(part, is_last=part is parts[-1]) for part in parts)
+
     def is_measured(self, kind: str) -> bool:
         """Whether percentiles set the values of concepts of this kind."""
         return kind == "logit" and (self.low is None or self.high is None)
@@ -104,6 +114,19 @@ class Head:
         """Numbers of concepts set in each column; with groups their expected number in a random order."""
         units = int(self.units(k).max()) + 1
         return tuple((2 * k * step + units) // (2 * units) for step in self.units_set(k))
+
+
+# Layers that turn logits into probabilities, after which the order of the classes is the same.
+_OUTPUTS = ("Softmax", "LogSoftmax", "Sigmoid")
+
+
+def _is_linear(part: Any, *, is_last: bool) -> bool:
+    """Whether a layer of PyTorch or Keras is linear, by its name: neither package may be installed."""
+    name = type(part).__name__
+    if name == "Dense":
+        activation = getattr(part.activation, "__name__", "")
+        return activation == "linear" or (is_last and activation in ("softmax", "sigmoid"))
+    return name in ("Linear", "Identity", "Flatten", "Dropout", "InputLayer")
 
 
 class Wrapped:

@@ -41,6 +41,8 @@ def init(
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
     labels: Mapping[str, object] | None = None,
+    training: str = "joint",
+    reference: str | None = None,
     reference_task_accuracy: float | None = None,
     concept_weights: Sequence[float] | None = None,
     head_weights: Any = None,
@@ -88,6 +90,10 @@ def init(
     signed_labels: concept labels of binary concepts are -1 (absent) and 1 (present), as CelebA codes them. With
         missing_concept_labels 0 or NaN is unknown.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
+    training: what the concepts are trained by. "joint": the task's loss reaches them. "sequential" or "independent":
+        they are trained without the task, so nothing that they hold is leakage, and no default rule advises to stop.
+    reference: the name of a run of the same data and concepts that was trained without the task. Leakage counts above
+        what its newest evaluation has, which is more than 0 where labels are noisy. The same sidecar has to keep it.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
     concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
         latents [l, latents]. head_bias: its l biases.
@@ -163,6 +169,7 @@ def init(
             concept_weights=concept_weights,
             head_weights=head_weights,
             head_bias=head_bias,
+            linear_head=own_head is not None and own_head.is_linear(),
             image_size=image_size,
             box_size=box_size,
             concept_parts=concept_parts,
@@ -173,6 +180,8 @@ def init(
             intervention_counts=intervention_counts,
         ),
         labels=_declaration.labels_of(labels),
+        training=_declaration.kind_of("training", training, _declaration.TRAININGS),
+        reference="" if reference is None else checked("reference", reference),
     )
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:

@@ -394,3 +394,17 @@ def test_scikit_learn_s_classifiers_are_heads() -> None:
             return (x[:, 0] > 0.5).astype(np.int64)
 
     assert accuracies(both(interventions(Classifier().predict, c_hat, c))[0], y)[-1] == 1.0
+
+
+def test_a_linear_head_is_known_as_one(torch: Any) -> None:
+    nn = torch.nn
+    layer = nn.Linear(3, 2)
+    linear = [layer, nn.Sequential(layer, nn.Softmax(1)), nn.Sequential(nn.Flatten(), layer)]
+    others = [
+        nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)),
+        nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2)),
+        nn.Bilinear(3, 3, 2),
+        lambda c: c,
+    ]
+    assert [Head.of(head).is_linear() for head in linear] == [True] * 3
+    assert [Head.of(head).is_linear() for head in others] == [False] * 4

@@ -21,23 +21,22 @@ pub fn default_rules() -> Rules {
         let pace = Pace { warm_up: 8, hysteresis: 0.01, ..Pace::AT_ONCE };
         Rise { target: Target::value_of(score), by, pace }
     };
+    // Of a rare class one row moves a balanced accuracy far.
+    let surely_above = |score, limit| Condition::above(score, limit).with_whole_interval();
     let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
     let not_learnt = [Condition::above("ctl_conditional", CTL_UNLEARNT), Condition::below("concept_auc", CONCEPT_AUC)];
     let removed = [Condition::above("ctl_conditional", CTL_CONDITIONAL), harmless];
     let unknown = [Condition::above("ctl_conditional", CTL_CONDITIONAL)];
-    let unless_harmless = |conditions: &[Condition], evaluations| Together {
-        unless: Some(harmless),
-        ..Together::of(conditions, pace(evaluations))
+    // What the true concepts, or noisy labels of them, allow is no fault of the model.
+    let allowed = Condition::below("intervention_score", INTERVENTION_HARM);
+    let unless_harmless = |conditions: &[Condition], evaluations| {
+        Together::of(conditions, pace(evaluations)).unless(&[harmless, allowed])
     };
-    let high = |score, limit| Together {
-        unless: Some(harmless),
-        ..Together::of(&[Condition::above(score, limit)], Pace { hysteresis: 0.05, ..pace(2) })
+    let high = |score, limit| {
+        let pace = Pace { hysteresis: 0.05, ..pace(2) };
+        Together::of(&[Condition::above(score, limit)], pace).unless(&[harmless, allowed])
     };
-    // What the true concepts allow is no fault of the head.
-    let breaks = Together {
-        unless: Some(Condition::below("intervention_score", INTERVENTION_HARM)),
-        ..Together::of(&[Condition::above("intervention_drop", INTERVENTION_DROP)], pace(4))
-    };
+    let breaks = Together::of(&[surely_above("intervention_drop", INTERVENTION_DROP)], pace(4)).unless(&[allowed]);
     Rules::of(vec![
         stopping("interconcept leakage is high", high("icl_excess", ICL_HIGH), SUPERVISE),
         stopping("concepts-task leakage is high", high("ctl_excess", CTL_HIGH), SUPERVISE),
@@ -50,7 +49,7 @@ pub fn default_rules() -> Rules {
         stopping("activations predict the task instead of their concepts", unless_harmless(&not_learnt, 4), SUPERVISE),
         stopping(
             "the task is predicted beyond its concepts",
-            unless_harmless(&[Condition::above("task_excess", TASK_EXCESS)], 3),
+            unless_harmless(&[surely_above("task_excess", TASK_EXCESS)], 3),
             "The true concepts do not determine the task this well: a head that sees them alone loses what is beyond. Add \
              concepts, or give the rest of the task a side channel.",
         ),
@@ -84,12 +83,12 @@ const LATE: &str =
 
 fn rule(name: &str, severity: Severity, judge: impl Into<Judge>) -> Rule {
     let (name, judge) = (name.into(), judge.into());
-    Rule { name, split: "val".into(), judge, severity, stopping: None, runbook: None, action: None }
+    Rule { name, split: "val".into(), judge, severity, stopping: None, runbook: None, action: None, joint_only: false }
 }
 
 fn warning(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {
     let action = (!action.is_empty()).then(|| action.to_owned());
-    Rule { action, ..rule(name, Severity::Warning, judge) }
+    Rule { action, joint_only: true, ..rule(name, Severity::Warning, judge) }
 }
 
 fn stopping(name: &str, judge: impl Into<Judge>, action: &str) -> Rule {

@@ -20,10 +20,13 @@ mod state;
 mod target;
 mod watch;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::baseline::Baseline;
 use crate::point::Point;
+use crate::run::Run;
 use crate::score::catalogue::{self, Cost};
 use crate::score::of_other_order;
 
@@ -51,9 +54,34 @@ pub struct Alerts {
     runs: BTreeMap<Arc<str>, RunAlerts>,
 }
 
+/// What rules depend on of a run, beside its points.
+#[derive(Clone, Debug, Default)]
+pub struct Judged {
+    concepts: Vec<String>,
+    trained_without_task: bool,
+    baseline: Option<Baseline>,
+}
+
+impl Judged {
+    /// baseline: of the run's reference, where it has one.
+    pub fn of(run: &Run, baseline: Option<Baseline>) -> Self {
+        let concepts = run.concepts.iter().map(|concept| concept.name.clone()).collect();
+        Self { concepts, trained_without_task: !run.training.can_leak(), baseline }
+    }
+
+    /// The point as rules see it.
+    fn seen<'p>(&self, point: &'p Point) -> Cow<'p, Point> {
+        self.baseline.as_ref().map_or(Cow::Borrowed(point), |baseline| Cow::Owned(baseline.above(point)))
+    }
+
+    fn is_for(&self, rule: &Rule) -> bool {
+        !(self.trained_without_task && rule.joint_only)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct RunAlerts {
-    concepts: Arc<[String]>,
+    judged: Arc<Judged>,
     /// Seconds since 1970-01-01 UTC of the start or the newest resumption.
     started: f64,
     finished: bool,
@@ -73,16 +101,17 @@ impl Alerts {
     }
 
     /// A run started or resumed, at a time in seconds since 1970-01-01 UTC.
-    pub fn start(&mut self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) {
+    pub fn start(&mut self, run: &Arc<str>, judged: Judged, time: f64) {
+        let judged = Arc::new(judged);
         let fresh = || RunAlerts {
-            concepts: Arc::clone(&concepts),
+            judged: Arc::clone(&judged),
             started: time,
             finished: false,
             newest: BTreeMap::new(),
             watches: self.rules.as_slice().iter().map(|rule| Watch::new(rule)).collect(),
         };
         let known = self.runs.entry(Arc::clone(run)).or_insert_with(fresh);
-        known.concepts = concepts;
+        known.judged = judged;
         known.started = time;
         known.finished = false;
     }
@@ -94,7 +123,7 @@ impl Alerts {
             return Vec::new();
         }
         if !self.runs.contains_key(&point.run) {
-            self.start(&point.run, Arc::default(), point.time);
+            self.start(&point.run, Judged::default(), point.time);
         }
         // After its end a run has nobody left to warn, and an alert that began now would never end.
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
@@ -102,7 +131,10 @@ impl Alerts {
         let went_back = before.filter(|(step, _)| point.step < *step);
         let rules = self.rules.as_slice();
         let mut changed = vec![false; rules.len()];
-        let mut here: Vec<usize> = (0..rules.len()).filter(|&at| *rules[at].split == *point.split).collect();
+        let judged = Arc::clone(&run.judged);
+        let is_here = |&at: &usize| *rules[at].split == *point.split && judged.is_for(&rules[at]);
+        let mut here: Vec<usize> = (0..rules.len()).filter(is_here).collect();
+        let seen = judged.seen(point);
         for &at in &here {
             let (rule, watch) = (&rules[at], &mut run.watches[at]);
             if went_back.is_some() {
@@ -126,7 +158,7 @@ impl Alerts {
             let (rule, watch) = (&rules[at], &mut run.watches[at]);
             let ended = changed[at];
             if !(is_first && reads_fast(rule)) {
-                changed[at] |= watch.observe(rule, point, &run.concepts, doubt);
+                changed[at] |= watch.observe(rule, &seen, &judged.concepts, doubt);
             }
             if let (true, State::Inactive, Some((step, _))) = (ended, watch.standing.state, went_back) {
                 watch.standing.evidence = format!("the run went back from step {step} to {}", point.step);
@@ -142,16 +174,19 @@ impl Alerts {
         let Some(run) = self.runs.get_mut(&point.run).filter(|run| !run.finished) else { return Vec::new() };
         let rules = self.rules.as_slice();
         let mut changed = vec![false; rules.len()];
-        let here = || rules.iter().enumerate().filter(|(_, rule)| *rule.split == *point.split);
+        let judged = Arc::clone(&run.judged);
+        let is_here = |(_, rule): &(usize, &Arc<Rule>)| *rule.split == *point.split && judged.is_for(rule);
+        let here = || rules.iter().enumerate().filter(is_here);
+        let seen = judged.seen(point);
         let doubts = |(at, rule): (usize, &Arc<Rule>)| {
             rule.judge.casts_doubt() && run.watches[at].standing.state == State::Firing
         };
         let doubt = here().any(doubts);
         let are_fast = late.iter().any(|id| is_fast(id));
         for (at, rule) in here() {
-            let judged = late.contains(&rule.score()) || (are_fast && reads_fast(rule));
-            if judged && of_other_order(point).is_none() {
-                changed[at] = run.watches[at].observe(rule, point, &run.concepts, doubt);
+            let is_judged = late.contains(&rule.score()) || (are_fast && reads_fast(rule));
+            if is_judged && of_other_order(point).is_none() {
+                changed[at] = run.watches[at].observe(rule, &seen, &judged.concepts, doubt);
             }
         }
         self.changes(&point.run, changed)

@@ -24,6 +24,8 @@ pub struct Rule {
     pub(super) stopping: Option<Stopping>,
     pub(super) runbook: Option<String>,
     pub(super) action: Option<String>,
+    /// Not for runs that are declared to train their concepts without the task.
+    pub(super) joint_only: bool,
 }
 
 /// When a rule advises to stop.
@@ -129,6 +131,7 @@ pub(super) const SHARED: &[&str] = &[
     "false_discovery_rate",
     "runbook",
     "action",
+    "joint_only",
 ];
 
 impl Rule {
@@ -153,9 +156,10 @@ impl Rule {
             value.as_str().filter(|address| is_address(address)).map(str::to_owned)
         })?;
         let action = fields.text("action")?.filter(|action| !action.is_empty());
+        let joint_only = fields.flag("joint_only")?;
         match fields.other_than(&[]) {
             Some(key) => Err(KeyFault::new(key, "has no effect on a rule of this kind")),
-            None => Ok(Self { name, split, judge, severity, stopping, runbook, action }),
+            None => Ok(Self { name, split, judge, severity, stopping, runbook, action, joint_only }),
         }
     }
 
@@ -228,6 +232,7 @@ impl Serialize for Rule {
         map.serialize_entry("hysteresis", &pace.hysteresis)?;
         map.serialize_entry("severity", &self.severity)?;
         map.serialize_entry("advise_stop", &self.advises_stop())?;
+        map.serialize_entry("joint_only", &self.joint_only)?;
         let members = target.and_then(|target| target.members);
         map.serialize_entry("scope", members.map_or("run", |members| members.each.name()))?;
         if let Some(rate) = members.and_then(|members| members.given_rate) {

@@ -198,7 +198,7 @@ fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
 fn few_rows_and_silence_fire() {
     let mut alerts = alerts(vec![json!({"name": "few", "few_rows": 500}), json!({"name": "stale", "stale": 60})]);
     let run: Arc<str> = "r".into();
-    alerts.start(&run, Arc::default(), 1000.0);
+    alerts.start(&run, Judged::default(), 1000.0);
     assert!(alerts.look(1059.0).is_empty());
     let fired = alerts.look(1061.0);
     assert!(fired.len() == 1 && fired[0].rule.name() == "stale" && fired[0].standing.state == Firing);
@@ -236,8 +236,8 @@ fn concepts(step: u64, values: [f64; 4]) -> Point {
 fn each_concept_has_evaluations_in_a_row_of_its_own() {
     let rule = above(0.2, json!({"scope": "concept", "evaluations": 2}));
     let mut alerts = alerts(vec![rule]);
-    let names: Arc<[String]> = ["red", "green", "blue", "round"].map(String::from).into();
-    alerts.start(&"r".into(), names, 0.0);
+    let names = ["red", "green", "blue", "round"].map(String::from).to_vec();
+    alerts.start(&"r".into(), Judged { concepts: names, ..Judged::default() }, 0.0);
     let seen: Vec<_> = [[0.4, 0.1, 0.1, 0.1], [0.1, 0.4, 0.1, 0.22], [0.1, 0.4, 0.1, 0.22]]
         .into_iter()
         .enumerate()
@@ -381,7 +381,7 @@ fn a_rule_is_shown_with_every_key_but_those_that_are_absent() {
     let shown = json!(read(vec![given]).unwrap().as_slice()[0]);
     let expected = json!({
         "name": "leak", "score": "icl", "split": "val", "above": 0.2, "evaluations": 1, "warm_up": 0, "patience": 0,
-        "cooldown": 0, "hysteresis": 0.0, "severity": "warning", "advise_stop": true, "scope": "pair",
+        "cooldown": 0, "hysteresis": 0.0, "severity": "warning", "joint_only": false, "advise_stop": true, "scope": "pair",
         "false_discovery_rate": 0.01, "runbook": "http://x",
     });
     assert_eq!(shown, expected);

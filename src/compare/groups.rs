@@ -107,7 +107,7 @@ pub fn compare_groups(
     });
     let all: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
     let unbeaten = unbeaten(&all, judged, confidence);
-    let training = training(&classes, unbeaten.as_deref().unwrap_or_default());
+    let (reached, training) = training(&classes, unbeaten.as_deref().unwrap_or_default());
     let learns = |at: usize| training[at].is_none_or(|t| t.trained as f64 >= ENOUGH * t.runs as f64);
     // Where it fails in every group that leaks least, there is no reference for the others.
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
@@ -129,7 +129,7 @@ pub fn compare_groups(
             let name = all[at].name();
             if let Some(t) = training[at].filter(|_| !trains(at)) {
                 return Some(format!(
-                    "{name}: {} of {} runs reach a task accuracy of {:.3}",
+                    "{name}: {} of {} runs reach a {reached} of {:.3}",
                     t.trained, t.runs, t.accuracy
                 ));
             }
@@ -210,9 +210,15 @@ impl GroupScore {
     }
 }
 
-/// How many runs of each group reach [`TRAINED`] of the best median task accuracy among the `unbeaten`.
-fn training(classes: &[Class], unbeaten: &[usize]) -> Vec<Option<Training>> {
-    let accuracies: Vec<Option<Vec<f64>>> = classes.iter().map(|class| class.of_runs("task_accuracy")).collect();
+/// How many runs of each group reach [`TRAINED`] of the best median accuracy among the `unbeaten`, and of which accuracy.
+fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<Training>>) {
+    // Where one class is rare, a model that always answers the other one has a high accuracy.
+    let of_each = |score| classes.iter().map(|class| class.of_runs(score)).collect::<Vec<_>>();
+    let balanced: Vec<Option<Vec<f64>>> = of_each("task_balanced_accuracy");
+    let (reached, accuracies) = match balanced.iter().all(Option::is_some) {
+        true => ("balanced task accuracy", balanced),
+        false => ("task accuracy", of_each("task_accuracy")),
+    };
     let median = |runs: &Vec<f64>| {
         let mut runs = runs.clone();
         runs.sort_by(f64::total_cmp);
@@ -225,7 +231,7 @@ fn training(classes: &[Class], unbeaten: &[usize]) -> Vec<Option<Training>> {
         runs: runs.len(),
         accuracy,
     };
-    accuracies.into_iter().map(|runs| runs.map(counted)).collect()
+    (reached, accuracies.into_iter().map(|runs| runs.map(counted)).collect())
 }
 
 /// Groups such that no other leaks less, by all that is known.

@@ -15,13 +15,14 @@ pub(super) const WEIGHED: [&str; 6] = [
     "intervention_drop",
 ];
 /// Compared by default between two runs, as far as both have them.
-pub const USUAL: [&str; 18] = [
+pub const USUAL: [&str; 19] = [
     "ctl_conditional",
     "icl_conditional",
     "joint_leakage",
     "intervention_drop",
     "concept_accuracy",
     "task_accuracy",
+    "task_balanced_accuracy",
     "ctl",
     "icl",
     "icl_label",
@@ -40,7 +41,7 @@ pub const USUAL: [&str; 18] = [
 pub const USUAL_OF_GROUPS: [&str; 7] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /// The scores that a comparison of groups reads by default: those of its table, its verdicts and its criterion.
-pub const OF_GROUPS: [&str; 10] = [
+pub const OF_GROUPS: [&str; 11] = [
     "ctl_conditional",
     "icl_conditional",
     "joint_leakage",
@@ -49,6 +50,7 @@ pub const OF_GROUPS: [&str; 10] = [
     "intervention_drop",
     "concept_accuracy",
     "task_accuracy",
+    "task_balanced_accuracy",
     "ctl",
     "icl",
 ];

@@ -280,12 +280,13 @@ pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
 }
 
 pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
-    let (task, best) = match (curve.measured("task_accuracy"), best_on_true_concepts(curve)) {
-        (Ok(task), Ok(best)) => (task, best),
-        (Err(why), _) | (_, Err(why)) => return Judgement::Unknown(why),
+    let more = match curve.measured("task_excess") {
+        Ok(more) => more,
+        Err(why) => return Judgement::Unknown(why),
     };
-    let more = task.less(&best);
-    let mut evidence = vec![more.beside(TASK_EXCESS), task.beside(None), best.beside(None)];
+    let mut evidence = vec![more.beside(TASK_EXCESS)];
+    let beside = [curve.measured("task_accuracy"), best_on_true_concepts(curve)];
+    evidence.extend(beside.into_iter().flatten().map(|one| one.beside(None)));
     if !more.is_above(TASK_EXCESS) {
         let text = format!(
             "the model is not clearly more accurate than heads on the true concepts; 80 % power to detect a difference of \

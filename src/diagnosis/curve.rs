@@ -1,9 +1,10 @@
 //! What the rules read: a run and its evaluations.
 
+use crate::limits::INTERVAL;
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 
-use super::judgement::{Evidence, INTERVAL};
+use super::judgement::Evidence;
 
 /// Standard errors between that interval's end and the mean of a normal distribution of which 80 % lie beyond it.
 const POWER: f64 = 0.84;

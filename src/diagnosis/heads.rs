@@ -40,7 +40,7 @@ pub fn misspecified_head(curve: &Curve) -> Judgement {
         Ok(heads) => heads,
         Err(why) => return Judgement::Unknown(why),
     };
-    let is_linear = !curve.run.constants.head_weights.is_empty();
+    let is_linear = curve.run.constants.has_linear_head();
     let (own, whose) = match stated(curve) {
         Some(stated) => (stated, "the run's head, by its stated accuracy on the true concepts,"),
         None if is_linear => (linear, "the run's head is linear, and a linear head on the true concepts"),
@@ -58,8 +58,8 @@ pub fn misspecified_head(curve: &Curve) -> Judgement {
     }
     if own.score() == "reference_accuracy_linear" && !is_linear {
         return Judgement::Unknown(format!(
-            "on the true concepts a linear head reaches {:.3} and an MLP {:.3}, but the run states neither head_weights \
-             nor reference_task_accuracy: whether its head is linear is not known",
+            "on the true concepts a linear head reaches {:.3} and an MLP {:.3}, but the run states neither its head nor \
+             reference_task_accuracy: whether its head is linear is not known",
             own.value, mlp.value
         ));
     }

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
-pub const INTERVAL: f64 = 1.96;
+use crate::limits::INTERVAL;
 
 /// A rule's result for a run.
 #[derive(Clone, Debug, PartialEq)]

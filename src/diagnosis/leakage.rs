@@ -88,14 +88,15 @@ pub fn information(curve: &Curve) -> Information {
 
 pub fn interventions(curve: &Curve) -> Interventions {
     let vectors = has_vectors(curve);
-    let drop = match (drop(curve), curve.measured("intervention_score")) {
+    let drop = match (curve.measured("intervention_drop"), curve.measured("intervention_score")) {
         (Ok(drop), _) => drop,
         // For embeddings it carries no information about leakage (Section 4 of the paper).
         (Err(_), Ok(score)) if !vectors => score,
         (Err(why), _) => return Interventions::Unknown(why),
     };
     let mut evidence = vec![drop.beside(INTERVENTION_HARM)];
-    evidence.extend(["task_accuracy", "intervened_task_accuracy"].iter().filter_map(|score| {
+    let accuracies = ["task_balanced_accuracy", "intervened_task_balanced_accuracy"];
+    evidence.extend(accuracies.iter().filter_map(|score| {
         let accuracy = curve.measured(score).ok()?;
         Some(accuracy.beside(None))
     }));
@@ -113,16 +114,6 @@ pub fn interventions(curve: &Curve) -> Interventions {
         }
         None => Interventions::Fall(evidence),
     }
-}
-
-/// Task accuracy less that with all concepts true.
-fn drop(curve: &Curve) -> Result<Measured, String> {
-    curve.measured("intervention_drop").or_else(|why| {
-        match (curve.measured("task_accuracy"), curve.measured("intervened_task_accuracy")) {
-            (Ok(task), Ok(intervened)) => Ok(task.less(&intervened)),
-            _ => Err(why),
-        }
-    })
 }
 
 /// How much less accurate the head is on the true concepts than one trained on them.

@@ -20,7 +20,7 @@ use crate::run::Run;
 pub use assessment::{Action, Assessment};
 pub use curve::Curve;
 pub use findings::{Diagnosis, Line, State};
-pub use judgement::{Evidence, INTERVAL, Judgement, Reading};
+pub use judgement::{Evidence, Judgement, Reading};
 use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
 use sample::{OF_OTHERS, labels_in_another_order};

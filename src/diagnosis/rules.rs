@@ -54,8 +54,7 @@ pub const RULES: &[Rule] = &[
         help: || {
             format!(
                 "`intervention_drop` is above {INTERVENTION_HARM}, and `intervention_score` is not below it: the \
-                 accuracy falls below what heads on the true concepts reach. Without `intervention_drop`, the \
-                 task accuracy less `intervened_task_accuracy`."
+                 accuracy falls below what heads on the true concepts reach."
             )
         },
         judge: causes::interventions_fail,
@@ -149,8 +148,7 @@ pub const RULES: &[Rule] = &[
         action: "Annotate what the task uses beyond the concepts",
         help: || {
             format!(
-                "`task_accuracy` is above that of the best head on the true concepts, as above, by more than \
-                 {TASK_EXCESS}. The leakage of an incomplete concept set is called benign where interventions \
+                "`task_excess` is above {TASK_EXCESS}. The leakage of an incomplete concept set is called benign where interventions \
                  still reach what the true concepts allow."
             )
         },
@@ -166,7 +164,7 @@ pub const RULES: &[Rule] = &[
             format!(
                 "On the true concepts an MLP head is more accurate than the run's own by more than {HEAD_GAP}: \
                  half of the least drop in Table 3. Its own is known by its `reference_task_accuracy`, or is \
-                 linear where the run states `head_weights`."
+                 linear where the run states `head_weights` or has a linear layer for `head`."
             )
         },
         judge: heads::misspecified_head,

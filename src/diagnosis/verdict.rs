@@ -12,12 +12,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::baseline::of_reference;
 use crate::limits::{CONCEPT_ACCURACY, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
+use crate::score::of_rare_class;
 
 use super::causes::{Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding};
 use super::curve::Curve;
+use super::heads::falls_short;
 use super::judgement::{Evidence, Judgement};
 use super::leakage::{Interventions, concepts, has_vectors, interventions};
 use super::sample::{OF_OTHERS, labels_in_another_order, too_few_rows};
@@ -153,6 +156,7 @@ pub fn verdict(
         Curve::new(run, &points[from..=at]).map_or(Sign::of(Says::Unknown, ""), |curve| sign(&curve))
     };
     let now = sign(newest);
+    let above = of_reference(&points[newest]);
     let of = |state, reason: &str| Verdict {
         state,
         deciding: now.deciding.clone(),
@@ -160,7 +164,11 @@ pub fn verdict(
         since: None,
         or_earlier: false,
         last_sound: None,
-        reason: reason.to_owned(),
+        reason: [Some(reason).filter(|reason| !reason.is_empty()), above]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("; "),
         stop_advised_by: advised.map(|advised| advised.rule.clone()),
     };
     let early = !finished && whole && points.len() <= WARM_UP as usize;
@@ -228,7 +236,13 @@ fn sign(curve: &Curve) -> Sign {
     if is_found(&labels_in_another_order(curve)) {
         return Sign::of(Says::Unknown, OF_OTHERS);
     }
+    if let Some(remark) = of_rare_class(curve.newest()) {
+        return Sign::of(Says::Unknown, remark);
+    }
     let interventions = interventions(curve);
+    if !curve.run.training.can_leak() {
+        return without_the_task(curve, &interventions);
+    }
     if let Interventions::Fall(evidence) = &interventions {
         let drop = evidence.first().cloned();
         return Sign { concepts: carriers(curve, "ctl_conditional"), ..Sign::of(Says::Leaks, "").by(drop) };
@@ -246,6 +260,11 @@ fn sign(curve: &Curve) -> Sign {
             _ if has_vectors(curve) => {
                 Some("embeddings hold extra information, and no intervention shows that it is used")
             }
+            // An honest predictor of noisy labels knows more than its label.
+            _ if falls_short(curve).is_ok_and(|(short, _)| short) => Some(
+                "activations hold extra information, but heads on the labels fall short of the task: the labels may be noisy, \
+                 or concepts missing. A run trained without the task, named as its reference, would tell",
+            ),
             _ => None,
         };
         let concepts = carriers(curve, deciding.as_ref().map_or("", |one| &one.score));
@@ -279,6 +298,24 @@ fn sign(curve: &Curve) -> Sign {
         .by(Some((*first).clone()));
     }
     unless_unlearnt(curve, &interventions, evidence)
+}
+
+/// What an evaluation shows of concepts that were trained without the task. What they hold beyond their labels they did not
+/// learn from it.
+fn without_the_task(curve: &Curve, interventions: &Interventions) -> Sign {
+    if let Interventions::Fall(evidence) = interventions {
+        let why = "the head does worse on the true concepts, though the concepts were trained without the task";
+        return Sign::of(Says::Nothing, why).by(evidence.first().cloned());
+    }
+    let evidence = match leakage(curve) {
+        Leakage::Unknown(_) => Vec::new(),
+        Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. } => evidence,
+    };
+    let sign = unless_unlearnt(curve, interventions, evidence);
+    match sign.says {
+        Says::Sound => Sign { reason: "the concepts were trained without the task".into(), ..sign },
+        _ => sign,
+    }
 }
 
 fn is_found(judgement: &Judgement) -> bool {

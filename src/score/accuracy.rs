@@ -1,5 +1,7 @@
 //! How well concepts and task are predicted. None of these shows leakage; they accompany the scores that do.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use crate::point::Outcome;
@@ -8,6 +10,7 @@ use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
 use super::concept_rows::{ConceptRows, ascending, concept_rows};
+use super::labels::task_classes;
 use super::misdeclared::{self, are_probabilities};
 use super::term::{Term, mean_over_concepts};
 
@@ -17,10 +20,38 @@ pub fn task_accuracy(p: &Prepared) -> Outcome {
     task_hits(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
 }
 
+/// Balanced accuracy: the share of rows whose predicted class is the true one, by class, mean over the classes that occur.
+pub fn task_balanced_accuracy(p: &Prepared) -> Outcome {
+    misdeclared::rare_class(p);
+    let term = task_hits(p).and_then(|hits| Ok(mean_over_classes(&hits, &task_classes(p)?)));
+    term.map_or_else(Outcome::undefined, |term| term.outcome())
+}
+
+/// The mean of a quantity given for each row, by class, and of these means: of hits the balanced accuracy. It is the mean of
+/// the rows where classes are equally frequent. The influence of a row is that on the mean of its class. Rows that all
+/// agree show no scatter: so that a class of two rows is not taken for exactly known, half a row's is added to the rarest
+/// class, as by Jeffreys' prior (Brown, Cai & DasGupta 2001, doi:10.1214/ss/1009213286).
+pub fn mean_over_classes(rows: &[f64], labels: &[i32]) -> Term {
+    let mut classes: BTreeMap<i32, (f64, f64)> = BTreeMap::new();
+    for (row, label) in rows.iter().zip(labels) {
+        let (sum, count) = classes.entry(*label).or_default();
+        *sum += row;
+        *count += 1.0;
+    }
+    let occurring = classes.len() as f64;
+    let value = classes.values().map(|(sum, count)| sum / count).sum::<f64>() / occurring;
+    let influence = |(row, label): (&f64, &i32)| {
+        let (sum, count) = classes[label];
+        (row - sum / count) * rows.len() as f64 / (count * occurring)
+    };
+    let influence = rows.iter().zip(labels).map(influence).collect();
+    let rarest = classes.values().map(|(_, count)| *count).fold(f64::INFINITY, f64::min);
+    Term { value, excess: value, influence, draw_variance: 0.5 / (rarest * occurring).powi(2) }
+}
+
 /// 1 for each row whose predicted class is the true one, 0 for the others.
 pub fn task_hits(p: &Prepared) -> Result<Vec<f64>, String> {
-    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
-    let labels = labels.ok_or("the task labels are not classes")?;
+    let labels = task_classes(p)?;
     Ok(predicted_task(p)?.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect())
 }
 
@@ -45,11 +76,12 @@ pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
 /// Share of rows whose predicted concept is the true one, mean over concepts.
 pub fn concept_accuracy(p: &Prepared) -> Outcome {
     misdeclared::kinds(p);
-    over_concepts(p, true, |concept| {
-        let predictions = concept.predictions()?;
-        let hits: Vec<f64> = predictions.iter().zip(&concept.labels).map(|(a, b)| f64::from(a == b)).collect();
-        Ok(Term::mean_of_rows(&hits))
-    })
+    over_concepts(p, true, |concept| Ok(Term::mean_of_rows(&concept.hits()?)))
+}
+
+/// Balanced accuracy of each concept, over those of its classes that occur; mean over concepts.
+pub fn concept_balanced_accuracy(p: &Prepared) -> Outcome {
+    over_concepts(p, true, |concept| Ok(mean_over_classes(&concept.hits()?, &concept.labels)))
 }
 
 /// F1 of a binary concept's presence, or the mean over those classes of a categorical concept that are present or

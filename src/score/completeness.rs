@@ -28,7 +28,7 @@ fn completeness(p: &Prepared, heads: Result<&Heads, &String>) -> Outcome {
         let hits = task_hits(p)?;
         let of_test: Vec<f64> = heads.holdout.test.iter().map(|&row| hits[row]).collect();
         let model = heads.holdout.spread(&Term::mean_of_rows(&of_test));
-        ratio(heads.better(), &model, &heads.constant)
+        ratio(heads.accuracy.better(), &model, &heads.constant)
     });
     score.map_or_else(Outcome::undefined, |score| score.outcome())
 }

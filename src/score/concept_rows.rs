@@ -30,6 +30,11 @@ impl ConceptRows<'_> {
         Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict).collect())
     }
 
+    /// 1 for each row whose predicted class is the true one, 0 for the others.
+    pub fn hits(&self) -> Result<Vec<f64>, String> {
+        Ok(self.predictions()?.iter().zip(&self.labels).map(|(a, b)| f64::from(a == b)).collect())
+    }
+
     /// The rows in ascending order of the activation, of which there is one.
     pub fn ascending(&self) -> Cow<'_, [u32]> {
         match self.scalar {

@@ -1,14 +1,20 @@
 //! Task accuracy after concepts were replaced by their true values, or by wrong ones.
 //!
 //! A head that reads concepts as concepts gains from true values and loses from wrong ones. One that reads what leaked
-//! into the activations loses from true values, which erase it. Source: Koh et al. 2020, Section 4.2, arXiv:2007.04612;
+//! into the activations loses from true values, which erase it. Losses and the curve are of balanced accuracy, the mean of
+//! the recall of each class: where one class in twenty is the rare one, a head that no longer finds it loses half of the
+//! balanced accuracy and a twentieth of the accuracy. y*_acc is of accuracy, as published, and S_int where the
+//! run states y_acc.
+//!
+//! Source: Koh et al. 2020, Section 4.2, arXiv:2007.04612;
 //! S_int: Leakage and Interpretability in Concept-Based Models, eq. 5, doi:10.48550/arXiv.2504.14094.
 
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::accuracy::{predicted_task, task_hits};
+use super::accuracy::{mean_over_classes, predicted_task, task_hits};
+use super::labels::task_classes;
 use super::reference::reference;
 use super::term::Term;
 
@@ -16,18 +22,15 @@ use super::term::Term;
 const OTHER_HEAD: f64 = 0.05;
 
 /// S_int = y_acc^(k) − y*_acc^(k). A reference accuracy that the run states is taken as known: the error is that of
-/// y*_acc^(k). Without one, heads are trained on the true concepts: see [`super::reference`].
+/// y*_acc^(k). Without one, heads are trained on the true concepts (see [`super::reference`]), and both are balanced.
 pub fn intervention_score(p: &Prepared) -> Outcome {
-    let stated = p.run().constants.reference_task_accuracy;
     let score = intervened(p).and_then(|hits| {
-        let accuracy = Term::mean_of_rows(&hits);
-        let reference = match stated {
-            Some(value) => Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 },
-            None => reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?,
-        };
-        let rows = reference.influence.iter().zip(&accuracy.influence);
-        let value = reference.value - accuracy.value;
-        Ok(Term { value, excess: value, influence: rows.map(|(a, b)| a - b).collect(), draw_variance: 0.0 })
+        if let Some(stated) = p.run().constants.reference_task_accuracy {
+            let known = Term { value: stated, excess: stated, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
+            return Ok(known.less(&Term::mean_of_rows(&hits)));
+        }
+        let reference = reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?;
+        Ok(reference.less(&mean_over_classes(&hits, &task_classes(p)?)))
     });
     score.map_or_else(Outcome::undefined, |score| score.outcome())
 }
@@ -37,15 +40,21 @@ pub fn intervened_task_accuracy(p: &Prepared) -> Outcome {
     intervened(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
 }
 
-/// Task accuracy less task accuracy with all concepts true, in [−1, 1]; negative where true concepts help. The error is
+/// y*_acc^(k), balanced.
+pub fn intervened_task_balanced_accuracy(p: &Prepared) -> Outcome {
+    let term = intervened(p).and_then(|hits| Ok(mean_over_classes(&hits, &task_classes(p)?)));
+    term.map_or_else(Outcome::undefined, |term| term.outcome())
+}
+
+/// Balanced task accuracy less that with all concepts true, in [−1, 1]; negative where true concepts help. The error is
 /// that of the difference of each row's hits.
 pub fn intervention_drop(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
     let drop = untouched(p, &curve).and_then(|before| Ok(difference(&before, &intervened(p)?)));
-    with_curve(drop, &curve)
+    with_curve(p, drop, &curve)
 }
 
-/// Mean of the task accuracy over the share of concepts set to their true values, by trapezoids over [0, 1].
+/// Mean of the balanced task accuracy over the share of concepts set to their true values, by trapezoids over [0, 1].
 pub fn intervention_area(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
     if let Some(remark) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
@@ -69,10 +78,10 @@ pub fn intervention_area(p: &Prepared) -> Outcome {
         }
         Ok(rows)
     });
-    with_curve(area, &curve)
+    with_curve(p, area, &curve)
 }
 
-/// Task accuracy less task accuracy with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
+/// Balanced task accuracy less that with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
 pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::WrongInterventionPredictions);
     let drop = untouched(p, &curve).and_then(|before| {
@@ -82,7 +91,7 @@ pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
         }
         Ok(difference(&before, &curve.hits(curve.shares.len() - 1)?))
     });
-    with_curve(drop, &curve)
+    with_curve(p, drop, &curve)
 }
 
 /// The predictions of an intervention tensor.
@@ -144,7 +153,7 @@ impl Curve {
     }
 
     fn points(&self) -> Vec<(f64, Option<f64>)> {
-        let accuracy = |at| self.hits(at).ok().map(|hits| Term::mean_of_rows(&hits).value);
+        let accuracy = |at| self.hits(at).ok().map(|hits| mean_over_classes(&hits, &self.labels).value);
         self.shares.iter().enumerate().map(|(at, &share)| (share, accuracy(at))).collect()
     }
 }
@@ -169,11 +178,6 @@ fn intervened(p: &Prepared) -> Result<Vec<f64>, String> {
     curve.hits(curve.shares.len() - 1)
 }
 
-fn task_classes(p: &Prepared) -> Result<Vec<i32>, String> {
-    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
-    labels.ok_or_else(|| "the task labels are not classes".into())
-}
-
 fn equal(predictions: &[i32], labels: &[i32]) -> Vec<f64> {
     predictions.iter().zip(labels).map(|(a, b)| f64::from(a == b)).collect()
 }
@@ -182,9 +186,9 @@ fn difference(before: &[f64], after: &[f64]) -> Vec<f64> {
     before.iter().zip(after).map(|(a, b)| a - b).collect()
 }
 
-/// The mean of the rows as a score, with the curve where there is one.
-fn with_curve(rows: Result<Vec<f64>, String>, curve: &Result<Curve, String>) -> Outcome {
-    match rows.map(|rows| Term::mean_of_rows(&rows).outcome()) {
+/// The mean over classes as a score, with the curve where there is one.
+fn with_curve(p: &Prepared, rows: Result<Vec<f64>, String>, curve: &Result<Curve, String>) -> Outcome {
+    match rows.and_then(|rows| Ok(mean_over_classes(&rows, &task_classes(p)?).outcome())) {
         Ok(Outcome::Value(value)) => {
             Outcome::Value(ScoreValue { curve: curve.as_ref().ok().map(Curve::points), ..value })
         }

@@ -1,7 +1,8 @@
-//! The labels that information in embeddings is about, and what it is divided by.
+//! The labels that scores are about, and what information about them is divided by.
 
 use crate::estimate::Variable;
 use crate::prepare::Prepared;
+use crate::tensor::TensorName;
 
 use super::term::{Concepts, Normaliser, normaliser};
 
@@ -28,4 +29,10 @@ impl<'p> Labels<'p> {
             Some((_, Ok(_))) => Ok(concepts()),
         }
     }
+}
+
+/// The true class of each row.
+pub fn task_classes(p: &Prepared) -> Result<Vec<i32>, String> {
+    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
+    labels.ok_or_else(|| "the task labels are not classes".into())
 }

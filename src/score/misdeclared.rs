@@ -1,5 +1,7 @@
 //! Signs that activations, labels or task logits are not what the run declares. Each is a remark beside the scores.
 
+use std::collections::BTreeMap;
+
 use ndarray::{Array2, Axis};
 use rayon::prelude::*;
 
@@ -10,6 +12,7 @@ use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
 use super::concept_rows::concept_rows;
+use super::labels::task_classes;
 use super::matching::{MOST_COLUMNS, greedy, midranks};
 
 /// The remark that begins so says that the columns of labels are in another order than those of activations.
@@ -18,6 +21,17 @@ pub const OTHER_ORDER: &str = "concept_labels are in another order than concept_
 /// The remark of a point, if it has it, that its labels are in another order.
 pub fn of_other_order(point: &Point) -> Option<&str> {
     point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(OTHER_ORDER))
+}
+
+/// Balanced accuracy by which one row of the rarest class may move it: the loss that counts as harm.
+const COARSE: f64 = 0.05;
+
+/// The remark that begins so names a class of the task that is too rare for a balanced accuracy to decide anything.
+const RARE_CLASS: &str = "task_labels: class ";
+
+/// The remark of a point, if it has it, that a class of the task is too rare.
+pub fn of_rare_class(point: &Point) -> Option<&str> {
+    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(RARE_CLASS))
 }
 
 /// Share of labels by which thresholds chosen for each concept must beat the declared one.
@@ -48,6 +62,21 @@ pub fn task_probabilities(p: &Prepared) {
     let decides = p.column(TensorName::TaskPredictions).is_none();
     if logits.filter(|_| decides).is_some_and(|logits| are_probabilities(&logits.floats(0))) {
         p.remark("task_logits are all from 0 to 1: read as probabilities of class 1, with the threshold 0.5".into());
+    }
+}
+
+/// The remark that one row of the rarest class moves balanced accuracy by more than [`COARSE`].
+pub fn rare_class(p: &Prepared) {
+    let Ok(labels) = task_classes(p) else { return };
+    let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+    labels.iter().for_each(|label| *counts.entry(*label).or_default() += 1);
+    let Some((class, &rows)) = counts.iter().min_by_key(|(_, rows)| **rows) else { return };
+    let by = 1.0 / (rows * counts.len()) as f64;
+    if counts.len() > 1 && by > COARSE {
+        let row = if rows == 1 { "row" } else { "rows" };
+        p.remark(format!(
+            "{RARE_CLASS}{class} has {rows} {row}: each of them moves balanced accuracy by {by:.2}. Evaluate more rows of it"
+        ));
     }
 }
 

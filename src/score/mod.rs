@@ -53,7 +53,7 @@ use guard::guarded;
 pub use guard::panic_text;
 pub use impurity::{Panel, PurityRows};
 use meter::Meter;
-pub use misdeclared::{OTHER_ORDER, of_other_order};
+pub use misdeclared::{OTHER_ORDER, of_other_order, of_rare_class};
 pub use paired::Influences;
 
 /// Which scores of the catalogue to evaluate.

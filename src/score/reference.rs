@@ -3,6 +3,7 @@
 //! Source: Leakage and Interpretability in Concept-Based Models, Section 9, doi:10.48550/arXiv.2504.14094. Where a linear
 //! head fails and an MLP does not, a linear head is misspecified; where both fail, the concept set is incomplete.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ndarray::{Array2, Axis};
@@ -18,8 +19,9 @@ use crate::prepare::{KnownRows, Prepared, first_largest};
 use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
-use super::accuracy::task_hits;
+use super::accuracy::{mean_over_classes, task_hits};
 use super::holdout::Holdout;
+use super::labels::task_classes;
 use super::term::Term;
 
 const HIDDEN: usize = 64;
@@ -38,61 +40,65 @@ const RECIPE: Recipe = Recipe {
 
 /// Test accuracy of a linear head.
 pub fn linear(p: &Prepared) -> Outcome {
-    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.linear.outcome())
+    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.accuracy.linear.outcome())
 }
 
 /// Test accuracy of a ReLU head with one hidden layer of 64 units.
 pub fn mlp(p: &Prepared) -> Outcome {
-    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.mlp.outcome())
+    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.accuracy.mlp.outcome())
 }
 
-/// y_acc^(k) of eq. 5 where the job does not give it: the linear head's accuracy for a run whose head is
-/// linear (it has `head_weights`), else the better one's.
+/// Balanced y_acc^(k) of eq. 5 where the job does not state the accuracy: that of the linear head for a run whose head is
+/// linear, else of the better one.
 pub fn reference(p: &Prepared) -> Result<Term, String> {
     let heads = on_true_concepts(p);
-    let heads = heads.as_ref().as_ref().map_err(String::clone)?;
-    let linear = !p.run().constants.head_weights.is_empty();
-    Ok(if linear { heads.linear.clone() } else { heads.better().clone() })
+    let reached = &heads.as_ref().as_ref().map_err(String::clone)?.balanced;
+    let is_linear = p.run().constants.has_linear_head();
+    Ok(if is_linear { &reached.linear } else { reached.better() }.clone())
 }
 
-/// Task accuracy − the reference accuracy: what the model predicts beyond what the true concepts determine. A reference
-/// accuracy that the run states is taken as known. Undefined with fewer than [`ROWS_A_CLASS`] rows a class, of which heads
-/// learn too little.
+/// Balanced task accuracy − that of a head on the true concepts: what the model predicts beyond what these determine. A
+/// reference accuracy that the run states is taken as known, and compared with the model's accuracy. Undefined with fewer
+/// than [`ROWS_A_CLASS`] rows a class, of which heads learn too little.
 pub fn task_excess(p: &Prepared) -> Outcome {
     let excess = || {
         let hits = task_hits(p)?;
-        let accuracy = Term::mean_of_rows(&hits);
         if let Some(stated) = p.run().constants.reference_task_accuracy {
+            let accuracy = Term::mean_of_rows(&hits);
             return Ok(Term { value: accuracy.value - stated, excess: accuracy.value - stated, ..accuracy });
         }
-        let mut classes = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0)).unwrap_or_default();
-        classes.sort_unstable();
-        classes.dedup();
-        let rows = hits.len() / classes.len().max(1);
+        let labels = task_classes(p)?;
+        let classes = labels.iter().collect::<BTreeSet<_>>().len();
+        let rows = hits.len() / classes.max(1);
         if rows < ROWS_A_CLASS {
             return Err(format!(
-                "task_labels: got {rows} rows for each of {} classes, expected at least {ROWS_A_CLASS} to train heads on \
-                 the true concepts",
-                classes.len()
+                "task_labels: got {rows} rows for each of {classes} classes, expected at least {ROWS_A_CLASS} to train \
+                 heads on the true concepts"
             ));
         }
-        Ok(accuracy.less(&reference(p)?))
+        Ok(mean_over_classes(&hits, &labels).less(&reference(p)?))
     };
     let excess: Result<Term, String> = excess();
     excess.map_or_else(Outcome::undefined, |excess| excess.outcome())
 }
 
-/// Test accuracies of heads trained on the same rows.
+/// Heads trained on the same rows, by what they reach on others.
 pub struct Heads {
-    linear: Term,
-    mlp: Term,
-    /// Of a predictor that reads nothing: the class most frequent in training.
+    pub accuracy: Reached,
+    balanced: Reached,
+    /// The accuracy of a predictor that reads nothing: the class most frequent in training.
     pub constant: Term,
     pub holdout: Holdout,
 }
 
-impl Heads {
-    /// The head of higher accuracy, the linear one of equals.
+/// What each head reaches.
+pub struct Reached {
+    linear: Term,
+    mlp: Term,
+}
+
+impl Reached {
+    /// Of the head that reaches more, the linear one of equals.
     pub fn better(&self) -> &Term {
         if self.linear.value >= self.mlp.value { &self.linear } else { &self.mlp }
     }
@@ -119,8 +125,7 @@ fn train(
     rows: &KnownRows,
     inputs: impl Fn(&Prepared) -> Result<Array2<f32>, String>,
 ) -> Result<Heads, String> {
-    let labels = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
-    let labels = labels.integers(0).ok_or("the task labels are not classes")?;
+    let labels = task_classes(p)?;
     let mut names = labels.clone();
     names.sort_unstable();
     names.dedup();
@@ -133,7 +138,8 @@ fn train(
     let inputs = inputs(p)?;
     let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
     let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
-    let accuracy = |layers: &[(usize, Activation)]| {
+    let of_test: Vec<i32> = holdout.test.iter().map(|&row| labels[row]).collect();
+    let hits = |layers: &[(usize, Activation)]| -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
         let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
         start_as_keras(&mut head, &mut rng);
@@ -142,8 +148,7 @@ fn train(
         let told =
             |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
         let rows = outputs.rows().into_iter().zip(&holdout.test);
-        let hits: Vec<f64> = rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect();
-        holdout.spread(&Term::mean_of_rows(&hits))
+        rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect()
     };
     let last = (names.len(), Activation::Identity);
     let mut counts = vec![0.0; names.len()];
@@ -151,9 +156,14 @@ fn train(
     let likeliest = first_largest(&counts);
     let of_constant: Vec<f64> =
         holdout.test.iter().map(|&row| f64::from(u8::from(classes[row] == likeliest))).collect();
+    let (linear, mlp) = (hits(&[last]), hits(&[(HIDDEN, Activation::Relu), last]));
+    let reached = |of: &dyn Fn(&[f64]) -> Term| {
+        let [linear, mlp] = [&linear, &mlp].map(|hits| holdout.spread(&of(hits)));
+        Reached { linear, mlp }
+    };
     Ok(Heads {
-        linear: accuracy(&[last]),
-        mlp: accuracy(&[(HIDDEN, Activation::Relu), last]),
+        accuracy: reached(&Term::mean_of_rows),
+        balanced: reached(&|hits| mean_over_classes(hits, &of_test)),
         constant: holdout.spread(&Term::mean_of_rows(&of_constant)),
         holdout,
     })

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use crate::alert::{Alerts, Change, Rule, Standing, State};
+use crate::alert::{Alerts, Change, Judged, Rule, Standing, State};
 use crate::point::Point;
 use crate::sample::Attempt;
 
@@ -70,10 +70,10 @@ impl Advice {
 
     /// Notes that a run started or resumed, at `time` in seconds since 1970-01-01 UTC. Returns whether it is new to this
     /// process.
-    pub fn start(&self, run: &Arc<str>, concepts: Arc<[String]>, time: f64) -> bool {
+    pub fn start(&self, run: &Arc<str>, judged: Judged, time: f64) -> bool {
         let mut given = lock(&self.state);
         let new = !given.alerts.knows(run);
-        given.alerts.start(run, concepts, time);
+        given.alerts.start(run, judged, time);
         new
     }
 
@@ -284,7 +284,7 @@ mod tests {
     #[tokio::test]
     async fn each_alert_of_a_run_that_is_forgotten_is_over() {
         let (advice, run): (_, Arc<str>) = (advice(), "r".into());
-        advice.start(&run, Arc::default(), 1.0);
+        advice.start(&run, Judged::default(), 1.0);
         advice.observe(&Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() });
         let changes =
             |state| -> Vec<_> { advice.status().changes.into_iter().filter(|change| change.state == state).collect() };
@@ -306,7 +306,7 @@ mod tests {
         let advice = advice();
         let run: Arc<str> = "r".into();
         let point = Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() };
-        advice.start(&run, Arc::default(), 1.0);
+        advice.start(&run, Judged::default(), 1.0);
         advice.observe(&point);
         assert!(!advice.status().standings.is_empty());
         assert_eq!(lock(&advice.state).newest.len(), 1);

@@ -102,7 +102,7 @@ mod tests {
             concepts: Arc::default(),
         };
         traces.board.begin(&key, beginning);
-        traces.advice.start(&name, Arc::default(), 0.0);
+        traces.advice.start(&name, crate::alert::Judged::default(), 0.0);
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
         traces.advice.decide(&name, Attempt::default(), 0, &[]);
         traces.keeping.put(key.clone(), 0, Kept::default());

@@ -1,8 +1,10 @@
 //! Each rule of the diagnosis on points that must give a finding, and on similar points that must not.
 
+use conceptwatch::alert::{Alerts, Judged, default_rules};
+use conceptwatch::baseline::Baseline;
 use conceptwatch::diagnosis::{Diagnosis, Moment, RULES, State, StopAdvised, Verdict, VerdictState, diagnose, verdict};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields};
+use conceptwatch::run::{ActivationKind, Concept, Run, RunConstants, RunFields, Training};
 use conceptwatch::score::OTHER_ORDER;
 
 const SE: f64 = 0.005;
@@ -151,15 +153,12 @@ fn interventions_fail_only_below_what_true_concepts_allow() {
     let of = |scores: &[(&str, f64)]| found(&soft(), &[with(1, scores)]);
     assert_eq!(of(&[("intervention_drop", 0.3)]), [FAIL]);
     assert!(of(&[("intervention_drop", 0.03)]).is_empty());
-    // The drop of an older sidecar's points.
-    assert_eq!(of(&[("task_accuracy", 0.97), ("intervened_task_accuracy", 0.6)]), [FAIL]);
-    assert!(of(&[("task_accuracy", 0.97), ("intervened_task_accuracy", 0.96)]).is_empty());
     assert_eq!(of(&[("intervention_score", 0.3)]), [FAIL], "where nothing else is known");
     // An incomplete set: the fall to what it allows is not a failure.
     let incomplete = [
         ("reference_accuracy_linear", 0.6),
         ("reference_accuracy_mlp", 0.62),
-        ("task_accuracy", 0.93),
+        ("task_excess", 0.31),
         ("intervention_drop", 0.32),
     ];
     let reaches = [&incomplete[..], &[("intervention_score", 0.01)]].concat();
@@ -173,7 +172,7 @@ fn interventions_fail_only_below_what_true_concepts_allow() {
     assert_eq!(found(&soft(), &alone), [INCOMPLETE, BEYOND]);
     assert!(state(&soft(), &alone, BEYOND).1.contains("depends on interventions"));
     assert!(
-        of(&[("task_accuracy", 0.65), ("reference_accuracy_linear", 0.6), ("reference_accuracy_mlp", 0.62)])
+        of(&[("task_excess", 0.03), ("reference_accuracy_linear", 0.6), ("reference_accuracy_mlp", 0.62)])
             == [INCOMPLETE]
     );
 }
@@ -289,13 +288,13 @@ fn incomplete_concept_set() {
 
 #[test]
 fn the_task_is_beyond_the_true_concepts_only_beyond_the_errors() {
-    let of = |task: f64| {
-        let heads = [("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.85), ("task_accuracy", task)];
+    let of = |excess: f64| {
+        let heads = [("reference_accuracy_linear", 0.8), ("reference_accuracy_mlp", 0.85), ("task_excess", excess)];
         found(&soft(), &[with(1, &heads)])
     };
-    // 0.1 + 1.96 · √2 · 0.005.
-    assert_eq!(of(0.965), [INCOMPLETE, BEYOND]);
-    assert_eq!(of(0.962), [INCOMPLETE]);
+    // 0.1 + 1.96 · 0.005.
+    assert_eq!(of(0.11), [INCOMPLETE, BEYOND]);
+    assert_eq!(of(0.109), [INCOMPLETE]);
 }
 
 #[test]
@@ -712,4 +711,83 @@ fn each_rule_says_what_to_do() {
     for line in read(&soft(), &[with(1, &[])]).lines {
         assert!(!line.action.is_empty() && !line.action.ends_with('.'), "{}", line.rule);
     }
+}
+
+/// A run that declares how its concepts were trained.
+fn trained(training: Training) -> Run {
+    let concepts = ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    Run::try_from(RunFields { name: "r".into(), concepts, training, ..RunFields::default() }).unwrap()
+}
+
+#[test]
+fn concepts_trained_without_the_task_do_not_leak() {
+    let holds = [("ctl_conditional", 0.3), ("icl_conditional", 0.3), ("intervention_drop", 0.0)];
+    let falls = [&holds[..2], &[("intervention_drop", 0.4)]].concat();
+    let noisy = [&falls[..], &[("concept_accuracy", 0.8), ("concept_auc", 0.8)]].concat();
+    let state = |training, scores: &[(&str, f64)]| {
+        let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
+        verdict(&trained(training), &points, true, true, None).unwrap().state
+    };
+    assert_eq!(state(Training::Joint, &falls), VerdictState::Leaking);
+    for training in [Training::Sequential, Training::Independent] {
+        assert_eq!(state(training, &holds), VerdictState::Sound);
+        assert_eq!(state(training, &falls), VerdictState::NothingFound);
+        assert_eq!(state(training, &noisy), VerdictState::NothingFound);
+        let mut alerts = Alerts::new(default_rules());
+        alerts.start(&"r".into(), Judged::of(&trained(training), None), 0.0);
+        let changes: Vec<_> = (1..=8).flat_map(|step| alerts.observe(&with(step, &noisy))).collect();
+        assert!(changes.is_empty(), "{changes:?}");
+    }
+}
+
+#[test]
+fn leakage_counts_above_that_of_a_reference() {
+    let honest =
+        [("ctl_conditional", 0.2), ("icl_conditional", 0.18), ("concept_auc", 0.8), ("intervention_drop", 0.1)];
+    let reference = || Baseline { run: "independent".into(), points: vec![with(9, &honest)] };
+    let advised = |scores: &[(&str, f64)], baseline| {
+        let mut alerts = Alerts::new(default_rules());
+        alerts.start(&"r".into(), Judged::of(&soft(), baseline), 0.0);
+        (1..=10).for_each(|step| drop(alerts.observe(&with(step, scores))));
+        alerts.reasons_to_stop("r").next().is_some()
+    };
+    let leaks = [&[("ctl_conditional", 0.5)], &honest[1..]].concat();
+    assert!(advised(&honest, None) && advised(&leaks, None));
+    assert!(!advised(&honest, Some(reference())) && advised(&leaks, Some(reference())));
+    let without_interventions = &leaks[..3];
+    let above: Vec<Point> = (1..=4).map(|step| reference().above(&with(step, without_interventions))).collect();
+    let found = verdict(&soft(), &above, true, true, None).unwrap();
+    assert_eq!(found.state, VerdictState::Leaking);
+    assert!(found.reason.contains("above that of the reference run 'independent': "), "{found}");
+    assert!(found.reason.contains("ctl_conditional 0.200"), "{found}");
+    let above: Vec<Point> = (1..=4).map(|step| reference().above(&with(step, &honest[..3]))).collect();
+    assert_eq!(verdict(&soft(), &above, true, true, None).unwrap().state, VerdictState::CannotTell);
+}
+
+#[test]
+fn leakage_is_only_possible_where_labels_may_be_noisy() {
+    let noisy = [
+        ("ctl_conditional", 0.2),
+        ("concept_accuracy", 0.8),
+        ("concept_auc", 0.8),
+        ("reference_accuracy_linear", 0.7),
+        ("reference_accuracy_mlp", 0.7),
+    ];
+    let points: Vec<Point> = (1..=4).map(|step| with(step, &noisy)).collect();
+    let found = verdict(&soft(), &points, true, true, None).unwrap();
+    assert_eq!(found.state, VerdictState::PossiblyLeaking);
+    assert!(found.reason.contains("the labels may be noisy"), "{found}");
+}
+
+#[test]
+fn a_rare_class_of_the_task_limits_the_verdict() {
+    let rare = |step| {
+        let warning =
+            "task_labels: class 1 has 2 rows: each of them moves balanced accuracy by 0.25. Evaluate more rows of it";
+        Point { warnings: vec![warning.into()], ..with(step, &[("intervention_drop", 0.5)]) }
+    };
+    let points: Vec<Point> = (1..=4).map(rare).collect();
+    let found = verdict(&soft(), &points, true, true, None).unwrap();
+    assert_eq!(found.state, VerdictState::CannotTell);
+    assert!(found.reason.starts_with("task_labels: class 1 has 2 rows"), "{found}");
 }

@@ -1,4 +1,4 @@
-"""Writes task.json: task labels and logits with their F1 and AUC by scikit-learn.
+"""Writes task.json: task labels and logits with their balanced accuracy, F1 and AUC by scikit-learn.
 
 Run from the repository's root:
 
@@ -12,7 +12,7 @@ import pathlib
 import numpy as np
 import sklearn
 from scipy.special import softmax
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
 
 def main():
@@ -23,8 +23,11 @@ def main():
         ("two logits", 50, 2, 2),
         ("five classes", 120, 5, 5),
         ("seven classes of which five occur", 90, 7, 5),
+        ("two logits, one class rare", 110, 2, 11),
     ]:
         labels = random.permutation(np.arange(rows) % classes)
+        if classes == 11:
+            labels = (labels == 0).astype(int)
         logits = random.normal(size=(rows, columns))
         if columns == 1:
             logits[:, 0] += labels - 0.5
@@ -51,6 +54,7 @@ def main():
                 "columns": columns,
                 "task_labels": labels.tolist(),
                 "task_logits": logits.ravel().tolist(),
+                "task_balanced_accuracy": float(balanced_accuracy_score(labels, predictions)),
                 "task_f1": float(f1),
                 "task_auc": float(auc),
             }

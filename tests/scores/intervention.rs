@@ -37,9 +37,9 @@ fn the_drop_is_the_first_accuracy_less_the_last() {
     let expected = [(0.0, 0.9), (0.25, 0.75), (0.5, 0.55), (0.75, 0.375), (1.0, 0.25)];
     assert_eq!(points(&columns, "intervention_drop"), expected.map(|(share, accuracy)| (share, Some(accuracy))));
     assert_eq!(points(&columns, "intervention_area"), points(&columns, "intervention_drop"));
-    // 52 of 80 rows lose a hit, none gains one: the rows are paired.
-    let share: f64 = 52.0 / 80.0;
-    let error = (share * (1.0 - share) / 80.0).sqrt();
+    // 26 of 40 rows of each class lose a hit, none gains one: the rows are paired. Half a row's scatter is added.
+    let share: f64 = 26.0 / 40.0;
+    let error = (share * (1.0 - share) / 80.0 + 0.5 / 80.0_f64.powi(2)).sqrt();
     assert!((standard_error(&columns.score("intervention_drop")) - error).abs() < 1e-15);
 }
 
@@ -48,7 +48,8 @@ fn a_head_that_ignores_its_concepts_loses_nothing() {
     let ignoring = [48; 4];
     let columns = curve(curve(task(60, 3), CORRECT, &ignoring), WRONG, &ignoring);
     for id in ["intervention_drop", "wrong_intervention_drop"] {
-        assert_eq!((columns.value(id), standard_error(&columns.score(id))), (0.0, 0.0), "{id}");
+        assert_eq!(columns.value(id), 0.0, "{id}");
+        assert!((standard_error(&columns.score(id)) - 0.5_f64.sqrt() / 60.0).abs() < 1e-15, "{id}");
     }
     assert!((columns.value("intervention_area") - 0.8).abs() < 1e-15);
 }
@@ -151,4 +152,47 @@ fn a_measured_task_has_no_hits() {
     for id in ["intervention_drop", "intervention_area"] {
         assert_eq!(columns.why(id), "the task labels are not classes", "{id}");
     }
+}
+
+/// `rare` of `rows` rows are of class 1; the head answers 0 for all but the first `found` of them.
+fn rare_class(rows: usize, rare: usize, found: [usize; 2]) -> Columns {
+    let classes = |count: usize| (0..rows).map(|row| f64::from(u8::from(row < count))).collect::<Vec<_>>();
+    let predictions = (0..rows).flat_map(|row| found.map(|found| f64::from(u8::from(row < found)))).collect();
+    Columns::new(rows, 2).with(TensorName::TaskLabels, &[], classes(rare)).with(CORRECT, &[2], predictions).with(
+        TensorName::TaskPredictions,
+        &[],
+        classes(found[0]),
+    )
+}
+
+#[test]
+fn a_collapse_of_a_rare_class_shows_in_balanced_accuracy_alone() {
+    // 1 in 24 rows; 13 in 25 of them are found, and none under intervention.
+    let columns = rare_class(2400, 100, [52, 0]);
+    assert!((columns.value("task_balanced_accuracy") - 0.76).abs() < 1e-12);
+    assert!((columns.value("intervened_task_balanced_accuracy") - 0.5).abs() < 1e-12);
+    assert!((columns.value("intervention_drop") - 0.26).abs() < 1e-12);
+    let lost = columns.value("task_accuracy") - columns.value("intervened_task_accuracy");
+    assert!((lost - 52.0 / 2400.0).abs() < 1e-12);
+    let (share, n): (f64, f64) = (0.52, 100.0);
+    let error = (share * (1.0 - share) / (4.0 * n) + 0.5 / (2.0 * n).powi(2)).sqrt();
+    assert!((standard_error(&columns.score("intervention_drop")) - error).abs() < 1e-12);
+}
+
+#[test]
+fn a_class_whose_rows_move_the_score_across_its_limit_is_named() {
+    let remarks = |rare| {
+        let columns = rare_class(600, rare, [rare, 0]);
+        let (sample, run) = (columns.sample(), columns.run());
+        let prepared = Prepared::new(&sample, &run, TIE_AWARE);
+        evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
+        prepared.warnings()
+    };
+    let remark =
+        "task_labels: class 1 has 2 rows: each of them moves balanced accuracy by 0.25. Evaluate more rows of it";
+    assert_eq!(remarks(2), [remark]);
+    assert_eq!(remarks(10), [] as [&str; 0]);
+    // All that the rows show is not known exactly: the interval of a drop of one half reaches 0.15.
+    let error = standard_error(&rare_class(600, 2, [2, 0]).score("intervention_drop"));
+    assert!((0.17..0.18).contains(&error), "{error}");
 }

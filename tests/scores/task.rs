@@ -1,4 +1,4 @@
-//! Task F1 and AUC, compared with scikit-learn (`tests/golden/task.py`), and their limits.
+//! Balanced accuracy, F1 and AUC of the task, compared with scikit-learn (`tests/golden/task.py`), and their limits.
 
 use serde_json::Value;
 
@@ -17,12 +17,12 @@ fn they_are_those_of_scikit_learn() {
     let golden: Value = serde_json::from_str(include_str!("../golden/task.json")).unwrap();
     assert!(golden["made_with"]["scikit-learn"].as_str().unwrap().starts_with("1.9."));
     let cases = golden["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 4);
+    assert_eq!(cases.len(), 5);
     let numbers = |values: &Value| values.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect::<Vec<_>>();
     for case in cases {
         let columns = case["columns"].as_u64().unwrap() as usize;
         let columns = logits(&numbers(&case["task_labels"]), columns, numbers(&case["task_logits"]));
-        for id in ["task_f1", "task_auc"] {
+        for id in ["task_balanced_accuracy", "task_f1", "task_auc"] {
             let (got, expected) = (columns.value(id), case[id].as_f64().unwrap());
             assert!((got - expected).abs() < 1e-12, "{}: {id} {got}, expected {expected}", case["name"]);
         }

@@ -26,6 +26,13 @@ class LabelKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LABEL_KIND_CLASS: _ClassVar[LabelKind]
     LABEL_KIND_CONTINUOUS: _ClassVar[LabelKind]
 
+class Training(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRAINING_UNSPECIFIED: _ClassVar[Training]
+    TRAINING_JOINT: _ClassVar[Training]
+    TRAINING_SEQUENTIAL: _ClassVar[Training]
+    TRAINING_INDEPENDENT: _ClassVar[Training]
+
 class WindowKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WINDOW_KIND_UNSPECIFIED: _ClassVar[WindowKind]
@@ -85,6 +92,10 @@ ACTIVATION_COLUMNS_TWO_PER_CONCEPT: ActivationColumns
 LABEL_KIND_UNSPECIFIED: LabelKind
 LABEL_KIND_CLASS: LabelKind
 LABEL_KIND_CONTINUOUS: LabelKind
+TRAINING_UNSPECIFIED: Training
+TRAINING_JOINT: Training
+TRAINING_SEQUENTIAL: Training
+TRAINING_INDEPENDENT: Training
 WINDOW_KIND_UNSPECIFIED: WindowKind
 WINDOW_KIND_PASS: WindowKind
 WINDOW_KIND_RECENT: WindowKind
@@ -129,7 +140,7 @@ class Concept(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
 
 class RunConstants(_message.Message):
-    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts", "head_bias")
+    __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts", "head_bias", "linear_head")
     REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     CONCEPT_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     HEAD_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +155,7 @@ class RunConstants(_message.Message):
     CLARITY_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     INTERVENTION_COUNTS_FIELD_NUMBER: _ClassVar[int]
     HEAD_BIAS_FIELD_NUMBER: _ClassVar[int]
+    LINEAR_HEAD_FIELD_NUMBER: _ClassVar[int]
     reference_task_accuracy: float
     concept_weights: _containers.RepeatedScalarFieldContainer[float]
     head_weights: _containers.RepeatedScalarFieldContainer[float]
@@ -158,7 +170,8 @@ class RunConstants(_message.Message):
     clarity_weights: _containers.RepeatedScalarFieldContainer[float]
     intervention_counts: _containers.RepeatedScalarFieldContainer[int]
     head_bias: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ..., intervention_counts: _Optional[_Iterable[int]] = ..., head_bias: _Optional[_Iterable[float]] = ...) -> None: ...
+    linear_head: bool
+    def __init__(self, reference_task_accuracy: _Optional[float] = ..., concept_weights: _Optional[_Iterable[float]] = ..., head_weights: _Optional[_Iterable[float]] = ..., image_height: _Optional[int] = ..., image_width: _Optional[int] = ..., box_height: _Optional[int] = ..., box_width: _Optional[int] = ..., concept_parts: _Optional[_Iterable[_Union[ConceptParts, _Mapping]]] = ..., concept_score_weight: _Optional[float] = ..., activity_threshold: _Optional[float] = ..., active_top_k: _Optional[int] = ..., clarity_weights: _Optional[_Iterable[float]] = ..., intervention_counts: _Optional[_Iterable[int]] = ..., head_bias: _Optional[_Iterable[float]] = ..., linear_head: bool = ...) -> None: ...
 
 class ConceptParts(_message.Message):
     __slots__ = ("parts",)
@@ -167,7 +180,7 @@ class ConceptParts(_message.Message):
     def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "missing_concept_labels", "activation_columns", "latents")
+    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "missing_concept_labels", "activation_columns", "latents", "training", "reference")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +199,8 @@ class Run(_message.Message):
     MISSING_CONCEPT_LABELS_FIELD_NUMBER: _ClassVar[int]
     ACTIVATION_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     LATENTS_FIELD_NUMBER: _ClassVar[int]
+    TRAINING_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     concepts: _containers.RepeatedCompositeFieldContainer[Concept]
     activation_kind: ActivationKind
@@ -197,7 +212,9 @@ class Run(_message.Message):
     missing_concept_labels: bool
     activation_columns: ActivationColumns
     latents: int
-    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ...) -> None: ...
+    training: Training
+    reference: str
+    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ..., training: _Optional[_Union[Training, str]] = ..., reference: _Optional[str] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume", "process")

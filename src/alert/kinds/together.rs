@@ -6,6 +6,7 @@ use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::Target;
 use crate::fault::in_short;
+use crate::limits::INTERVAL;
 use crate::point::Point;
 use crate::score::catalogue;
 
@@ -20,6 +21,8 @@ pub struct Condition {
     pub(in crate::alert) side: Side,
     /// In the score's unit.
     pub(in crate::alert) limit: f64,
+    /// Whether the 95 % interval must be beyond the limit as a whole.
+    pub(in crate::alert) whole_interval: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +42,26 @@ impl Side {
 
 impl Condition {
     pub(in crate::alert) const fn above(score: &'static str, limit: f64) -> Self {
-        Self { score, side: Side::Above, limit }
+        Self { score, side: Side::Above, limit, whole_interval: false }
     }
 
     pub(in crate::alert) const fn below(score: &'static str, limit: f64) -> Self {
-        Self { score, side: Side::Below, limit }
+        Self { score, side: Side::Below, limit, whole_interval: false }
     }
 
-    /// `{score = "…", above = 0.1}`, or `below`.
+    pub(in crate::alert) const fn with_whole_interval(self) -> Self {
+        Self { whole_interval: true, ..self }
+    }
+
+    /// `{score = "…", above = 0.1}`, or `below`, and optionally `whole_interval = true`.
     fn read(key: &str, value: &Value) -> Result<Self, KeyFault> {
-        let expected = "expected { score = \"…\", above = a number } or below";
+        let expected = "expected { score = \"…\", above = a number } or below, and no more than whole_interval = true";
         let wrong = || KeyFault::new(key, format!("got {}, {expected}", in_short(&value.to_string())));
-        let table: &Map<String, Value> = value.as_object().filter(|table| table.len() == 2).ok_or_else(wrong)?;
+        let table: &Map<String, Value> = value.as_object().ok_or_else(wrong)?;
+        let whole_interval = table.get("whole_interval").map(|given| given.as_bool().ok_or_else(wrong)).transpose()?;
+        if table.len() != 2 + usize::from(whole_interval.is_some()) {
+            return Err(wrong());
+        }
         let id = table.get("score").and_then(Value::as_str).ok_or_else(wrong)?;
         let Some(score) = catalogue::find(id) else {
             let message = format!("got the score '{}', expected one of the catalogue", in_short(id));
@@ -58,14 +69,16 @@ impl Condition {
         };
         let limit = |side: Side| Some((side, table.get(side.name())?.as_f64()?));
         let (side, limit) = limit(Side::Above).or_else(|| limit(Side::Below)).ok_or_else(wrong)?;
-        Ok(Self { score: score.id, side, limit })
+        Ok(Self { score: score.id, side, limit, whole_interval: whole_interval.unwrap_or(false) })
     }
 
-    fn value_in(&self, point: &Point) -> Option<f64> {
-        Some(point.score(self.score)?.value()?.value)
+    fn read_of(&self, point: &Point) -> Option<Reading> {
+        let found = point.score(self.score)?.value()?;
+        let half_width = found.standard_error.filter(|_| self.whole_interval).map_or(0.0, |error| INTERVAL * error);
+        Some(Reading { value: found.value, half_width })
     }
 
-    /// How far a value is beyond the limit: positive where the condition holds.
+    /// How far a value is beyond the limit.
     fn beyond_by(&self, value: f64) -> f64 {
         match self.side {
             Side::Above => value - self.limit,
@@ -73,36 +86,53 @@ impl Condition {
         }
     }
 
-    fn words(&self) -> String {
-        format!("{} is {} {}", self.score, self.side.name(), self.limit)
+    fn holds(&self, reading: Reading) -> bool {
+        self.beyond_by(reading.value) > reading.half_width
     }
 
-    fn evidence(&self, value: f64) -> String {
-        let not = if self.beyond_by(value) > 0.0 { "" } else { "not " };
-        format!("{} is {value:.4}, {not}{} {}", self.score, self.side.name(), self.limit)
+    fn words(&self) -> String {
+        let whole = if self.whole_interval { " with its whole interval" } else { "" };
+        format!("{} is {} {}{whole}", self.score, self.side.name(), self.limit)
+    }
+
+    fn evidence(&self, reading: Reading) -> String {
+        let not = if self.holds(reading) { "" } else { "not " };
+        let interval = if self.whole_interval { format!(" ± {:.4}", reading.half_width) } else { String::new() };
+        format!("{} is {:.4}{interval}, {not}{} {}", self.score, reading.value, self.side.name(), self.limit)
     }
 
     fn flat(&self) -> Value {
-        json!({"score": self.score, self.side.name(): self.limit})
+        let mut flat = json!({"score": self.score, self.side.name(): self.limit});
+        if self.whole_interval {
+            flat["whole_interval"] = json!(true);
+        }
+        flat
     }
+}
+
+/// A score's value, and half of its 95 % interval where the condition asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    value: f64,
+    half_width: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Together {
     /// All must hold; at least the first is present.
     pub(in crate::alert) all: [Option<Condition>; MOST],
-    /// While this one holds the rule does not fire. A score that is absent or undefined does not hold.
-    pub(in crate::alert) unless: Option<Condition>,
+    /// While one of these holds the rule does not fire. A score that is absent or undefined does not hold.
+    pub(in crate::alert) exceptions: [Option<Condition>; MOST],
     pub(in crate::alert) pace: Pace,
 }
 
 impl Together {
     pub(in crate::alert) fn of(conditions: &[Condition], pace: Pace) -> Self {
-        let mut all = [None; MOST];
-        for (place, condition) in all.iter_mut().zip(conditions) {
-            *place = Some(*condition);
-        }
-        Self { all, unless: None, pace }
+        Self { all: places(conditions), exceptions: [None; MOST], pace }
+    }
+
+    pub(in crate::alert) fn unless(self, exceptions: &[Condition]) -> Self {
+        Self { exceptions: places(exceptions), ..self }
     }
 
     fn conditions(&self) -> impl Iterator<Item = &Condition> {
@@ -110,9 +140,13 @@ impl Together {
     }
 }
 
+fn places(conditions: &[Condition]) -> [Option<Condition>; MOST] {
+    std::array::from_fn(|at| conditions.get(at).copied())
+}
+
 impl Kind for Together {
-    /// The newest value of the exception's score, which may have come after the last judgement.
-    type Memory = Option<f64>;
+    /// The newest value of each exception's score, which may have come after the last judgement.
+    type Memory = [Option<Reading>; MOST];
 
     const KEYS: &'static [&'static str] = &["all", "unless"];
 
@@ -125,15 +159,26 @@ impl Kind for Together {
             list.ok_or_else(|| KeyFault::new("all", "is missing, expected what `unless` is an exception from"))?;
         let conditions: Vec<Condition> =
             list.iter().map(|value| Condition::read("all", value)).collect::<Result<_, _>>()?;
-        let unless = fields.take("unless", "a condition", |value| Some(value.clone()))?;
-        let unless = unless.map(|value| Condition::read("unless", &value)).transpose()?;
-        Ok(Self { unless, ..Self::of(&conditions, Pace::read(fields)?) })
+        let unless =
+            fields.take("unless", "a condition, or a list of one to three of which any is an exception", |value| {
+                let list = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
+                (1..=MOST).contains(&list.len()).then_some(list)
+            })?;
+        let unless = unless.unwrap_or_default();
+        let exceptions: Vec<Condition> =
+            unless.iter().map(|value| Condition::read("unless", value)).collect::<Result<_, _>>()?;
+        Ok(Self::of(&conditions, Pace::read(fields)?).unless(&exceptions))
     }
 
     fn limits(&self) -> Vec<(&'static str, Value)> {
         let all: Vec<Value> = self.conditions().map(Condition::flat).collect();
         let mut limits = vec![("all", json!(all))];
-        limits.extend(self.unless.map(|unless| ("unless", unless.flat())));
+        let exceptions: Vec<Value> = self.exceptions.iter().flatten().map(Condition::flat).collect();
+        match &exceptions[..] {
+            [] => {}
+            [one] => limits.push(("unless", one.clone())),
+            several => limits.push(("unless", json!(several))),
+        }
         limits
     }
 
@@ -142,37 +187,42 @@ impl Kind for Together {
     }
 
     fn reads(&self) -> Vec<&'static str> {
-        self.conditions().chain(&self.unless).map(|condition| condition.score).collect()
+        self.conditions().chain(self.exceptions.iter().flatten()).map(|condition| condition.score).collect()
     }
 
     fn pace(&self) -> Pace {
         self.pace
     }
 
-    fn judge(&self, exception: &mut Option<f64>, seen: &Seen) -> Option<Verdict> {
-        *exception = self.unless.and_then(|unless| unless.value_in(seen.point)).or(*exception);
-        let values: Vec<(&Condition, f64)> =
-            self.conditions().map(|one| Some((one, one.value_in(seen.point)?))).collect::<Option<_>>()?;
-        let excepted = self.unless.and_then(|unless| Some((unless, (*exception)?)));
-        let excused = excepted.is_some_and(|(unless, value)| unless.beyond_by(value) > 0.0);
-        let mut evidence: Vec<String> = values.iter().map(|(one, value)| one.evidence(*value)).collect();
-        evidence.extend(excepted.map(|(unless, value)| unless.evidence(value)));
-        let inside = |(one, value): &(&Condition, f64)| {
-            let by = one.beyond_by(*value);
+    fn judge(&self, known: &mut [Option<Reading>; MOST], seen: &Seen) -> Option<Verdict> {
+        for (exception, known) in self.exceptions.iter().zip(known.iter_mut()) {
+            *known = exception.and_then(|exception| exception.read_of(seen.point)).or(*known);
+        }
+        let readings: Vec<(&Condition, Reading)> =
+            self.conditions().map(|one| Some((one, one.read_of(seen.point)?))).collect::<Option<_>>()?;
+        let excepted: Vec<(Condition, Reading)> =
+            self.exceptions.iter().zip(known).filter_map(|(exception, known)| (*exception).zip(*known)).collect();
+        let excused = excepted.iter().any(|(exception, reading)| exception.holds(*reading));
+        let mut evidence: Vec<String> = readings.iter().map(|(one, reading)| one.evidence(*reading)).collect();
+        evidence.extend(excepted.iter().map(|(exception, reading)| exception.evidence(*reading)));
+        let inside = |(one, reading): &(&Condition, Reading)| {
+            let by = one.beyond_by(reading.value);
             by <= 0.0 && by <= -self.pace.hysteresis
         };
         Some(Verdict {
-            beyond: vec![!excused && values.iter().all(|(one, value)| one.beyond_by(*value) > 0.0)],
-            back: excused || values.iter().any(inside),
+            beyond: vec![!excused && readings.iter().all(|(one, reading)| one.holds(*reading))],
+            back: excused || readings.iter().any(inside),
             evidence: evidence.join("; "),
-            value: values.first().map(|(_, value)| *value),
+            value: readings.first().map(|(_, reading)| reading.value),
             baseline: None,
         })
     }
 
     fn meaning(&self) -> String {
         let all: Vec<String> = self.conditions().map(Condition::words).collect();
-        let unless = self.unless.map_or(String::new(), |unless| format!(", unless {}", unless.words()));
+        let exceptions: Vec<String> = self.exceptions.iter().flatten().map(Condition::words).collect();
+        let unless =
+            if exceptions.is_empty() { String::new() } else { format!(", unless {}", exceptions.join(" or ")) };
         all.join(" and ") + &unless
     }
 }

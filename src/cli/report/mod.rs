@@ -12,7 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use crate::VERSION;
-use crate::diagnosis::INTERVAL;
+use crate::limits::INTERVAL;
 use crate::limits::SHOWN;
 use crate::point::Outcome;
 use crate::run::Run;

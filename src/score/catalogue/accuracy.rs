@@ -17,21 +17,28 @@ const INTERVENED: Input = Input::EitherTensor(IntervenedTaskPredictions, Interve
 
 const OVER_INTERVENTIONS: CurveDescription = CurveDescription {
     x: "share of concepts set to their true values",
-    y: "Task accuracy",
+    y: "Balanced task accuracy",
     best: None,
     beside: Some("wrong_intervention_drop"),
 };
 
-const OVER_WRONG_INTERVENTIONS: CurveDescription =
-    CurveDescription { x: "share of concepts set to wrong values", y: "Task accuracy", best: None, beside: None };
+const OVER_WRONG_INTERVENTIONS: CurveDescription = CurveDescription {
+    x: "share of concepts set to wrong values",
+    y: "Balanced task accuracy",
+    best: None,
+    beside: None,
+};
 
 /// Of a ratio whose divisor may be small.
 const UNBOUNDED: (f64, f64) = (-1e6, 1e6);
 
+/// Of means over classes.
+const RARE: &str = "As the rarest class allows: a class of 10 rows among two changes by 0.05 with each of them.";
+
 /// Of heads that the score trains.
 const FIFTH: &str = "Tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 17] = [
+pub(super) const ROWS: [Score; 20] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -42,9 +49,9 @@ pub(super) const ROWS: [Score; 17] = [
         range: (-1.0, 1.0),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
         help: "Accuracy a head reaches on true concepts, minus the accuracy of this head after all concepts were \
-               replaced by their true values. Where the run does not state reference_task_accuracy, it is that of \
-               heads trained on the true concepts: the linear one's for a run with head_weights, else the better one's; \
-               the score is then slow.",
+               replaced by their true values. Where the run does not state reference_task_accuracy, both are balanced, and \
+               the first is that of heads trained on the true concepts: the linear one's for a run with head_weights, \
+               else the better one's; the score is then slow.",
         trust: &["As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th \
                  percentiles gave an accuracy of 0.69 where the percentiles gave 0.89. With trained reference heads: \
                  tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015."],
@@ -130,10 +137,10 @@ pub(super) const ROWS: [Score; 17] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Task accuracy minus the accuracy that a head reaches on the true concepts. Above 0 the model predicts what \
+        help: "Balanced task accuracy minus the one that a head reaches on the true concepts. Above 0 the model predicts what \
                the concepts do not determine, and loses that much when all are set to their true values. Where the run \
-               does not state reference_task_accuracy, heads are trained as for intervention_score, and the score is slow; \
-               undefined then with fewer than 10 rows a class.",
+               states reference_task_accuracy, task accuracy minus that. Otherwise heads are trained as for \
+               intervention_score, and the score is slow; undefined then with fewer than 10 rows a class.",
         trust: &[
             "Of 213 sound models of nine data sets none ended above 0.02, and of 317 that collapse under intervention \
              one in twenty above 0.29: it sees only what no concept of the set determines.",
@@ -163,6 +170,19 @@ pub(super) const ROWS: [Score; 17] = [
         ..ROW
     },
     Score {
+        id: "intervened_task_balanced_accuracy",
+        title: "Balanced task accuracy after intervention",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "accuracy",
+        inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
+        help: "The same by class, mean over the classes that occur.",
+        trust: &[RARE, MEANS],
+        cost: Cost::Cheap,
+        compute: intervention::intervened_task_balanced_accuracy,
+        ..ROW
+    },
+    Score {
         id: "intervention_drop",
         title: "Accuracy lost by intervention",
         family: FAMILY,
@@ -171,8 +191,8 @@ pub(super) const ROWS: [Score; 17] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Task accuracy less task accuracy after all concepts were set to their true values. Near 0 or below where \
-               the head reads concepts as concepts; large where it reads what leaked into them. Where concepts are badly \
+        help: "Balanced task accuracy less that after all concepts were set to their true values. Near 0 or below where the \
+               head reads concepts as concepts; large where it reads what leaked into them. Where concepts are badly \
                predicted, true ones help and can hide a loss: see the curve.",
         trust: &[
             "The outcome that leakage scores are judged by: 0.83 at λ = 0.01 and −0.05 at λ = 5 on digits with 7 \
@@ -191,7 +211,7 @@ pub(super) const ROWS: [Score; 17] = [
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Mean task accuracy over the share of concepts set to their true values, from none to all. The order in \
+        help: "Mean balanced task accuracy over the share of concepts set to their true values, from none to all. The order in \
                which concepts are set decides the curve between its ends: compare runs of one policy.",
         trust: &[MEANS],
         cost: Cost::Cheap,
@@ -207,7 +227,7 @@ pub(super) const ROWS: [Score; 17] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_WRONG_INTERVENTIONS),
         inputs: &[Input::Tensor(WrongInterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Task accuracy less task accuracy after all concepts were set to wrong values. High in a model that \
+        help: "Balanced task accuracy less that after all concepts were set to wrong values. High in a model that \
                predicts through its concepts; near 0 in one that ignores them.",
         trust: &[MEANS],
         cost: Cost::Cheap,
@@ -225,6 +245,20 @@ pub(super) const ROWS: [Score; 17] = [
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_accuracy,
+        ..ROW
+    },
+    Score {
+        id: "task_balanced_accuracy",
+        title: "Balanced task accuracy",
+        family: FAMILY,
+        unit: "accuracy",
+        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
+        help: "Share of a class's rows that are predicted as that class (recall), mean over the classes that occur. It is the \
+               task accuracy where classes are equally frequent.",
+        trust: &[RARE, MEANS],
+        cost: Cost::Cheap,
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: accuracy::task_balanced_accuracy,
         ..ROW
     },
     Score {
@@ -269,6 +303,21 @@ pub(super) const ROWS: [Score; 17] = [
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_accuracy,
+        ..ROW
+    },
+    Score {
+        id: "concept_balanced_accuracy",
+        title: "Balanced concept accuracy",
+        family: FAMILY,
+        unit: "accuracy",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "Share of a class's rows in which the concept is predicted right, mean over its classes that occur; mean over \
+               concepts. One half where a rare concept is never predicted.",
+        trust: &[RARE, MEANS],
+        cost: Cost::Cheap,
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: accuracy::concept_balanced_accuracy,
         ..ROW
     },
     Score {

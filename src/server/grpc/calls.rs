@@ -152,6 +152,7 @@ static RUN: Message = Message {
         one(7, "constants", &CONSTANTS),
         // An entry of the map has two strings, and a table of entries is at most as sparse as a growing vector.
         many(8, "labels", 256, Kind::Messages(&LABEL, 4 * size_of::<String>())),
+        text(13, "reference"),
     ],
 };
 static CONCEPT: Message = Message { name: "concepts", fields: &[text(1, "name")] };
@@ -227,6 +228,7 @@ static RUNS: Message = Message {
         many(2, "concepts", 1 << 20, Kind::Messages(&CONCEPT, size_of::<proto::Concept>())),
         each(7, "constants", &CONSTANTS_OF_RUNS),
         many(8, "labels", 1 << 17, Kind::Messages(&LABEL, 4 * size_of::<String>())),
+        text(13, "reference"),
     ],
 };
 static CONSTANTS_OF_RUNS: Message = Message {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::diagnosis::{Assessment, Evidence, State, Verdict, VerdictState};
 use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
-use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
 use crate::sample::WindowKind;
 use crate::server::settlement::{Outcome as How, Settled};
 use crate::tensor::{DataType, Tensor, TensorName};
@@ -31,6 +31,8 @@ pub fn run(message: proto::Run) -> Result<Run, Fault> {
         labels: message.labels.into_iter().collect(),
         activation_columns: activation_columns(message.activation_columns)?,
         latents: (message.latents > 0).then_some(message.latents),
+        training: training(message.training)?,
+        reference: (!message.reference.is_empty()).then_some(message.reference),
     };
     Run::try_from(fields)
 }
@@ -55,6 +57,16 @@ fn activation_columns(number: i32) -> Result<ActivationColumns, Fault> {
     }
 }
 
+fn training(number: i32) -> Result<Training, Fault> {
+    use proto::Training as Message;
+    match Message::try_from(number) {
+        Ok(Message::Unspecified | Message::Joint) => Ok(Training::Joint),
+        Ok(Message::Sequential) => Ok(Training::Sequential),
+        Ok(Message::Independent) => Ok(Training::Independent),
+        Err(_) => Err(Fault::new("run.training", format!("got {number}, expected 0 to 3"))),
+    }
+}
+
 fn label_kind(field: &str, number: i32) -> Result<LabelKind, Fault> {
     use proto::LabelKind as Message;
     match Message::try_from(number) {
@@ -71,6 +83,7 @@ fn constants(message: proto::RunConstants) -> RunConstants {
         concept_weights: message.concept_weights,
         head_weights: message.head_weights,
         head_bias: message.head_bias,
+        linear_head: message.linear_head,
         image_size: size(message.image_height, message.image_width),
         box_size: size(message.box_height, message.box_width),
         concept_parts: message.concept_parts.into_iter().map(|concept| concept.parts).collect(),
@@ -100,6 +113,11 @@ pub fn run_message(run: &Run) -> proto::Run {
         ActivationColumns::OnePerConcept => proto::ActivationColumns::OnePerConcept,
         ActivationColumns::TwoPerConcept => proto::ActivationColumns::TwoPerConcept,
     };
+    let training = match run.training {
+        Training::Joint => proto::Training::Joint,
+        Training::Sequential => proto::Training::Sequential,
+        Training::Independent => proto::Training::Independent,
+    };
     let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
     proto::Run {
         name: run.name.clone(),
@@ -108,12 +126,15 @@ pub fn run_message(run: &Run) -> proto::Run {
         concept_label_kind: label_kind(run.concept_label_kind).into(),
         task_label_kind: label_kind(run.task_label_kind).into(),
         world_size: run.world_size,
+        training: training.into(),
+        reference: run.reference.clone().unwrap_or_default(),
         missing_concept_labels: run.missing_concept_labels,
         constants: Some(proto::RunConstants {
             reference_task_accuracy: constants.reference_task_accuracy,
             concept_weights: constants.concept_weights.clone(),
             head_weights: constants.head_weights.clone(),
             head_bias: constants.head_bias.clone(),
+            linear_head: constants.linear_head,
             image_height,
             image_width,
             box_height,

@@ -55,6 +55,9 @@ pub struct RunConstants {
     /// l biases of the linear head; empty: 0
     #[prost(double, repeated, tag = "17")]
     pub head_bias: ::prost::alloc::vec::Vec<f64>,
+    /// the task head is linear in the activations; head_weights imply it
+    #[prost(bool, tag = "18")]
+    pub linear_head: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConceptParts {
@@ -95,6 +98,12 @@ pub struct Run {
     /// concept_activations has this many columns, learnt without labels, and none
     #[prost(uint32, tag = "11")]
     pub latents: u32,
+    /// belongs to a concept; k to 65536; 0: the columns belong to the concepts
+    #[prost(enumeration = "Training", tag = "12")]
+    pub training: i32,
+    /// a run of the same data, trained without the task: leakage counts above what
+    #[prost(string, tag = "13")]
+    pub reference: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
@@ -1128,6 +1137,43 @@ impl LabelKind {
             "LABEL_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "LABEL_KIND_CLASS" => Some(Self::Class),
             "LABEL_KIND_CONTINUOUS" => Some(Self::Continuous),
+            _ => None,
+        }
+    }
+}
+/// What the concepts are trained by. A model whose concepts never saw the task cannot leak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Training {
+    /// treated as JOINT
+    Unspecified = 0,
+    /// the task's loss reaches the concepts
+    Joint = 1,
+    /// concepts first; then, with these fixed, the head on the predicted concepts
+    Sequential = 2,
+    /// concepts and, on the true concepts, the head, each by itself
+    Independent = 3,
+}
+impl Training {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TRAINING_UNSPECIFIED",
+            Self::Joint => "TRAINING_JOINT",
+            Self::Sequential => "TRAINING_SEQUENTIAL",
+            Self::Independent => "TRAINING_INDEPENDENT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TRAINING_UNSPECIFIED" => Some(Self::Unspecified),
+            "TRAINING_JOINT" => Some(Self::Joint),
+            "TRAINING_SEQUENTIAL" => Some(Self::Sequential),
+            "TRAINING_INDEPENDENT" => Some(Self::Independent),
             _ => None,
         }
     }

@@ -12,10 +12,12 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::VERSION;
+use crate::alert::Judged;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
+use crate::question::baseline_of;
 use crate::step::{Ordinal, Rank};
 
 use super::convert;
@@ -103,11 +105,12 @@ impl ConceptWatch for Service {
                         Vec::new()
                     }
                 };
-                Ok((finished, saved, record, known))
+                let judged = Judged::of(&record.run, baseline_of(history, &record.run)?);
+                Ok((finished, saved, record, known, judged))
             })
             .await?
         };
-        let (finished, windows, record, known) = record;
+        let (finished, windows, record, known, judged) = record;
         let joining = Joining {
             client: &request.client,
             attempt: record.attempt,
@@ -123,7 +126,7 @@ impl ConceptWatch for Service {
         if let Some((spread, attempt)) = self.spread.as_ref().zip(record.attempt) {
             spread.declared(&running, &request, attempt, &known);
         }
-        if self.advice.start(&running.name, Arc::clone(&running.concepts), unix_time()) && record.continues {
+        if self.advice.start(&running.name, judged, unix_time()) && record.continues {
             self.restore_alerts(&running.name).await?;
         }
         tracing::info!(

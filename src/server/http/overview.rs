@@ -18,7 +18,7 @@ use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::lock::lock;
 use crate::point::{Outcome, Point};
-use crate::question::diagnosis_of;
+use crate::question::{baseline_of, diagnosis_of};
 use crate::server::live::Latest;
 
 /// Evaluations that a verdict looks at first, and those where it has to look further back.
@@ -247,8 +247,13 @@ fn row(
     before: Option<&Row>,
 ) -> Result<Row, Refusal> {
     let name = stored.run.name.as_str();
-    let judge =
-        |points: &[Point], whole| verdict(&stored.run, points, whole, version.finished, version.advised.as_ref());
+    let baseline = baseline_of(&*app.history, &stored.run)?;
+    let judge = |points: &[Point], whole| {
+        let above: Option<Vec<Point>> =
+            baseline.as_ref().map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
+        let points = above.as_deref().unwrap_or(points);
+        verdict(&stored.run, points, whole, version.finished, version.advised.as_ref())
+    };
     let mut found = judge(&points, points.len() < LOOKED_BACK[0]);
     let farther = found.as_ref().is_some_and(|found| found.or_earlier);
     if farther {

@@ -17,9 +17,10 @@ use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
 use crate::VERSION;
-use crate::alert::{Alerts, Rules};
+use crate::alert::{Alerts, Judged, Rules};
 use crate::history::Store;
 use crate::point::Point;
+use crate::question::baseline_of;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 use crate::server::advice::Advice;
 use crate::server::events::{Bounds, Events};
@@ -143,8 +144,8 @@ fn judged(history: &dyn Store, rules: Rules, metrics: &Metrics) -> Result<Alerts
     let splits = advice.judged_splits();
     for stored in history.runs()?.into_iter().rev() {
         let name: Arc<str> = stored.run.name.as_str().into();
-        let concepts = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
-        advice.start(&name, concepts, stored.started);
+        let judged = Judged::of(&stored.run, baseline_of(history, &stored.run)?);
+        advice.start(&name, judged, stored.started);
         let mut points = Vec::new();
         for split in &splits {
             points.extend(history.evaluations(&name, split, JUDGED)?);

@@ -13,8 +13,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::board::{News, SharedBoard};
+use crate::alert::Judged;
 use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Looked, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
+use crate::question::baseline_of;
 use crate::sample::Attempt;
 use crate::server::advice::{Advice, RESTORED};
 use crate::server::events::Events;
@@ -142,7 +144,7 @@ impl Follower {
         };
         // One that was known to have finished has no alerts to begin again.
         if stored.finished.is_none() || self.board.open().contains(run) {
-            self.note_change(&stored, place);
+            self.note_change(&stored, place)?;
         }
         let mut points = self.newest(run, &splits)?;
         points.sort_by(|(a, _), (b, _)| a.time.total_cmp(&b.time));
@@ -276,14 +278,14 @@ impl Follower {
         if is_read && stored.finished.is_some() {
             self.events.send(Event::Run(name.into()));
         } else {
-            self.note_change(&stored, place);
+            self.note_change(&stored, place)?;
         }
         Ok(is_read)
     }
 
     /// Passes on that a run was declared, has finished, or is called otherwise.
-    fn note_change(&self, stored: &StoredRun, place: &mut Place) {
-        let run = self.note(stored);
+    fn note_change(&self, stored: &StoredRun, place: &mut Place) -> Result<(), HistoryError> {
+        let run = self.note(stored)?;
         match stored.finished {
             Some(finished) => {
                 place.ending.entry(Arc::clone(&run)).or_insert_with(|| (finished, Instant::now()));
@@ -293,16 +295,18 @@ impl Follower {
             }
         }
         self.events.send(Event::Run(run));
+        Ok(())
     }
 
     /// Tells the board and the rules of a run.
-    fn note(&self, stored: &StoredRun) -> Arc<str> {
+    fn note(&self, stored: &StoredRun) -> Result<Arc<str>, HistoryError> {
+        let judged = Judged::of(&stored.run, baseline_of(&*self.store, &stored.run)?);
         let run: Arc<str> = stored.run.name.as_str().into();
         let concepts: Arc<[String]> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         self.board.set(&run, Arc::clone(&concepts), stored.finished);
         // Also of a run that has finished: its evaluations may come after.
-        self.advice.start(&run, concepts, stored.started);
-        run
+        self.advice.start(&run, judged, stored.started);
+        Ok(run)
     }
 
     fn point_changed(&self, run: &str, split: &str, step: u64, place: &mut Place) -> Result<(), HistoryError> {
@@ -377,7 +381,7 @@ impl Follower {
         let name = stored.run.name.as_str();
         // Read first: of a run that cannot be read nothing is noted.
         let newest = self.newest(name, splits)?;
-        let run = self.note(&StoredRun { finished: None, ..stored.clone() });
+        let run = self.note(&StoredRun { finished: None, ..stored.clone() })?;
         let mut points = Vec::new();
         for (point, attempt) in newest {
             self.board.take(&point, attempt);
@@ -388,7 +392,7 @@ impl Follower {
         points.sort_by(|a, b| a.time.total_cmp(&b.time));
         self.advice.restore(&run, &points);
         if let Some(finished) = stored.finished {
-            self.note(stored);
+            self.note(stored)?;
             self.end(&run, finished);
         }
         self.board.was_read(name);

@@ -1,0 +1,107 @@
+//! Leakage counted above that of a reference run.
+//!
+//! An honest predictor of noisy labels knows more than its label does: its activations are not independent of the task
+//! given the label, and no score of one run can tell that from leakage. A run of the same data whose concepts were
+//! trained without the task holds as much and cannot leak. What a run holds beyond it is leakage.
+
+use crate::point::{Outcome, Point};
+
+/// Scores of information beyond the concepts.
+const LEAKAGE: [&str; 6] =
+    ["ctl_conditional", "icl_conditional", "joint_leakage", "embedding_ct_conditional", "ctl_excess", "icl_excess"];
+
+/// The remark of a point that leakage is counted above that of another run begins so.
+const ABOVE: &str = "leakage is counted above that of the reference run";
+
+/// The newest evaluation of each split of a run that was trained without the task.
+#[derive(Clone, Debug, Default)]
+pub struct Baseline {
+    pub run: String,
+    pub points: Vec<Point>,
+}
+
+impl Baseline {
+    /// The point with each score of leakage less that of the reference run in the same split, where that is above 0. A
+    /// remark says so, or that there is nothing to compare with.
+    pub fn above(&self, point: &Point) -> Point {
+        let mut found = point.clone();
+        let reference = self.points.iter().find(|reference| reference.split == point.split);
+        let Some(reference) = reference else {
+            found.warnings.push(format!("{ABOVE} '{}', which has no evaluation of '{}'", self.run, point.split));
+            return found;
+        };
+        let mut counted = Vec::new();
+        for (id, outcome) in &mut found.scores {
+            let of_reference = reference.score(id).and_then(Outcome::value).filter(|_| LEAKAGE.contains(&id.as_str()));
+            let (Outcome::Value(value), Some(less)) = (outcome, of_reference) else { continue };
+            if less.value <= 0.0 {
+                continue;
+            }
+            value.value -= less.value;
+            value.standard_error = match (value.standard_error, less.standard_error) {
+                (Some(own), Some(other)) => Some(own.hypot(other)),
+                (own, other) => own.or(other),
+            };
+            for (own, other) in value.per_concept.iter_mut().flatten().zip(less.per_concept.iter().flatten()) {
+                *own = own.zip(*other).map(|(own, other)| own - other.max(0.0));
+            }
+            counted.push(format!("{id} {:.3}", less.value));
+        }
+        let of = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
+        found.warnings.push(format!("{ABOVE} '{}'{of}", self.run));
+        found
+    }
+}
+
+/// The remark of a point, if it has it, that its leakage is counted above that of another run.
+pub fn of_reference(point: &Point) -> Option<&str> {
+    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(ABOVE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::point::ScoreValue;
+
+    fn point(scores: &[(&str, f64, Vec<Option<f64>>)]) -> Point {
+        let of = |(id, value, per_concept): &(&str, f64, Vec<Option<f64>>)| {
+            let per_concept = Some(per_concept.clone());
+            let value = ScoreValue { value: *value, standard_error: Some(0.03), per_concept, ..ScoreValue::default() };
+            ((*id).to_owned(), Outcome::Value(value))
+        };
+        Point { split: "val".into(), scores: scores.iter().map(of).collect(), ..Point::default() }
+    }
+
+    #[test]
+    fn only_what_is_above_the_reference_remains() {
+        let reference = point(&[
+            ("ctl_conditional", 0.15, vec![Some(0.2), Some(0.1)]),
+            ("icl_conditional", -0.1, vec![]),
+            ("task_accuracy", 0.7, vec![]),
+        ]);
+        let baseline = Baseline { run: "independent".into(), points: vec![reference] };
+        let own = point(&[
+            ("ctl_conditional", 0.18, vec![Some(0.25), None]),
+            ("icl_conditional", 0.1, vec![]),
+            ("task_accuracy", 0.8, vec![]),
+        ]);
+        let found = baseline.above(&own);
+        let value = |id: &str| found.score(id).unwrap().value().unwrap().clone();
+        assert!((value("ctl_conditional").value - 0.03).abs() < 1e-12);
+        assert!((value("ctl_conditional").standard_error.unwrap() - 0.03 * 2_f64.sqrt()).abs() < 1e-12);
+        let per_concept = value("ctl_conditional").per_concept.unwrap();
+        assert!((per_concept[0].unwrap() - 0.05).abs() < 1e-12 && per_concept[1].is_none());
+        assert_eq!((value("icl_conditional").value, value("task_accuracy").value), (0.1, 0.8));
+        let remark = "leakage is counted above that of the reference run 'independent': ctl_conditional 0.150";
+        assert_eq!(of_reference(&found), Some(remark));
+        assert_eq!(of_reference(&own), None);
+    }
+
+    #[test]
+    fn a_reference_without_the_split_changes_no_score() {
+        let own = point(&[("ctl_conditional", 0.18, vec![])]);
+        let found = Baseline { run: "independent".into(), points: Vec::new() }.above(&own);
+        assert_eq!(found.scores, own.scores);
+        assert!(of_reference(&found).unwrap().ends_with("'independent', which has no evaluation of 'val'"));
+    }
+}
