@@ -10,8 +10,10 @@ use crate::point::{Outcome, Point};
 const LEAKAGE: [&str; 6] =
     ["ctl_conditional", "icl_conditional", "joint_leakage", "embedding_ct_conditional", "ctl_excess", "icl_excess"];
 
-/// The remark of a point that leakage is counted above that of another run begins so.
+/// The remark of a point whose leakage is counted above that of another run begins so.
 const ABOVE: &str = "leakage is counted above that of the reference run";
+/// The remark of one whose reference run has nothing to compare with begins so.
+const WITHOUT: &str = "leakage is counted above 0, because the reference run";
 
 /// The newest evaluation of each split of a run that was trained without the task.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +29,7 @@ impl Baseline {
         let mut found = point.clone();
         let reference = self.points.iter().find(|reference| reference.split == point.split);
         let Some(reference) = reference else {
-            found.warnings.push(format!("{ABOVE} '{}', which has no evaluation of '{}'", self.run, point.split));
+            found.warnings.push(format!("{WITHOUT} '{}' has no evaluation of '{}'", self.run, point.split));
             return found;
         };
         let mut counted = Vec::new();
@@ -53,9 +55,15 @@ impl Baseline {
     }
 }
 
-/// The remark of a point, if it has it, that its leakage is counted above that of another run.
+/// What a point says of its run's reference, where that has one.
 pub fn of_reference(point: &Point) -> Option<&str> {
-    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(ABOVE))
+    let is_it = |warning: &&str| warning.starts_with(ABOVE) || warning.starts_with(WITHOUT);
+    point.warnings.iter().map(String::as_str).find(is_it)
+}
+
+/// Whether the leakage of a point is counted above that of a reference run.
+pub fn is_above_reference(point: &Point) -> bool {
+    of_reference(point).is_some_and(|remark| remark.starts_with(ABOVE))
 }
 
 #[cfg(test)]
@@ -93,7 +101,7 @@ mod tests {
         assert!((per_concept[0].unwrap() - 0.05).abs() < 1e-12 && per_concept[1].is_none());
         assert_eq!((value("icl_conditional").value, value("task_accuracy").value), (0.1, 0.8));
         let remark = "leakage is counted above that of the reference run 'independent': ctl_conditional 0.150";
-        assert_eq!(of_reference(&found), Some(remark));
+        assert_eq!((of_reference(&found), is_above_reference(&found)), (Some(remark), true));
         assert_eq!(of_reference(&own), None);
     }
 
@@ -102,6 +110,7 @@ mod tests {
         let own = point(&[("ctl_conditional", 0.18, vec![])]);
         let found = Baseline { run: "independent".into(), points: Vec::new() }.above(&own);
         assert_eq!(found.scores, own.scores);
-        assert!(of_reference(&found).unwrap().ends_with("'independent', which has no evaluation of 'val'"));
+        assert!(of_reference(&found).unwrap().ends_with("run 'independent' has no evaluation of 'val'"));
+        assert!(!is_above_reference(&found));
     }
 }

@@ -72,6 +72,15 @@ pub const TIES: f64 = 0.2;
 /// Rows below which standard errors are as large as the limits.
 pub const ROWS: f64 = 500.0;
 
+/// Rise of a leakage score or of `intervention_drop` over a run's own baseline from which on it matters: less of it is
+/// found in sound runs, and noise of standard deviation 0.01 that is correlated by 0.9 from one evaluation to the next
+/// rises further in 1 of 100 runs of 80 evaluations.
+pub const LEAST_RISE: f64 = 0.035;
+
+/// The same of `ctl_conditional`, which says less about harm: of 291 sound runs of docs/evidence.md none rises further,
+/// and 2 by 0.05.
+pub const CTL_RISE: f64 = 0.08;
+
 /// Evaluations of a run that are not judged, because a model that learns its concepts passes through every limit.
 pub const WARM_UP: u32 = 2;
 

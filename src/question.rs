@@ -18,8 +18,8 @@ use crate::point::Point;
 use crate::run::Run;
 use crate::score::catalogue;
 
-/// Evaluations of each run that are compared by default, or all of them if there are fewer: the paper repeats each of
-/// its evaluations five times (Appendix A.3).
+/// Evaluations of each run that are compared by default: the paper repeats each of its evaluations five times (Appendix
+/// A.3). Of a run with fewer than twice as many its later half: the first ones are of a model that has learnt little.
 const LAST: usize = 5;
 /// Values per query.
 const TOGETHER: usize = 1_000_000;
@@ -201,6 +201,11 @@ impl Question {
         let ((a, run_a), (b, run_b)) = (side("run_a", a)?, side("run_b", b)?);
         let scores = self.common(&[&a, &b], &USUAL)?;
         let mut report = compare_pair(&a, &b, &scores, self.confidence);
+        if !run_a.run.is_comparable(&run_b.run) {
+            let note =
+                "the runs differ in their concepts or their task, so differences of scores may be those of the data";
+            report.notes.insert(0, note.to_owned());
+        }
         report.notes.extend(still_running([&run_a, &run_b].into_iter().map(as_running)));
         Ok(report)
     }
@@ -260,6 +265,7 @@ impl Question {
             .filter(|run| run.labels.contains_key(label))
             .filter(|run| wanted.iter().all(|(key, value)| run.labels.get(key) == Some(value)))
             .collect();
+        let (chosen, declared_otherwise) = alike(history, chosen)?;
         let mut read: Vec<&str> = OF_GROUPS.to_vec();
         read.extend(self.scores.iter().map(String::as_str).filter(|score| !OF_GROUPS.contains(score)));
         let (mut classes, mut without) = self.classes(history, label, &chosen, &read)?;
@@ -275,6 +281,10 @@ impl Question {
         let sides: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
         let scores = self.common(&sides, &USUAL_OF_GROUPS)?;
         let mut report = compare_groups(label, classes, &scores, PUBLISHED, self.confidence);
+        if !declared_otherwise.is_empty() {
+            let names = listed(declared_otherwise.iter().map(|run| run.name.as_str()));
+            report.notes.insert(0, format!("left out, because their concepts or their task differ: {names}"));
+        }
         let left_out: HashSet<&str> = without.iter().copied().collect();
         let shown = || chosen.iter().copied().filter(|run| !left_out.contains(run.name.as_str()));
         report.notes.extend(mixed(label, shown()));
@@ -301,6 +311,7 @@ impl Question {
             let names: Vec<&str> = together.iter().map(|run| run.name.as_str()).collect();
             let read = history.briefs(&names, split, scores, most)?;
             for (run, evaluations) in together.iter().zip(&read) {
+                let evaluations = self.later(history, &run.name, evaluations)?;
                 // Runs without the split are named in a note; the others are still compared.
                 if evaluations.is_empty() {
                     without.push(&run.name);
@@ -327,10 +338,23 @@ impl Question {
             return Err(without(history, "split", &run.name, split)?);
         }
         self.enough(&run.name, split, points.len())?;
+        let points = self.later(history, &run.name, &points)?.to_vec();
         Ok(Evaluations { concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(), points })
     }
 
     /// Errors where a run has fewer evaluations than are asked for.
+    /// The newest evaluations by default: see [`LAST`]. `newest` are all, or at least as many.
+    fn later<'e, T>(&self, history: &dyn Store, run: &str, newest: &'e [T]) -> Result<&'e [T], HistoryError> {
+        if self.last.is_some() || newest.len() < 2 {
+            return Ok(newest);
+        }
+        let splits = history.splits(run)?;
+        let all =
+            splits.iter().find(|stored| stored.split == self.splits[0]).map_or(0, |stored| stored.points as usize);
+        let kept = (all / 2).clamp(1, LAST).min(newest.len());
+        Ok(&newest[newest.len() - kept..])
+    }
+
     fn enough(&self, run: &str, split: &str, evaluations: usize) -> Result<(), Refused> {
         match self.last {
             Some(last) if evaluations < last => {
@@ -449,6 +473,28 @@ fn without(history: &dyn Store, field: &str, run: &str, split: &str) -> Result<R
         field,
         format!("run '{run}' has no evaluation of '{}', expected one of its splits: {known}", in_short(split)),
     ))
+}
+
+/// Of these runs the most that have equal concepts and a task of one kind, and the others.
+fn alike<'r>(
+    history: &dyn Store,
+    runs: Vec<&'r LabelledRun>,
+) -> Result<(Vec<&'r LabelledRun>, Vec<&'r LabelledRun>), HistoryError> {
+    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    let declared = history.listed_of(&names)?;
+    // The first run of each kind stands for it.
+    let mut kinds: Vec<(&Run, HashSet<&str>)> = Vec::new();
+    for (stored, _) in &declared {
+        let name = stored.run.name.as_str();
+        match kinds.iter_mut().find(|(first, _)| first.is_comparable(&stored.run)) {
+            Some((_, names)) => drop(names.insert(name)),
+            None => kinds.push((&stored.run, [name].into())),
+        }
+    }
+    let Some((_, most)) = kinds.into_iter().rev().max_by_key(|(_, names)| names.len()) else {
+        return Ok((runs, Vec::new()));
+    };
+    Ok(runs.into_iter().partition(|run| most.contains(run.name.as_str())))
 }
 
 fn as_running(stored: &StoredRun) -> (&str, bool) {

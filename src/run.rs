@@ -314,6 +314,12 @@ impl Run {
         RunFields { world_size: other.world_size, ..self.0.clone() } == other.0
     }
 
+    /// Whether scores of both are of the same concepts and a task of one kind.
+    pub fn is_comparable(&self, other: &Self) -> bool {
+        self.concepts == other.concepts
+            && (self.concept_label_kind, self.task_label_kind) == (other.concept_label_kind, other.task_label_kind)
+    }
+
     /// Numbers of concepts that were set in the `columns` columns of `intervention_predictions`: as declared, or evenly
     /// spaced from 0 to k and rounded half up. `None` if another number of columns is declared, or if none is
     /// declared and `columns` is not 2 to k + 1.

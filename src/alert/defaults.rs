@@ -1,8 +1,8 @@
 //! The rules without any configuration.
 
 use crate::limits::{
-    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP, INTERVENTION_HARM, TASK_EXCESS,
-    WARM_UP,
+    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_RISE, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP, INTERVENTION_HARM,
+    LEAST_RISE, TASK_EXCESS, WARM_UP,
 };
 
 use super::kind::Pace;
@@ -14,13 +14,17 @@ use super::target::Target;
 /// [`crate::limits`].
 ///
 /// The first evaluations are not judged: a model that learns its concepts passes through every limit. A rise is judged
-/// from the ninth on: until then scores move with what the model learns.
+/// from the ninth on: until then scores move with what the model learns. Intervention drops rise out of the negative while
+/// concepts are learnt, and conditional leakage up to what sound models have: those rises do not count.
 pub fn default_rules() -> Rules {
     let pace = |evaluations| Pace { evaluations, warm_up: WARM_UP, hysteresis: 0.02, ..Pace::AT_ONCE };
-    let rise = |score, by| {
+    let rise = |score, above| {
         let pace = Pace { warm_up: 8, hysteresis: 0.01, ..Pace::AT_ONCE };
-        Rise { target: Target::value_of(score), by, pace }
+        Rise { target: Target::value_of(score), by: LEAST_RISE, above, without: None, pace }
     };
+    // Logit bottlenecks whose interventions do no harm rise, too.
+    let without_interventions =
+        Rise { by: CTL_RISE, without: Some("intervention_drop"), ..rise("ctl_conditional", Some(CTL_UNLEARNT)) };
     // Of a rare class one row moves a balanced accuracy far.
     let surely_above = |score, limit| Condition::above(score, limit).with_whole_interval();
     let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
@@ -53,9 +57,11 @@ pub fn default_rules() -> Rules {
             "The true concepts do not determine the task this well: a head that sees them alone loses what is beyond. Add \
              concepts, or give the rest of the task a side channel.",
         ),
-        stopping("interconcept leakage rises", rise("icl_excess", 0.05), LATE),
-        warning("conditional interconcept leakage rises", rise("icl_conditional", 0.05), LATE),
-        warning("concepts-task leakage rises", rise("ctl_excess", 0.05), ""),
+        stopping("interconcept leakage rises", rise("icl_excess", None), LATE),
+        stopping("what interventions cost rises", rise("intervention_drop", Some(INTERVENTION_HARM)), LATE),
+        stopping("leakage to the task rises", without_interventions, LATE),
+        warning("conditional interconcept leakage rises", rise("icl_conditional", None), LATE),
+        warning("concepts-task leakage rises", rise("ctl_excess", None), ""),
         warning(
             "conditional leakage is high",
             unless_harmless(&unknown, 3),

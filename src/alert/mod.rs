@@ -5,10 +5,9 @@
 //! finishes. Provisional points, undefined scores and evaluations whose labels are in another order change nothing.
 //!
 //! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
-//! `fields` the form in which rules are written, `cusum` the test that distinguishes a rise from noise, and `set` what a
+//! `fields` the form in which rules are written, `shift` the test that distinguishes a rise from noise, and `set` what a
 //! mean is over.
 
-mod cusum;
 mod defaults;
 pub mod discoveries;
 mod fields;
@@ -16,6 +15,7 @@ mod kind;
 mod kinds;
 mod rule;
 mod set;
+mod shift;
 mod state;
 mod target;
 mod watch;

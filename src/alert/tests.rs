@@ -127,19 +127,22 @@ fn a_rise_is_measured_from_its_baseline_and_a_fall_from_a_high_level_is_no_recov
         .flat_map(|(step, value)| alerts.observe(&point(step as u64, *value)))
         .map(|change| (change.standing.step, change.standing.state))
         .collect();
-    assert_eq!(seen, [(5, Firing), (9, Inactive)]);
+    assert_eq!(seen, [(6, Firing), (9, Inactive)]);
     let (_, _, standing) = alerts.standings().next().unwrap();
     // The first evaluation of the step may still have been noise: the baseline followed it a little.
     assert!((standing.baseline.unwrap() - 0.1).abs() < 0.01);
 }
 
 #[test]
-fn a_small_rise_and_one_out_of_the_negative_are_none() {
-    let mut small = vec![0.1; 8];
-    small.extend([0.14; 10]);
-    assert_eq!(changes(rise(0.05, json!({})), &small), []);
-    let learning = [-0.3, -0.3, -0.3, -0.1, 0.0, 0.02, 0.01, 0.02];
-    assert_eq!(changes(rise(0.05, json!({})), &learning), []);
+fn a_rise_counts_from_its_own_baseline_above_its_level_and_where_nothing_tells_more() {
+    let from = |low: f64, high: f64| [vec![low; 9], vec![high; 8]].concat();
+    let fires = |rule: Value, values: &[f64]| changes(rule, values).iter().any(|(_, state)| *state == Firing);
+    assert!(!fires(rise(0.05, json!({})), &from(0.1, 0.14)));
+    assert!(fires(rise(0.05, json!({})), &from(-0.3, -0.1)), "a negative baseline is one, too");
+    assert!(!fires(rise(0.05, json!({"rise_above": 0.0})), &from(-0.3, -0.1)));
+    assert!(fires(rise(0.05, json!({"rise_above": 0.0})), &from(-0.3, 0.1)));
+    assert!(!fires(rise(0.05, json!({"rise_without": "icl"})), &from(0.1, 0.9)));
+    assert!(fires(rise(0.05, json!({"rise_without": "ctl"})), &from(0.1, 0.9)));
 }
 
 #[test]
@@ -170,10 +173,10 @@ fn a_run_that_goes_back_is_judged_from_the_beginning() {
     for (step, value) in [(1, 0.6), (2, 0.6), (3, 0.6), (4, 0.6)] {
         assert!(alerts.observe(&point(step, value)).is_empty(), "step {step}");
     }
-    alerts.observe(&point(5, 1.6));
-    assert_eq!(alerts.observe(&point(6, 1.6))[0].standing.state, Firing);
+    let changes: Vec<_> = (5..9).flat_map(|step| alerts.observe(&point(step, 1.6))).collect();
+    assert_eq!(changes[0].standing.state, Firing);
     let ended = alerts.observe(&point(2, 1.6));
-    assert!(ended[0].standing.state == Inactive && ended[0].standing.evidence.contains("step 6 to 2"), "{ended:?}");
+    assert!(ended[0].standing.state == Inactive && ended[0].standing.evidence.contains("step 8 to 2"), "{ended:?}");
 }
 
 #[test]

@@ -127,17 +127,18 @@ pub fn compare_groups(
         // Why a group is not in the range; `None` if it is.
         let outside = |at: usize| {
             let name = all[at].name();
-            if let Some(t) = training[at].filter(|_| !trains(at)) {
-                return Some(format!(
-                    "{name}: {} of {} runs reach a {reached} of {:.3}",
-                    t.trained, t.runs, t.accuracy
-                ));
-            }
-            let (weighed, _) = verdicts[at].as_ref()?;
-            match weighed.verdict {
-                WeighedVerdict::NoDifference => {}
-                WeighedVerdict::ScoresDisagree => return Some(format!("{name}: scores disagree: {}", weighed.why)),
-                _ => return Some(format!("{name}: {}", weighed.why)),
+            let untrained = training[at]
+                .filter(|_| !trains(at))
+                .map(|t| format!("{name}: {} of {} runs reach a {reached} of {:.3}", t.trained, t.runs, t.accuracy));
+            let weighed = verdicts[at].as_ref().map(|(weighed, _)| weighed);
+            // A run that was stopped because it leaks has not learnt the task either.
+            match weighed.map(|weighed| (weighed.verdict, &weighed.why)) {
+                Some((WeighedVerdict::ALeaksMore, why)) => return Some(format!("{name}: {why}")),
+                _ if untrained.is_some() => return untrained,
+                None => return None,
+                Some((WeighedVerdict::NoDifference, _)) => {}
+                Some((WeighedVerdict::ScoresDisagree, why)) => return Some(format!("{name}: scores disagree: {why}")),
+                Some((_, why)) => return Some(format!("{name}: {why}")),
             }
             let less_well = behind(all[at], all[reference], confidence);
             let falls = || trained.iter().find_map(|other| falls_further(all[at], all[*other], confidence));

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::baseline::of_reference;
+use crate::baseline::{is_above_reference, of_reference};
 use crate::limits::{CONCEPT_ACCURACY, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
@@ -260,7 +260,8 @@ fn sign(curve: &Curve) -> Sign {
             _ if has_vectors(curve) => {
                 Some("embeddings hold extra information, and no intervention shows that it is used")
             }
-            // An honest predictor of noisy labels knows more than its label.
+            // An honest predictor of noisy labels knows more than its label, but no more than the reference does.
+            _ if is_above_reference(curve.newest()) => None,
             _ if falls_short(curve).is_ok_and(|(short, _)| short) => Some(
                 "activations hold extra information, but heads on the labels fall short of the task: the labels may be noisy, \
                  or concepts missing. A run trained without the task, named as its reference, would tell",

@@ -1,17 +1,8 @@
-//! Many tests at once: of the least favourable of them, and of each.
+//! Many tests at once.
 
 /// One-sided tail of the standard normal distribution: P(Z > z).
 pub fn upper_tail(z: f64) -> f64 {
     0.5 * libm::erfc(z / std::f64::consts::SQRT_2)
-}
-
-/// A p-value of the hypothesis that all hypotheses hold: the least m p₍ᵣ₎/r. Exact for independent tests and conservative
-/// for positively dependent ones. Simes 1986, doi:10.1093/biomet/73.3.751. `None` without any.
-pub fn simes(p_values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = p_values.into_iter().collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let m = sorted.len() as f64;
-    sorted.iter().zip(1..).map(|(p, rank)| m * p / f64::from(rank)).reduce(f64::min)
 }
 
 /// Adjusted p-values: rejecting those up to q keeps the expected share of false rejections at most q, however the tests
@@ -36,15 +27,11 @@ mod tests {
 
     #[test]
     fn one_test_stays_what_it_is() {
-        assert_eq!(simes([0.03]), Some(0.03));
-        assert_eq!(simes([]), None);
         assert_eq!(false_discovery_rates(&[None, Some(0.03)]), [None, Some(0.03)]);
     }
 
     #[test]
     fn several_tests_are_those_of_the_papers() {
-        // 4 · 0.01, 4/2 · 0.02, 4/3 · 0.03, 0.5.
-        assert!((simes([0.5, 0.03, 0.01, 0.02]).unwrap() - 0.04).abs() < 1e-15);
         let rates = false_discovery_rates(&[Some(0.5), Some(0.03), None, Some(0.01), Some(0.02)]);
         let dependence = 1.0 + 0.5 + 1.0 / 3.0 + 0.25;
         for (rate, expected) in rates.iter().zip([Some(1.0), Some(0.04), None, Some(0.04), Some(0.04)]) {

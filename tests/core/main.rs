@@ -7,6 +7,7 @@ mod diagnosis;
 mod passes;
 #[cfg(feature = "server")]
 mod prometheus_rules;
+mod rises;
 mod sampling;
 mod scheduling;
 mod structure;

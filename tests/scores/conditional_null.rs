@@ -138,6 +138,33 @@ fn tests_of_several_concepts_and_of_pairs_do_not_reject_more_often() {
 }
 
 #[test]
+fn residuals_that_concepts_share_do_not_reject_more_often() {
+    let rejected = |seed: &u64| {
+        let columns = LOGITS.columns(8, *seed);
+        let shared = gaussians(LOGITS.rows, &mut random(seed + 1_000_000));
+        let changed = columns.changed(TensorName::ConceptActivations, |row, _, x| 0.3 * x + shared[row]);
+        is_rejected(&changed, "ctl_conditional")
+    };
+    let rejected = (0..SAMPLES).filter(rejected).count();
+    println!("{rejected} of {SAMPLES}");
+    assert!(rejected <= MOST, "{rejected} of {SAMPLES}");
+}
+
+#[test]
+fn one_leak_among_many_concepts_is_found() {
+    for k in [20, 112] {
+        let columns = LOGITS.columns(k, 7);
+        let task = columns.arrays[&TensorName::TaskLabels].1.clone();
+        let leak = columns
+            .changed(TensorName::ConceptActivations, |row, i, x| if i == k / 2 { x + 2.5 * task[row] } else { x });
+        let found = &tests_of(&leak, &["ctl_conditional"], TIE_AWARE)["ctl_conditional"];
+        assert_eq!(found.p_value, Some(0.005), "{k} concepts");
+        let rates = found.per_concept_q.as_ref().unwrap();
+        assert!(rates.iter().enumerate().all(|(i, rate)| (rate.unwrap() < 0.01) == (i == k / 2)), "{rates:?}");
+    }
+}
+
+#[test]
 fn a_leak_is_found_and_named() {
     let columns = model(400, 3, 0.0, 1);
     let leak = columns.arrays[&TensorName::TaskLabels].1.clone();
@@ -146,8 +173,7 @@ fn a_leak_is_found_and_named() {
     let ids = ["ctl_conditional", "icl_conditional", "embedding_ct_conditional", "embedding_ic_conditional"];
     let tests = tests_of(&first, &ids, TIE_AWARE);
     let of_task = &tests["ctl_conditional"];
-    // Simes over three concepts, of which one has the least possible 1/200.
-    assert!(of_task.p_value.unwrap() <= 0.015 + 1e-12);
+    assert_eq!(of_task.p_value, Some(0.005), "the least of 199 orders");
     let rates = of_task.per_concept_q.as_ref().unwrap();
     assert!(rates[0].unwrap() < 1e-6 && rates[1].unwrap() > 0.01 && rates[2].unwrap() > 0.01, "{rates:?}");
     assert!(of_task.matrix_q.is_none());

@@ -42,7 +42,7 @@ fn render() -> String {
     }
     text += "\nA permutation test gives `p_value` of the score as a whole, from permutations of the labels within the strata \
              of the concept: exact for each concept with class labels, whatever the rows, classes and ties, and combined \
-             by Simes' procedure. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
+             by the largest of them, each in standard deviations of its own permutations. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
              Yekutieli) and approximate: from a normal distribution with the permutation variance. With thousands of rows \
              every leak is significant, so judge its size. Tests join their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
     text += "\n## When to trust a score\n\n\

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::alert::cusum::{Cusum, Phase, Reading};
 use crate::alert::discoveries::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::set::{Set, in_words};
+use crate::alert::shift::{LIMIT, Phase, Reading, Shift};
 use crate::alert::state::State;
 use crate::alert::target::{Each, EachOf, Members, Target};
+use crate::score::catalogue;
 
 /// Share by which N may change without the curve becoming another.
 const SAME_ROWS: f64 = 0.01;
@@ -16,9 +17,12 @@ const SAME_ROWS: f64 = 0.01;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rise {
     pub(in crate::alert) target: Target,
-    /// Least rise over the baseline, or over 0 where the baseline is negative (a model that learns its concepts climbs
-    /// out of the negative by right), in the score's unit.
+    /// Least rise over the baseline, in the score's unit.
     pub(in crate::alert) by: f64,
+    /// The level below which a rise does not count, in the score's unit.
+    pub(in crate::alert) above: Option<f64>,
+    /// A score that tells more: evaluations that have it are no evidence for this rule.
+    pub(in crate::alert) without: Option<&'static str>,
     pub(in crate::alert) pace: Pace,
 }
 
@@ -28,7 +32,7 @@ pub struct Memory {
     /// N of the stretch.
     rows: u64,
     /// One of the score, or one for each concept or pair.
-    tests: Vec<Cusum>,
+    tests: Vec<Shift>,
     /// What the mean was over at the evaluation before.
     set: Option<Set>,
 }
@@ -63,7 +67,7 @@ impl Memory {
     fn begin(&mut self, rows: u64, members: usize) -> bool {
         let again = self.tests.len() != members && self.rows > 0;
         if self.tests.len() != members {
-            self.tests = vec![Cusum::default(); members];
+            self.tests = vec![Shift::default(); members];
             self.rows = rows;
         }
         again
@@ -73,7 +77,7 @@ impl Memory {
 impl Kind for Rise {
     type Memory = Memory;
 
-    const KEYS: &'static [&'static str] = &["rise"];
+    const KEYS: &'static [&'static str] = &["rise", "rise_above", "rise_without"];
 
     /// Ties lower the normaliser of `icl` and raise its value.
     const DOUBTED: bool = true;
@@ -86,11 +90,17 @@ impl Kind for Rise {
             let message = "is more than `rise`: the score would have to fall below its baseline";
             return Err(KeyFault::new("hysteresis", message));
         }
-        Ok(Self { target, by, pace })
+        let above = fields.number("rise_above")?;
+        let without = fields
+            .take("rise_without", "a score of the catalogue", |value| Some(catalogue::find(value.as_str()?)?.id))?;
+        Ok(Self { target, by, above, without, pace })
     }
 
     fn limits(&self) -> Vec<(&'static str, Value)> {
-        vec![("rise", json!(self.by))]
+        let mut limits = vec![("rise", json!(self.by))];
+        limits.extend(self.above.map(|above| ("rise_above", json!(above))));
+        limits.extend(self.without.map(|without| ("rise_without", json!(without))));
+        limits
     }
 
     fn target(&self) -> Option<Target> {
@@ -102,7 +112,9 @@ impl Kind for Rise {
     }
 
     fn judge(&self, memory: &mut Memory, seen: &Seen) -> Option<Verdict> {
-        if !memory.fits(seen) {
+        let is_told =
+            self.without.is_some_and(|other| seen.point.score(other).is_some_and(|one| one.value().is_some()));
+        if is_told || !memory.fits(seen) {
             return None;
         }
         let phase = match seen.state {
@@ -118,36 +130,38 @@ impl Kind for Rise {
 
     fn meaning(&self) -> String {
         let (of, by) = (self.target.name(), self.by);
-        format!("{of} has risen by more than {by} over its baseline, and more than its noise explains")
+        let above = self.above.map_or_else(String::new, |above| format!(", to above {above}"));
+        let without = self.without.map_or_else(String::new, |other| format!(", where {other} is not known"));
+        format!("{of} has risen by more than {by} over its baseline{above}, and more than its noise explains{without}")
     }
 }
 
-/// From a negative baseline, what comes up to 0 is not leakage yet.
-fn over(value: f64, reading: &Reading) -> f64 {
-    value - reading.baseline.max(0.0)
-}
-
 impl Rise {
+    /// Whether a rise is large enough, and to a level that matters.
+    fn counts(&self, value: f64, reading: &Reading) -> bool {
+        reading.rise > self.by && self.above.is_none_or(|above| value > above)
+    }
+
     fn judge_value(&self, memory: &mut Memory, seen: &Seen, phase: Phase) -> Option<Verdict> {
         let (point, score) = (seen.point, self.target.score);
         let value = point.score(score)?.value()?;
-        let unpaired = value.standard_error.map(|error| error * std::f64::consts::SQRT_2);
-        let error = point.change_error(score).or(unpaired);
+        let paired = point.change_error(score).map(|error| error / std::f64::consts::SQRT_2);
+        let error = paired.or(value.standard_error);
         memory.follow(Set::of(value));
         let began_again = memory.begin(point.rows, 1);
         let test = &mut memory.tests[0];
-        let reading = test.observe(value.value, error, phase);
-        let beyond = reading.is_some_and(|reading| reading.rises && over(value.value, &reading) > self.by);
+        let reading = test.observe(value.value, error, self.by, phase);
+        let beyond = reading.is_some_and(|reading| reading.z() > LIMIT && self.counts(value.value, &reading));
         let (evidence, back) = match &reading {
             Some(r) => {
                 let evidence = format!(
-                    "{}, its baseline {:.4}: {:.1} standard errors (SE {:.4})",
+                    "{}, its baseline {:.4}: {:.1} times the noise of an evaluation ({:.4})",
                     in_words(score, value),
                     r.baseline,
-                    r.z,
-                    r.error
+                    r.z(),
+                    r.noise
                 );
-                (evidence, over(value.value, r) <= self.by - self.pace.hysteresis)
+                (evidence, r.rise <= self.by - self.pace.hysteresis)
             }
             None if began_again => {
                 let evidence = format!("{}, its baseline starts again at {} rows", in_words(score, value), point.rows);
@@ -178,17 +192,16 @@ impl Rise {
             memory.set = Some(set);
         }
         memory.begin(seen.point.rows, members.values.len());
-        let error = members.error.map(|error| error * std::f64::consts::SQRT_2);
         let readings: Vec<Option<(f64, Reading)>> = (memory.tests.iter_mut().zip(&members.values))
-            .map(|(test, value)| Some(((*value)?, test.observe((*value)?, error, phase)?)))
+            .map(|(test, value)| Some(((*value)?, test.observe((*value)?, members.error, self.by, phase)?)))
             .collect();
         let p_value = |read: &Option<(f64, Reading)>| {
             let (value, reading) = read.as_ref()?;
-            Some(if over(*value, reading) > self.by { upper_tail(reading.two_in_a_row) } else { 1.0 })
+            Some(if self.counts(*value, reading) { upper_tail(reading.z()) } else { 1.0 })
         };
         let p_values: Vec<Option<f64>> = readings.iter().map(p_value).collect();
         let found = discoveries(&p_values, each.false_discovery_rate());
-        let worst = readings.iter().flatten().map(|(value, r)| over(*value, r)).fold(f64::NEG_INFINITY, f64::max);
+        let worst = readings.iter().flatten().map(|(_, r)| r.rise).fold(f64::NEG_INFINITY, f64::max);
         let back = found.is_empty() && worst <= self.by - self.pace.hysteresis;
         let what = |at: usize| match &readings[at] {
             Some((value, r)) => format!("{} {value:.4}, from {:.4}", members.name(at), r.baseline),
