@@ -7,8 +7,16 @@
 use crate::point::{Outcome, Point};
 
 /// Scores of information beyond the concepts.
-const LEAKAGE: [&str; 6] =
-    ["ctl_conditional", "icl_conditional", "joint_leakage", "embedding_ct_conditional", "ctl_excess", "icl_excess"];
+const LEAKAGE: [&str; 8] = [
+    "ctl_conditional",
+    "ctl_conditional_r2",
+    "icl_conditional",
+    "joint_leakage",
+    "embedding_ct_conditional",
+    "ctl_excess",
+    "icl_excess",
+    "task_excess",
+];
 
 /// The remark of a point whose leakage is counted above that of another run begins so.
 const ABOVE: &str = "leakage is counted above that of the reference run";

@@ -311,7 +311,7 @@ impl Question {
             let names: Vec<&str> = together.iter().map(|run| run.name.as_str()).collect();
             let read = history.briefs(&names, split, scores, most)?;
             for (run, evaluations) in together.iter().zip(&read) {
-                let evaluations = self.later(history, &run.name, evaluations)?;
+                let evaluations = self.later(history, &run.name, split, evaluations)?;
                 // Runs without the split are named in a note; the others are still compared.
                 if evaluations.is_empty() {
                     without.push(&run.name);
@@ -338,19 +338,24 @@ impl Question {
             return Err(without(history, "split", &run.name, split)?);
         }
         self.enough(&run.name, split, points.len())?;
-        let points = self.later(history, &run.name, &points)?.to_vec();
+        let points = self.later(history, &run.name, split, &points)?.to_vec();
         Ok(Evaluations { concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(), points })
     }
 
     /// Errors where a run has fewer evaluations than are asked for.
     /// The newest evaluations by default: see [`LAST`]. `newest` are all, or at least as many.
-    fn later<'e, T>(&self, history: &dyn Store, run: &str, newest: &'e [T]) -> Result<&'e [T], HistoryError> {
+    fn later<'e, T>(
+        &self,
+        history: &dyn Store,
+        run: &str,
+        split: &str,
+        newest: &'e [T],
+    ) -> Result<&'e [T], HistoryError> {
         if self.last.is_some() || newest.len() < 2 {
             return Ok(newest);
         }
         let splits = history.splits(run)?;
-        let all =
-            splits.iter().find(|stored| stored.split == self.splits[0]).map_or(0, |stored| stored.points as usize);
+        let all = splits.iter().find(|stored| stored.split == split).map_or(0, |stored| stored.points as usize);
         let kept = (all / 2).clamp(1, LAST).min(newest.len());
         Ok(&newest[newest.len() - kept..])
     }

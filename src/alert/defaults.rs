@@ -1,8 +1,8 @@
 //! The rules without any configuration.
 
 use crate::limits::{
-    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_RISE, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP, INTERVENTION_HARM,
-    LEAST_RISE, TASK_EXCESS, WARM_UP,
+    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_R2, CTL_RISE, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP,
+    INTERVENTION_HARM, LEAST_RISE, TASK_EXCESS, WARM_UP,
 };
 
 use super::kind::Pace;
@@ -29,6 +29,8 @@ pub fn default_rules() -> Rules {
     let surely_above = |score, limit| Condition::above(score, limit).with_whole_interval();
     let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
     let not_learnt = [Condition::above("ctl_conditional", CTL_UNLEARNT), Condition::below("concept_auc", CONCEPT_AUC)];
+    let number_not_learnt =
+        [Condition::above("ctl_conditional_r2", CTL_R2), Condition::below("concept_auc", CONCEPT_AUC)];
     let removed = [Condition::above("ctl_conditional", CTL_CONDITIONAL), harmless];
     let unknown = [Condition::above("ctl_conditional", CTL_CONDITIONAL)];
     // What the true concepts, or noisy labels of them, allow is no fault of the model.
@@ -51,6 +53,11 @@ pub fn default_rules() -> Rules {
              Raise the weight of the concept loss, or train the bottleneck first.",
         ),
         stopping("activations predict the task instead of their concepts", unless_harmless(&not_learnt, 4), SUPERVISE),
+        stopping(
+            "activations predict a number instead of their concepts",
+            unless_harmless(&number_not_learnt, 4),
+            SUPERVISE,
+        ),
         stopping(
             "the task is predicted beyond its concepts",
             unless_harmless(&[surely_above("task_excess", TASK_EXCESS)], 3),

@@ -6,8 +6,9 @@ pub const PUBLISHED: [&str; 2] = ["ctl", "icl"];
 pub const UNCLIPPED: [&str; 2] = ["ctl_excess", "icl_excess"];
 /// Scores that say which of two sides leaks more, as far as both have them: information beyond each concept, and what it
 /// does.
-pub(super) const WEIGHED: [&str; 6] = [
+pub(super) const WEIGHED: [&str; 7] = [
     "ctl_conditional",
+    "ctl_conditional_r2",
     "icl_conditional",
     "joint_leakage",
     "embedding_ct_conditional",
@@ -15,8 +16,9 @@ pub(super) const WEIGHED: [&str; 6] = [
     "intervention_drop",
 ];
 /// Compared by default between two runs, as far as both have them.
-pub const USUAL: [&str; 19] = [
+pub const USUAL: [&str; 20] = [
     "ctl_conditional",
+    "ctl_conditional_r2",
     "icl_conditional",
     "joint_leakage",
     "intervention_drop",
@@ -41,8 +43,9 @@ pub const USUAL: [&str; 19] = [
 pub const USUAL_OF_GROUPS: [&str; 7] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
 /// The scores that a comparison of groups reads by default: those of its table, its verdicts and its criterion.
-pub const OF_GROUPS: [&str; 11] = [
+pub const OF_GROUPS: [&str; 12] = [
     "ctl_conditional",
+    "ctl_conditional_r2",
     "icl_conditional",
     "joint_leakage",
     "embedding_ct_conditional",

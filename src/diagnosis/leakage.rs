@@ -9,12 +9,18 @@ use super::heads::best_on_true_concepts;
 use super::judgement::{Evidence, Judgement};
 use super::sample::saturation;
 use crate::limits::{
-    CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, JOINT_LEAKAGE,
+    CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM,
+    JOINT_LEAKAGE,
 };
 
-/// Scores that see what activations carry beyond their own concept, with their limits.
-const CONDITIONAL: [(&str, f64); 3] =
-    [("ctl_conditional", CTL_CONDITIONAL), ("icl_conditional", ICL_CONDITIONAL), ("joint_leakage", JOINT_LEAKAGE)];
+/// Scores that see what activations carry beyond their own concept, with their limits. Of a number the share of its own
+/// information says less than that of its variance.
+const CONDITIONAL: [(&str, f64); 4] = [
+    ("ctl_conditional_r2", CTL_R2),
+    ("ctl_conditional", CTL_CONDITIONAL),
+    ("icl_conditional", ICL_CONDITIONAL),
+    ("joint_leakage", JOINT_LEAKAGE),
+];
 const PUBLISHED: [(&str, f64); 2] = [("ctl_excess", CTL_EXCESS), ("icl_excess", ICL_EXCESS)];
 
 /// Whether activations carry information beyond their own concepts.

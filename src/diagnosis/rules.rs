@@ -6,8 +6,8 @@ use super::heads;
 use super::judgement::Judgement;
 use super::sample;
 use crate::limits::{
-    ALIGNMENT, CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, HEAD_GAP, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM,
-    JOINT_LEAKAGE, REFERENCE_ACCURACY, ROWS, TASK_EXCESS, TIES,
+    ALIGNMENT, CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, HEAD_GAP, ICL_CONDITIONAL, ICL_EXCESS,
+    INTERVENTION_HARM, JOINT_LEAKAGE, REFERENCE_ACCURACY, ROWS, TASK_EXCESS, TIES,
 };
 
 /// One thing that may be wrong with a run.
@@ -78,6 +78,7 @@ pub const RULES: &[Rule] = &[
             format!(
                 "Leakage is shown and concepts are poorly learnt (`concept_accuracy` or `concept_auc` below \
                  {CONCEPT_ACCURACY}). Leakage is shown by `ctl_conditional` above {CTL_CONDITIONAL}, \
+                 of a task that is a number `ctl_conditional_r2` above {CTL_R2}, \
                  `icl_conditional` above {ICL_CONDITIONAL} or `joint_leakage` above {JOINT_LEAKAGE}, by \
                  `ctl_excess` above {CTL_EXCESS} or `icl_excess` above {ICL_EXCESS}, or by interventions that \
                  fail."

@@ -10,6 +10,7 @@ use crate::run::{ActivationKind, LabelKind};
 use crate::tensor::TensorName;
 
 use super::concept_rows::{ConceptRows, ascending, concept_rows};
+use super::concordance;
 use super::labels::task_classes;
 use super::misdeclared::{self, are_probabilities};
 use super::term::{Term, mean_over_concepts};
@@ -102,7 +103,14 @@ pub fn concept_f1(p: &Prepared) -> Outcome {
 /// Area under the receiver operating characteristic, mean over concepts. A binary concept: probability that a row
 /// with it has a higher activation than one without, ties counting one half. A categorical one: the mean over ordered
 /// pairs of classes that both occur (Hand & Till 2001, doi:10.1023/A:1010920819831).
+///
+/// A concept that is a number: its [concordance](concordance::of_concept), which is the AUC where there are two values.
 pub fn concept_auc(p: &Prepared) -> Outcome {
+    if p.run().concept_label_kind == LabelKind::Continuous {
+        let terms: Vec<Result<Term, String>> =
+            (0..p.concepts()).into_par_iter().map(|i| concordance::of_concept(p, i)).collect();
+        return mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value);
+    }
     let auc = over_concepts(p, false, |concept| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {

@@ -30,6 +30,32 @@ pub fn concepts_task(p: &Prepared) -> Outcome {
     }
 }
 
+/// 1 − exp(−2 I(ĉ_i; y | c_i)), mean over concepts: the share of the variance of y, given c_i, that ĉ_i explains where all
+/// are jointly normal (Linfoot 1957, doi:10.1016/S0019-9958(57)90116-X). A number's own information grows without bound as
+/// it is measured finer, so a share of that says little.
+pub fn concepts_task_of_variance(p: &Prepared) -> Outcome {
+    let terms = match &*concepts_task_terms(p) {
+        Err(why) => return Outcome::undefined(why),
+        Ok(terms) => terms.iter().enumerate().map(|(i, term)| of_variance(p, i, term)).collect::<Vec<_>>(),
+    };
+    mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
+}
+
+fn of_variance(p: &Prepared, i: usize, term: &Result<Term, String>) -> Result<Term, String> {
+    let term = term.as_ref().map_err(Clone::clone)?;
+    let rows = p.known(&[i])?;
+    let task = p.task_label_in(&rows).ok_or("there are no task labels")?;
+    let entropy = normaliser(&task, p)?.mean();
+    let unexplained = (-2.0 * entropy * term.excess).exp();
+    let slope = 2.0 * entropy * unexplained;
+    Ok(Term {
+        value: 1.0 - unexplained,
+        excess: 1.0 - unexplained,
+        influence: term.influence.iter().map(|x| slope * x).collect(),
+        draw_variance: slope * slope * term.draw_variance,
+    })
+}
+
 /// I(ĉ_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
 pub fn interconcept(p: &Prepared) -> Outcome {
     outcome(&about_other_concepts(p), |pairs| &pairs.excess)

@@ -89,7 +89,7 @@ fn pairs(p: &Prepared) -> usize {
 
 fn tensors(input: &Input) -> [Option<TensorName>; 2] {
     match input {
-        Input::Tensor(name) => [Some(*name), None],
+        Input::Tensor(name) | Input::Numbers(name) => [Some(*name), None],
         Input::EitherTensor(a, b) => [Some(*a), Some(*b)],
         Input::ReferenceTaskAccuracy => [Some(TensorName::ConceptLabels), Some(TensorName::TaskLabels)],
         Input::HeadWeights | Input::ConceptParts => [None, None],

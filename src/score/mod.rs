@@ -9,6 +9,7 @@ mod cas;
 pub mod clarity;
 mod completeness;
 mod concept_rows;
+mod concordance;
 mod conditional;
 mod conditional_embedding;
 mod conditional_null;
@@ -163,6 +164,7 @@ pub fn testable<'a>(prepared: &'a Prepared) -> impl Iterator<Item = &'static Sco
 fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
     let has = |input: &Input| match input {
         Input::Tensor(name) => prepared.column(*name).is_some(),
+        Input::Numbers(name) => prepared.column(*name).is_some() && prepared.run().has_continuous_labels(*name),
         Input::EitherTensor(a, b) => prepared.column(*a).is_some() || prepared.column(*b).is_some(),
         Input::ReferenceTaskAccuracy => {
             prepared.run().constants.reference_task_accuracy.is_some() || can_train_heads(prepared)

@@ -122,6 +122,10 @@ impl Normaliser {
         }
     }
 
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
     /// √(H_i H_j).
     pub fn geometric(a: &Self, b: &Self) -> Self {
         let longest = a.repeats.len().max(b.repeats.len());

@@ -111,9 +111,11 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     let whole = ask("poor");
     assert_eq!(
         (&whole["state"], &whole["deciding"]["score"]),
-        (&"leaking".into(), &"ctl_conditional".into()),
+        (&"possibly_leaking".into(), &"ctl_conditional".into()),
         "{whole:#}"
     );
+    // Heads on the labels do no better.
+    assert!(whole["reason"].as_str().unwrap().contains("the labels may be noisy"), "{whole:#}");
     assert_eq!(whole["actions"][0]["text"], "Raise the weight of the concept loss");
     let overview: Value = serde_json::from_str(&sidecar.get("/api/v1/overview?split=val&run=poor")).unwrap();
     for (field, value) in overview["runs"][0]["verdict"].as_object().unwrap() {
@@ -123,7 +125,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
     let (told, deciding) = (answer.verdict.clone().unwrap(), answer.verdict.unwrap().deciding.unwrap());
-    assert_eq!((told.state(), told.since_step), (proto::VerdictState::Leaking, Some(1)));
+    assert_eq!((told.state(), told.since_step), (proto::VerdictState::PossiblyLeaking, None));
     let json = |name: &str| whole["deciding"][name].as_f64();
     assert_eq!(
         (Some(deciding.value), deciding.standard_error, deciding.limit),

@@ -791,3 +791,28 @@ fn a_rare_class_of_the_task_limits_the_verdict() {
     assert_eq!(found.state, VerdictState::CannotTell);
     assert!(found.reason.starts_with("task_labels: class 1 has 2 rows"), "{found}");
 }
+
+#[test]
+fn a_number_has_a_limit_of_its_own() {
+    // Shares of the number's own information, as measured of collapsing and of sound regressions.
+    let of = |r2, auc| {
+        [("ctl_conditional", 0.05), ("ctl_conditional_r2", r2), ("concept_auc", auc), ("concept_accuracy", auc)]
+    };
+    let advised = |scores: &[(&str, f64)]| {
+        let mut alerts = Alerts::new(default_rules());
+        alerts.start(&"r".into(), Judged::of(&soft(), None), 0.0);
+        (1..=8).for_each(|step| drop(alerts.observe(&with(step, scores))));
+        alerts.reasons_to_stop("r").next().map(|(rule, _)| rule.name().to_owned())
+    };
+    let found = |scores: &[(&str, f64)]| {
+        let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
+        let found = verdict(&soft(), &points, true, true, None).unwrap();
+        (found.state, found.deciding.map(|one| one.score))
+    };
+    let collapsed = of(0.4, 0.6);
+    assert_eq!(advised(&collapsed).as_deref(), Some("activations predict a number instead of their concepts"));
+    assert_eq!(found(&collapsed), (VerdictState::Leaking, Some("ctl_conditional_r2".into())));
+    let sound = of(0.04, 0.99);
+    assert_eq!(advised(&sound), None);
+    assert_eq!(found(&sound).0, VerdictState::Sound);
+}

@@ -11,7 +11,7 @@ use conceptwatch::prepare::Prepared;
 pub use conceptwatch::run::{ActivationKind, RunConstants};
 use conceptwatch::run::{Concept, LabelKind, Run, RunFields};
 use conceptwatch::sample::Sample;
-use conceptwatch::score::catalogue::{Cost, find};
+use conceptwatch::score::catalogue::{Cost, Input, Score, find};
 use conceptwatch::score::{Wanted, evaluate};
 pub use conceptwatch::tensor::TensorName;
 use conceptwatch::tensor::{Content, DataType, Tensor};
@@ -310,4 +310,9 @@ pub fn mean(values: &[f64]) -> f64 {
 pub fn standard_deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64).sqrt()
+}
+
+/// Whether a score is of labels that are numbers.
+pub fn is_of_numbers(score: &Score) -> bool {
+    score.inputs.iter().any(|input| matches!(input, Input::Numbers(_)))
 }

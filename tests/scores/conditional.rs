@@ -186,3 +186,35 @@ fn a_task_label_without_classes_is_named() {
         assert_eq!(columns.why(id), "task_labels: there is one class only", "{id}");
     }
 }
+
+#[test]
+fn of_a_number_it_is_the_share_of_explained_variance() {
+    // Given c, activation and task are jointly normal with correlation ρ.
+    for (rho, seed) in [(0.0_f64, 1), (0.4, 2), (0.8, 3)] {
+        let (n, mut random) = (3000, random(seed));
+        let noise = gaussians(2 * n, &mut random);
+        let labels: Vec<f64> = (0..n).map(|row| (row % 2) as f64).collect();
+        let activations: Vec<f64> = labels.iter().zip(&noise).map(|(c, z)| 2.0 * c + z).collect();
+        let task = |unit: f64| -> Vec<f64> {
+            let of =
+                |(row, c): (usize, &f64)| unit * (c + rho * noise[row] + (1.0 - rho * rho).sqrt() * noise[n + row]);
+            labels.iter().enumerate().map(of).collect()
+        };
+        let columns = |unit| {
+            Columns::new(n, 1)
+                .kind(ActivationKind::Logit)
+                .with(TensorName::ConceptActivations, &[1], activations.clone())
+                .with(TensorName::ConceptLabels, &[1], labels.clone())
+                .with(TensorName::TaskLabels, &[], task(unit))
+                .continuous_labels(false, true)
+        };
+        let found = columns(1.0).score("ctl_conditional_r2");
+        let value = found.value().unwrap().value;
+        assert!((value - rho * rho).abs() < 3.0 * standard_error(&found) + 0.02, "{rho}: {value}");
+        assert_eq!(columns(1024.0).value("ctl_conditional_r2"), value, "in another unit");
+        let share = columns(1.0).value("ctl_conditional");
+        assert!(rho == 0.0 || share < 0.5 * value, "{share}: a number knows more of itself than it can be told");
+    }
+    let classes = model(200, 2, 0.0, 1);
+    assert_eq!(classes.why("ctl_conditional_r2"), "needs task_labels as numbers, which was not given");
+}

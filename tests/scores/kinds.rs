@@ -91,9 +91,12 @@ fn the_activation_kind_and_not_the_values_decides_the_threshold() {
     }
     for id in ["concept_auc", "concept_average_precision"] {
         assert_eq!(continuous.value(id), columns.value(id), "{id}: the order decides");
-        let measured = continuous.clone().continuous_labels(true, false);
-        assert_eq!(measured.why(id), "the concepts are continuous, they predict no class", "{id}");
     }
+    let measured = continuous.clone().continuous_labels(true, false);
+    assert_eq!(measured.value("concept_auc"), 1.0, "labels have an order, too");
+    let id = "concept_average_precision";
+    assert_eq!(measured.why(id), "the concepts are continuous, they predict no class");
+    assert!(measured.value("concept_r2") < 1.0);
 }
 
 #[test]

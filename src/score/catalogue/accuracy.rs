@@ -5,7 +5,7 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, MEANS, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::{accuracy, completeness, intervention, reference, task};
+use crate::score::{accuracy, completeness, concordance, intervention, reference, task};
 use crate::tensor::TensorName::{
     ConceptActivations, ConceptLabels, IntervenedTaskPredictions, InterventionPredictions, TaskLabels, TaskLogits,
     WrongInterventionPredictions,
@@ -38,7 +38,7 @@ const RARE: &str = "As the rarest class allows: a class of 10 rows among two cha
 /// Of heads that the score trains.
 const FIFTH: &str = "Tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 20] = [
+pub(super) const ROWS: [Score; 21] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -341,11 +341,28 @@ pub(super) const ROWS: [Score; 20] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
-               for categorical concepts the mean over pairs of classes.",
+               for categorical concepts the mean over pairs of classes. For concepts that are numbers the concordance: \
+               the probability that of two rows the one with the higher label has the higher activation.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_auc,
+        ..ROW
+    },
+    Score {
+        id: "concept_r2",
+        title: "Concept R²",
+        family: FAMILY,
+        unit: "R²",
+        range: UNBOUNDED,
+        per_concept: true,
+        inputs: &[Input::Tensor(ConceptActivations), Input::Numbers(ConceptLabels)],
+        help: "Of concepts that are numbers: the share of a label's variance that its activation explains, in the label's \
+               unit, mean over concepts; below 0 where a constant would do better.",
+        trust: &[MEANS],
+        cost: Cost::Cheap,
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: concordance::r2,
         ..ROW
     },
     Score {

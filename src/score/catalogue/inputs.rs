@@ -9,6 +9,8 @@ use TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels, TaskLogit
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     Tensor(TensorName),
+    /// Labels that are declared as numbers.
+    Numbers(TensorName),
     EitherTensor(TensorName, TensorName),
     ReferenceTaskAccuracy,
     HeadWeights,
@@ -19,6 +21,7 @@ impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(name) => write!(f, "{name}"),
+            Self::Numbers(name) => write!(f, "{name} as numbers"),
             Self::EitherTensor(a, b) => write!(f, "{a} or {b}"),
             Self::ReferenceTaskAccuracy => f.write_str("reference_task_accuracy"),
             Self::HeadWeights => f.write_str("head_weights"),

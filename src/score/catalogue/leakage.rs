@@ -12,7 +12,7 @@ const FAMILY: &str = "leakage";
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
-pub(super) const ROWS: [Score; 11] = [
+pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl",
         title: "Concepts-task leakage (CTL)",
@@ -161,6 +161,26 @@ pub(super) const ROWS: [Score; 11] = [
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
         test: Some(conditional_null::concepts_task),
+        ..ROW
+    },
+    Score {
+        id: "ctl_conditional_r2",
+        title: "Conditional concepts-task leakage of a number, as R²",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "informational R²",
+        range: (-1.0, 1.0),
+        per_concept: true,
+        inputs: &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Numbers(TaskLabels)],
+        help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true concept, \
+               that the activation explains where all are jointly normal. The information of a number about itself \
+               grows with its precision, so ctl_conditional, a share of that, stays low.",
+        trust: &[
+            "Of the same information as ctl_conditional. For regressions of known collapse see docs/diagnosis.md.",
+        ],
+        cost: Cost::Cheap,
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: conditional::concepts_task_of_variance,
         ..ROW
     },
     Score {
