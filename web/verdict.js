@@ -111,12 +111,10 @@ function sentence(row) {
   const said = [];
   const { deciding, concepts, state } = row.verdict;
   if (deciding && deciding.score !== "intervention_drop") said.push(...decided(deciding));
-  const [drop, task] = [row.scores.intervention_drop, row.scores.task_accuracy];
-  if (drop?.value !== undefined && task?.value !== undefined) {
-    const then = task.value - drop.value;
-    const harm = store.limits.find(({ score }) => score === "intervention_drop")?.limit ?? 0.05;
-    said.push("With every concept set to its true value, task accuracy ", drop.value > harm ? "falls from " : drop.value < 0 ? "rises from " : "goes from ",
-      el("b", {}, `${valueText("task_accuracy", task.value)} %`), " to ", el("b", {}, `${valueText("task_accuracy", then)} %${drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : ""}`), ". ");
+  const drop = row.scores.intervention_drop;
+  if (drop?.value !== undefined) {
+    const by = `${valueText("intervention_drop", Math.abs(drop.value))} points${drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : ""}`;
+    said.push(`With every concept set to its true value, balanced task accuracy ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
   } else if (deciding) {
     said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
   }

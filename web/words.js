@@ -18,7 +18,7 @@ const WORDS = {
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
     tip: "What an activation reveals about the other concepts beyond its own concept's true value, as a share of their entropy; 0 is none. Mean over pairs." },
   intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
-    tip: "Task accuracy lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
+    tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
   wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,
     tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses a lot." },
   task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },

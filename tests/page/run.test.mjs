@@ -17,7 +17,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
   const lead = await page.locator(".verdict .lead").innerText();
   assert.match(lead, /^Leakage to the task is 0\.\d\d ± 0\.\d\d; the limit is 0\.16\. /);
-  assert.match(lead, /With every concept set to its true value, task accuracy falls from \d+\.\d % to \d+\.\d % ± \d\.\d\./);
+  assert.match(lead, /With every concept set to its true value, balanced task accuracy falls by \d+\.\d points ± \d\.\d\./);
   assert.match(lead, /Above the limit: c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
   assert.match(todo[0], /^Stop this run\s+Interconcept leakage is high: ICL, not clipped is 0\.0654, above 0\.05, for 2 evaluations\./);
@@ -49,7 +49,7 @@ test("five numbers stand on a scale with their interval and limit", async (t) =>
   assert.deepEqual(await stats.locator("h3").allInnerTexts(), ["Leakage to the task", "Leakage between concepts", "Intervention drop", "Task accuracy", "Concept accuracy"]);
   assert.match(await stats.first().innerText(), /0\.\d\d ± 0\.\d\d\s+limit 0\.16, above it/);
   await page.getByRole("button", { name: "Intervention drop" }).first().focus();
-  assert.match(await page.locator("#tip").innerText(), /Task accuracy lost when every concept is set to its true value.*intervention_drop/s);
+  assert.match(await page.locator("#tip").innerText(), /Balanced task accuracy, the mean over classes, lost when every concept is set to its true value.*intervention_drop/s);
 });
 
 test("what is not logged or undefined says so in words", async (t) => {
