@@ -63,7 +63,7 @@ impl Baseline {
     }
 }
 
-/// What a point says of its run's reference, where that has one.
+/// Returns the remark of a point on its run's reference, if the run has one.
 pub fn of_reference(point: &Point) -> Option<&str> {
     let is_it = |warning: &&str| warning.starts_with(ABOVE) || warning.starts_with(WITHOUT);
     point.warnings.iter().map(String::as_str).find(is_it)

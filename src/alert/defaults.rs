@@ -25,7 +25,7 @@ pub fn default_rules() -> Rules {
     // Logit bottlenecks whose interventions do no harm rise, too.
     let without_interventions =
         Rise { by: CTL_RISE, without: Some("intervention_drop"), ..rise("ctl_conditional", Some(CTL_UNLEARNT)) };
-    // Of a rare class one row moves a balanced accuracy far.
+    // A single row of a rare class moves a balanced accuracy far.
     let surely_above = |score, limit| Condition::above(score, limit).with_whole_interval();
     let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
     let not_learnt = [Condition::above("ctl_conditional", CTL_UNLEARNT), Condition::below("concept_auc", CONCEPT_AUC)];
@@ -33,7 +33,7 @@ pub fn default_rules() -> Rules {
         [Condition::above("ctl_conditional_r2", CTL_R2), Condition::below("concept_auc", CONCEPT_AUC)];
     let removed = [Condition::above("ctl_conditional", CTL_CONDITIONAL), harmless];
     let unknown = [Condition::above("ctl_conditional", CTL_CONDITIONAL)];
-    // What the true concepts, or noisy labels of them, allow is no fault of the model.
+    // The model is not at fault where the true concepts, or noisy labels of them, allow no more.
     let allowed = Condition::below("intervention_score", INTERVENTION_HARM);
     let unless_harmless = |conditions: &[Condition], evaluations| {
         Together::of(conditions, pace(evaluations)).unless(&[harmless, allowed])

@@ -54,7 +54,7 @@ pub struct Alerts {
     runs: BTreeMap<Arc<str>, RunAlerts>,
 }
 
-/// What rules depend on of a run, beside its points.
+/// The facts about a run, beside its points, that rules depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     concepts: Vec<String>,

@@ -42,7 +42,7 @@ pub struct Shift {
     before: f64,
 }
 
-/// What a value is to the test.
+/// How the test uses a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Something to learn the baseline from, and not to be judged.
@@ -55,9 +55,9 @@ pub enum Phase {
 /// The test's result for an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Of the evaluations before this one, in the score's unit.
+    /// The baseline before this evaluation, in the score's unit.
     pub baseline: f64,
-    /// Of one evaluation, in the score's unit.
+    /// The noise of one evaluation, in the score's unit.
     pub noise: f64,
     /// How far this evaluation, and the newest ones as well, lie above the baseline, in the score's unit.
     pub rise: f64,
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_step_is_found_as_soon_as_the_mean_of_the_newest_is_beyond_the_limit() {
-        // Of six newest values without the largest, j after the step give a mean of (j − 1)/5 of it.
+        // The mean of the six newest values without the largest is (j − 1)/5 of a step that j of them follow.
         let values: Vec<f64> = (0..30).map(|at| if at < 15 { 0.1 } else { 0.2 }).collect();
         assert_eq!(alarms(&values, Some(0.01))[0], 15 + 3);
     }

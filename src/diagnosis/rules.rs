@@ -149,8 +149,8 @@ pub const RULES: &[Rule] = &[
         action: "Annotate what the task uses beyond the concepts",
         help: || {
             format!(
-                "`task_excess` is above {TASK_EXCESS}. The leakage of an incomplete concept set is called benign where interventions \
-                 still reach what the true concepts allow."
+                "`task_excess` is above {TASK_EXCESS}. The leakage of an incomplete concept set is called benign \
+                 where interventions still reach what the true concepts allow."
             )
         },
         judge: causes::beyond_true_concepts,

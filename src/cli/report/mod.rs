@@ -12,8 +12,7 @@ mod run;
 use std::path::PathBuf;
 
 use crate::VERSION;
-use crate::limits::INTERVAL;
-use crate::limits::SHOWN;
+use crate::limits::{INTERVAL, SHOWN};
 use crate::point::Outcome;
 use crate::run::Run;
 use crate::score::catalogue::Score;
