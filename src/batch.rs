@@ -255,7 +255,7 @@ impl Batch {
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
         for name in [TensorName::InterventionPredictions, TensorName::WrongInterventionPredictions] {
-            let Some(predictions) = self.tensor(name) else { continue };
+            let Some(predictions) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
             check_below_or_none(predictions, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
         Ok(())
@@ -318,8 +318,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
             (dtype != DataType::String, "a float, integer or bool type")
         }
         Content::Floats | Content::FloatsOrNan => (dtype.is_float(), "a float type"),
-        Content::Labels => (dtype != DataType::String, "an integer, bool or float type"),
-        Content::Classes | Content::ClassesOrNone => (dtype != DataType::String, "an integer, bool or float type"),
+        Content::Labels | Content::LabelsOrNone => (dtype != DataType::String, "an integer, bool or float type"),
         Content::Flags => (!dtype.is_float() && dtype != DataType::String, "bool"),
         Content::Ids => (dtype.is_integer(), "an integer type"),
         Content::Texts => (dtype == DataType::String, "string"),
@@ -333,7 +332,7 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
 /// Class numbers may be floats with integral values.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
     let name = tensor.name();
-    let numbers_classes = matches!(name.content(), Content::Labels | Content::Classes | Content::ClassesOrNone);
+    let numbers_classes = matches!(name.content(), Content::Labels | Content::LabelsOrNone);
     let classes = numbers_classes && !run.has_continuous_labels(name);
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
@@ -369,7 +368,10 @@ fn may_be_unknown(tensor: &Tensor, run: &Run) -> bool {
 
 fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
     let unknown_is_allowed = may_be_unknown(tensor, run);
-    let nan_is_allowed = unknown_is_allowed || tensor.name().content() == Content::FloatsOrNan;
+    let content = tensor.name().content();
+    let nan_is_allowed = unknown_is_allowed
+        || content == Content::FloatsOrNan
+        || (content == Content::LabelsOrNone && run.has_continuous_labels(tensor.name()));
     let mut from = 0;
     while let Some(row) = tensor.first_non_finite_row(from) {
         if nan_is_allowed {
@@ -383,6 +385,7 @@ fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bo
         if policy == NonFinite::Reject {
             let (got, expected) = match nan_is_allowed {
                 true if unknown_is_allowed => ("an infinity", "finite values, or NaN where unknown"),
+                true if content == Content::LabelsOrNone => ("an infinity", "finite values, or NaN for no prediction"),
                 true => ("an infinity", "finite values, or NaN where not visible"),
                 false if tensor.name() == TensorName::ConceptLabels => {
                     ("a NaN or an infinity", "finite values; for unknown labels declare missing_concept_labels")
@@ -404,7 +407,7 @@ fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
     let limit = match name.content() {
         _ if run.has_continuous_labels(name) => return None,
         Content::Labels if name == TensorName::ConceptLabels => run.concepts.iter().map(Concept::classes).min()?,
-        Content::Labels | Content::Classes | Content::ClassesOrNone => MAX_CLASS as u32 + 1,
+        Content::Labels | Content::LabelsOrNone => MAX_CLASS as u32 + 1,
         Content::Flags => 2,
         _ => return None,
     };
@@ -417,7 +420,7 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
         check_below(tensor, 2, "values of a bool", dropped)?;
     }
     match name.content() {
-        Content::Labels if run.has_continuous_labels(name) => Ok(()),
+        Content::Labels | Content::LabelsOrNone if run.has_continuous_labels(name) => Ok(()),
         Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
             let classes = i64::from(run.concepts[column].classes());
             let unknown = value == -1 && run.missing_concept_labels;
@@ -438,8 +441,8 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
                 )
             })
         }),
-        Content::Labels | Content::Classes => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
-        Content::ClassesOrNone => check_below_or_none(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::Labels => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::LabelsOrNone => check_below_or_none(tensor, MAX_CLASS + 1, "classes", dropped),
         Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
         Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
         Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {

@@ -11,7 +11,7 @@ use crate::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
 };
-use crate::diagnosis::{Assessment, Diagnosis, LOOKED_BACK, StopAdvised, diagnose, verdict};
+use crate::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, StopAdvised, diagnose, verdict};
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
 use crate::point::Point;
@@ -403,7 +403,7 @@ pub fn diagnosis_of(
     split: &str,
     admits: impl Fn(&Point) -> bool,
 ) -> Result<Diagnosis, Refused> {
-    let (stored, points, _) = evaluations_of(history, run, split, admits)?;
+    let (stored, points, _) = evaluations_of(history, run, split, LOOKED_BACK, admits)?;
     match diagnose(&stored.run, &points) {
         Some(diagnosis) => Ok(diagnosis),
         None => Err(without(history, "split", run, split)?),
@@ -418,8 +418,13 @@ pub fn assessment_of(
     admits: impl Fn(&Point) -> bool,
     advised: Option<&StopAdvised>,
 ) -> Result<Assessment, Refused> {
-    let (stored, points, whole) = evaluations_of(history, run, split, admits)?;
-    let verdict = verdict(&stored.run, &points, whole, stored.finished.is_some(), advised);
+    let (stored, points, whole) = evaluations_of(history, run, split, LOOKED_BACK, &admits)?;
+    let judge = |points: &[Point], whole| verdict(&stored.run, points, whole, stored.finished.is_some(), advised);
+    let mut verdict = judge(&points, whole);
+    if verdict.as_ref().is_some_and(|verdict| verdict.or_earlier) {
+        let (_, all, whole) = evaluations_of(history, run, split, FARTHEST, &admits)?;
+        verdict = judge(&all, whole);
+    }
     match verdict.zip(diagnose(&stored.run, &points)) {
         Some((verdict, diagnosis)) => Ok(Assessment::new(verdict, diagnosis)),
         None => Err(without(history, "split", run, split)?),
@@ -446,11 +451,12 @@ fn evaluations_of(
     history: &dyn Store,
     run: &str,
     split: &str,
+    most: usize,
     admits: impl Fn(&Point) -> bool,
 ) -> Result<(StoredRun, Vec<Point>, bool), Refused> {
     let stored = find(history, "run", run)?;
-    let mut points = history.evaluations(run, split, LOOKED_BACK)?;
-    let whole = points.len() < LOOKED_BACK;
+    let mut points = history.evaluations(run, split, most)?;
+    let whole = points.len() < most;
     points.retain(admits);
     if let Some(baseline) = baseline_of(history, &stored.run)? {
         points.iter_mut().for_each(|point| *point = baseline.above(point));

@@ -413,7 +413,7 @@ impl SplitKey {
     }
 }
 
-/// Which label tensors of a run hold measured quantities: the only property of a run that sampling needs.
+/// Which labels of a run, with their predictions, are measured quantities: the only property of a run that sampling needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ContinuousLabels {
     concept: bool,
@@ -424,7 +424,11 @@ impl ContinuousLabels {
     pub fn holds(self, name: TensorName) -> bool {
         match name {
             TensorName::ConceptLabels => self.concept,
-            TensorName::TaskLabels => self.task,
+            TensorName::TaskLabels
+            | TensorName::TaskPredictions
+            | TensorName::IntervenedTaskPredictions
+            | TensorName::InterventionPredictions
+            | TensorName::WrongInterventionPredictions => self.task,
             _ => false,
         }
     }

@@ -110,10 +110,8 @@ pub enum Content {
     FloatsOrNan,
     /// Class numbers, or measured quantities where the run declares them.
     Labels,
-    /// Class numbers.
-    Classes,
-    /// Class numbers; -1 means that the model gave none.
-    ClassesOrNone,
+    /// The same; -1, or NaN among quantities, means that the model gave none.
+    LabelsOrNone,
     /// Booleans, or integers 0 and 1.
     Flags,
     /// Row identities, any non-negative integer.
@@ -127,8 +125,7 @@ impl Content {
         match self {
             Self::Floats | Self::FloatsOrNan => "float",
             Self::Labels => "integer or bool; float where the run declares measured labels",
-            Self::Classes => "integer or bool",
-            Self::ClassesOrNone => "integer; -1: the head gave no prediction",
+            Self::LabelsOrNone => "integer, or float of a measured task; -1, or NaN: the head gave no prediction",
             Self::Flags => "bool, or integers 0 and 1",
             Self::Ids => "integers of at least 0",
             Self::Texts => "strings of at most 4096 bytes",
@@ -201,13 +198,13 @@ tensor_names! {
         "m Monte-Carlo samples are averaged";
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
     TaskLabels                "task_labels"                 Labels      [[Rows], [Rows, Exactly(1)]];
-    TaskPredictions           "task_predictions"            Classes     [[Rows]];
+    TaskPredictions           "task_predictions"            Labels      [[Rows]];
     TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')], [Rows]]
         "one column, or [n]: the logit of class 1, or its probability where all are from 0 to 1";
-    IntervenedTaskPredictions "intervened_task_predictions" Classes     [[Rows]];
-    InterventionPredictions   "intervention_predictions"    ClassesOrNone [[Rows, Any('m')]]
+    IntervenedTaskPredictions "intervened_task_predictions" Labels      [[Rows]];
+    InterventionPredictions   "intervention_predictions"    LabelsOrNone [[Rows, Any('m')]]
         "the task after each of the m numbers of concepts were set to their true values";
-    WrongInterventionPredictions "wrong_intervention_predictions" ClassesOrNone [[Rows, Any('m')]]
+    WrongInterventionPredictions "wrong_intervention_predictions" LabelsOrNone [[Rows, Any('m')]]
         "the same with wrong values";
     ConceptEmbeddings         "concept_embeddings"          Floats      [[Rows, Concepts, Any('d')]];
     PositiveEmbeddings        "positive_embeddings"         Floats      [[Rows, Concepts, Any('d')]];

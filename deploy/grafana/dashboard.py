@@ -123,21 +123,45 @@ def compared(score: str) -> timeseries.Panel:
     return limited(panel.decimals(3), score)
 
 
-STATES = {"0": ("inactive", "green"), "1": ("pending", "yellow"), "2": ("firing", "red")}
+# Of a state timeline: the number of each state, its name and its colour.
+States = dict[str, tuple[str, str]]
+
+ALERTS: States = {"0": ("inactive", "green"), "1": ("pending", "yellow"), "2": ("firing", "red")}
+VERDICTS: States = {
+    "0": ("not known", "#8e8e8e"),
+    "1": ("sound", "green"),
+    "2": ("possibly leaking", "yellow"),
+    "3": ("leaking", "red"),
+}
+
+
+def timeline(title: str, about: str, states: States, shown: prometheus.Dataquery) -> statetimeline.Panel:
+    named = {
+        value: model.ValueMappingResult(text=text, color=colour, index=int(value))
+        for value, (text, colour) in states.items()
+    }
+    panel = statetimeline.Panel().title(title).description(about).datasource(METRICS).unit(units.NoUnit).height(8)
+    steps = build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps([model.Threshold(color="green")])
+    panel = panel.mappings([model.ValueMap(named)]).thresholds(steps).merge_values(True).row_height(0.8)
+    return panel.span(12).with_target(shown)
+
+
+def verdicts() -> statetimeline.Panel:
+    def of(state: str) -> str:
+        return f"max by (run) (conceptwatch_verdict{{{CURVE}, verdict{state}}})"
+
+    unknown = of('=~"nothing_found|cannot_tell|too_early"')
+    leaking, possibly, sound = (of(f'="{state}"') for state in ("leaking", "possibly_leaking", "sound"))
+    shown = f"3 * {leaking} or 2 * {possibly} or {sound} or 0 * {unknown}"
+    about = "Whether each chosen run leaks. Grey: nothing found, too early, or it cannot be told; the page says why."
+    return timeline("Verdict", about, VERDICTS, query(shown, "{{run}}"))
 
 
 def alert_states() -> statetimeline.Panel:
-    named = {
-        value: model.ValueMappingResult(text=text, color=colour, index=int(value))
-        for value, (text, colour) in STATES.items()
-    }
-    panel = statetimeline.Panel().title("Alert rules").datasource(METRICS).unit(units.NoUnit).height(8).span(12)
-    panel = panel.description("Where the sidecar's rules stand. Rules that were never more than inactive are left out.")
-    steps = build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps([model.Threshold(color="green")])
-    panel = panel.mappings([model.ValueMap(named)]).thresholds(steps).merge_values(True).row_height(0.8)
+    about = "Where the sidecar's rules stand. Rules that were never more than inactive are left out."
     states = f"max by (run, rule) (conceptwatch_alert_state{{{CURVE}}})"
     past = f"max by (run, rule) (max_over_time(conceptwatch_alert_state{{{CURVE}}}[$__range] @ end())) > 0"
-    return panel.with_target(query(f"{states} and {past}", "{{run}}: {{rule}}"))
+    return timeline("Alert rules", about, ALERTS, query(f"{states} and {past}", "{{run}}: {{rule}}"))
 
 
 NEWEST = {
@@ -388,10 +412,11 @@ def contents() -> build.Dashboard:
         (
             build.Row("Leakage"),
             [
+                *(verdicts(), newest_values()),
                 *(compared("ctl_conditional"), compared("icl_conditional")),
                 *(compared("intervention_drop"), compared("concept_accuracy")),
                 *(compared("ctl_excess"), compared("icl_excess")),
-                *(alert_states(), newest_values()),
+                alert_states().span(24),
             ],
         ),
         (

@@ -18,35 +18,55 @@ from ._tensors import Fault
 
 
 @contextlib.contextmanager
-def calling(head: Call, threshold: float, sample: Any) -> Iterator[Callable[[Any], Any]]:
-    """A function from concept values like `sample` to the classes that a head predicts, [n] integers.
+def calling(head: Call, threshold: float, sample: Any, *, numbers: bool = False) -> Iterator[Callable[[Any], Any]]:
+    """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or the `numbers`.
 
-    -1 where its output is not finite. It raises `Fault` for outputs of another shape.
+    -1, or NaN among numbers, where its output is not finite. It raises `Fault` for outputs of another shape.
     """
+    predicted = _numbers if numbers else _classes
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
-            yield lambda values: _classes(head(values), values, threshold)
+            yield lambda values: predicted(head(values), values, threshold)
         return
     module = _module_of(head, torch)
     on_cuda = isinstance(sample, torch.Tensor) and sample.device.type == "cuda"
     devices = [sample.device] if on_cuda and module is None else []
     with torch.no_grad(), _in_eval_mode(module), torch.random.fork_rng(devices), _numpy_random():
-        yield lambda values: _classes(head(_as_parameters(values, module, torch)), values, threshold)
+        yield lambda values: predicted(head(_as_parameters(values, module, torch)), values, threshold)
+
+
+def _numbers(output: Any, values: Any, _: float) -> Any:
+    n = values.shape[0]
+    output, is_torch = _array(output, f"head returned {{}} for {n} rows; it must return a number a row, [{n}]")
+    if tuple(output.shape) not in ((n,), (n, 1)):
+        raise Fault(
+            f"head returned shape {list(output.shape)} for concepts of shape {list(values.shape)}; of a continuous task it "
+            f"must return a number a row, [{n}] or [{n}, 1]"
+        )
+    xp: Any = sys.modules["torch"] if is_torch else np
+    numbers = output.reshape(n).to(xp.float32) if is_torch else output.reshape(n).astype(np.float32)
+    return xp.where(xp.isfinite(numbers), numbers, xp.nan)
+
+
+def _array(output: Any, complaint: str) -> tuple[Any, bool]:
+    """A head's output as an array of torch or NumPy, and whether it is torch's."""
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(output, torch.Tensor)
+    if isinstance(output, (tuple, list, dict)) or output is None:
+        raise Fault(complaint.format(_kind(output)))
+    if not is_torch:
+        output = output.detach().cpu().numpy() if hasattr(output, "detach") else np.asarray(output)
+    if not is_torch and output.dtype.kind not in "biuf" and output.dtype.name != "bfloat16":
+        raise Fault(f"head returned elements of type {output.dtype}; it must return numbers")
+    return output, is_torch
 
 
 def _classes(output: Any, values: Any, threshold: float) -> Any:
     n = values.shape[0]
     torch = sys.modules.get("torch")
-    is_torch = torch is not None and isinstance(output, torch.Tensor)
-    if isinstance(output, (tuple, list, dict)) or output is None:
-        raise Fault(
-            f"head returned {_kind(output)} for {n} rows; it must return logits [{n}, l] or class numbers [{n}]"
-        )
-    if not is_torch:
-        output = output.detach().cpu().numpy() if hasattr(output, "detach") else np.asarray(output)
-    if not is_torch and output.dtype.kind not in "biuf" and output.dtype.name != "bfloat16":
-        raise Fault(f"head returned elements of type {output.dtype}; it must return numbers")
+    complaint = f"head returned {{}} for {n} rows; it must return logits [{n}, l] or class numbers [{n}]"
+    output, is_torch = _array(output, complaint)
     shape = tuple(output.shape)
     if shape not in ((n,), (n, *shape[1:2])) or 0 in shape:
         raise Fault(

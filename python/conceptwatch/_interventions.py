@@ -16,6 +16,7 @@ from ._thinning import UInt64s, siphash
 
 CORRECT, WRONG = "intervention_predictions", "wrong_intervention_predictions"
 KINDS = ("hard", "probability", "logit", "continuous")
+TASKS = ("class", "continuous")
 
 
 class Predictions(dict[str, Any]):
@@ -36,6 +37,7 @@ def interventions(
     labels: Any,
     *,
     kind: str = "probability",
+    task_labels: str = "class",
     policy: str | Sequence[int] = "random",
     steps: int | Sequence[int] | None = None,
     groups: Sequence[Sequence[int]] | None = None,
@@ -50,13 +52,13 @@ def interventions(
 
         p.log(..., **conceptwatch.interventions(model.head, c_hat, c))
 
-    Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m] integers on the device of the
-    head's output, -1 where it is not finite; their attribute `counts` has the m numbers of concepts set. Where
+    Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m] on the device of the head's output:
+    classes, -1 where it is not finite, or numbers of a continuous task, NaN where they are not; their attribute `counts` has the m numbers of concepts set. Where
     `steps` or `groups` space these unevenly, state them in `init(intervention_counts=...)`.
 
     activations: [n, k] or [n, sum of cardinalities] as the head receives them, NumPy or torch; Monte-Carlo samples
         [n, k, m] are averaged. labels: [n, k] class numbers; -1 or NaN for unknown, which is then never set.
-    kind: as `activation_kind` of `init`. cardinalities: numbers of classes where concepts are categorical.
+    kind: as `activation_kind` of `init`; task_labels: as there, "class" or "continuous". cardinalities: numbers of classes where concepts are categorical.
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
 
@@ -74,13 +76,17 @@ def interventions(
         )
     if kind not in KINDS:
         raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
-    return _Batch(options, activations, labels, kind, cardinalities, sample_ids).predictions()
+    if task_labels not in TASKS:
+        raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
+    batch = _Batch(options, activations, labels, kind, cardinalities, sample_ids)
+    return batch.predictions(numbers=task_labels == "continuous")
 
 
-def without_predictions(head: Head, k: int, rows: int) -> Predictions:
+def without_predictions(head: Head, k: int, rows: int, *, numbers: bool) -> Predictions:
     """The tensors for rows for which the head failed."""
     counts = head.counts(k)
-    return _made(np.full((rows, len(counts)), -1, np.int32), np.full((rows, len(counts)), -1, np.int32), counts)
+    none = np.full((rows, len(counts)), np.nan, np.float32) if numbers else np.full((rows, len(counts)), -1, np.int32)
+    return _made(none, none.copy(), counts)
 
 
 def check_counts(tensors: Mapping[str, Any], k: int, declared: Sequence[int]) -> None:
@@ -124,20 +130,20 @@ class _Batch:
         self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
         self.ids = _ids(ids, self.n)
 
-    def predictions(self) -> Predictions:
+    def predictions(self, *, numbers: bool) -> Predictions:
         true, wrong = self._values()
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
-        with calling(self.head.call, self.head.threshold, self.c_hat) as classes:
+        with calling(self.head.call, self.head.threshold, self.c_hat, numbers=numbers) as predicted:
             for step in self.head.units_set(self.k):
                 if step == 0:
-                    correct.append(classes(self.c_hat))
+                    correct.append(predicted(self.c_hat))
                     mistaken.append(correct[0])
                     continue
                 chosen = known & (rank < step)
-                correct.append(classes(self.xp.where(chosen, true, self.c_hat)))
-                mistaken.append(classes(self.xp.where(chosen, wrong, self.c_hat)))
+                correct.append(predicted(self.xp.where(chosen, true, self.c_hat)))
+                mistaken.append(predicted(self.xp.where(chosen, wrong, self.c_hat)))
         xp: Any = np if isinstance(correct[0], np.ndarray) else sys.modules["torch"]
         return _made(xp.stack(correct, 1), xp.stack(mistaken, 1), self.head.counts(self.k))
 

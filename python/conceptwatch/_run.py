@@ -450,18 +450,14 @@ class Run:
     def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
         """The tensors with the predictions of the head, if there is one, after interventions on the batch.
 
-        A head that fails costs the batch these predictions, which are -1: the other scores go on.
+        A head that fails costs the batch these predictions, which are -1 or NaN: the other scores go on.
         """
         head = self._head if head is None else head
         given = tensors.get("concept_activations"), tensors.get("concept_labels")
         if head is None or CORRECT in tensors or WRONG in tensors or any(part is None for part in given):
             return tensors
         declared, rows = self._link.run, _rows({"concept_labels": given[1]})
-        if declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS:
-            self._link.warn(
-                "head is not used, because the task is continuous: interventions are scored by the classes of the task"
-            )
-            return tensors
+        numbers = declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
         ids = tensors.get("sample_ids")
         options = self._head
         try:
@@ -478,6 +474,7 @@ class Run:
                 options,
                 *given,
                 kind=kind,
+                task_labels="continuous" if numbers else "class",
                 cardinalities=[concept.cardinality for concept in declared.concepts],
                 sample_ids=np.arange(first_row, first_row + rows) if ids is None else ids,
             )
@@ -490,7 +487,7 @@ class Run:
                 raise
             if options is None or not rows:
                 return tensors
-            found = without_predictions(options, len(declared.concepts), rows)
+            found = without_predictions(options, len(declared.concepts), rows, numbers=numbers)
         return {**tensors, **found}
 
     def _reject(self, error: Exception, rows: int) -> None:

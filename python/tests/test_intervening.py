@@ -185,15 +185,30 @@ def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Ca
     assert set(found) == {"concept_activations", "task_labels"}
 
 
-def test_a_measured_task_is_logged_as_it_is(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
-    run, tensors = start(head=raises, task_labels="continuous"), batch(20)
+def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    def head(values: Any) -> Any:
+        found = values @ np.array([1.0, 2.0, 4.0], np.float32)
+        return np.where(np.arange(len(found)) == 3, np.inf, found)[:, None]
+
+    run, tensors = start(head=head, task_labels="continuous"), batch(20)
     with run.evaluation("val", step=1) as p:
         p.log(**tensors)
     (found,) = sent(sidecar)
-    assert not set(NAMES) & set(found)
-    assert ["head is not used, because the task is continuous" in message for message in warned()] == [True]
+    all_true = found["intervention_predictions"][:, -1]
+    expected = tensors["concept_labels"] @ np.array([1.0, 2.0, 4.0])
+    assert np.isnan(all_true[3])
+    assert np.allclose(np.delete(all_true, 3), np.delete(expected, 3))
+
+
+def test_a_head_of_several_outputs_is_none_of_a_measured_task(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    run = start(head=lambda values: np.zeros((len(values), 2)), task_labels="continuous")
+    with run.evaluation("val", step=1) as p:
+        p.log(**batch(20))
+    (found,) = sent(sidecar)
+    assert np.isnan(found["intervention_predictions"]).all()
+    assert any("must return a number a row" in message for message in warned())
 
 
 def test_a_disabled_run_does_not_call_its_head() -> None:

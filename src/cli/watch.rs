@@ -10,6 +10,8 @@ use clap::Args;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
+use crate::diagnosis::Verdict;
+use crate::question::assessment_of;
 use crate::score::catalogue;
 use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
@@ -23,8 +25,9 @@ use super::terminal::{has_gone, print, tell, written};
 
 /// Show the curves of runs in a terminal
 ///
-/// Shows one line for each run and score, with the newest value, its standard error and the curve, and the newest alerts
-/// below. If the output is not a terminal, prints a line for each evaluation and alert. Ends when the sidecar stops, or on
+/// Shows the verdict on each run, one line for each of its scores, with the newest value, its standard error and the curve, and
+/// the newest alerts below. If the output is not a terminal, prints a line for each evaluation, change of the verdict and
+/// alert. Ends when the sidecar stops, or on
 /// Ctrl-C. Where no sidecar runs, shows the curves that are kept below the user's data directory, once.
 #[derive(Args)]
 pub struct WatchOptions {
@@ -110,6 +113,10 @@ fn look_back(options: &WatchOptions, places: &[Place]) -> Result<(), Failure> {
         let runs = history.runs().map_err(Failure::running)?.into_iter().map(|stored| stored.run.name.clone());
         let wanted = runs.filter(|run| options.runs.is_empty() || options.runs.contains(run));
         for run in wanted.take(LOOKED_BACK) {
+            // A run without evaluations of the split has no verdict.
+            if let Ok(found) = assessment_of(&*history, &run, &options.split, |_| true, None) {
+                screen.judge(&run, &found.verdict);
+            }
             for score in &options.scores {
                 for point in history.series(&run, &options.split, score, None, 0, None).map_err(Failure::running)? {
                     let newest = newest(point.value, point.standard_error, None, &point.undefined.unwrap_or_default());
@@ -141,13 +148,25 @@ async fn follow(options: &WatchOptions, dialer: &Dialer, token: Option<&str>) ->
             let points = reader.series(&run, &options.split, score).await.unwrap_or_default();
             screen.load(&run, score, points);
         }
+        if let Ok(Some(verdict)) = reader.verdict(&run, &options.split).await {
+            screen.judge(&run, &verdict);
+        }
     }
     let mut shown = screen.show();
     // Where nobody reads any more there is nobody to tell.
     while !shown.is_err_and(|error| has_gone(&error))
         && let Some(heard) = heard.next().await
     {
+        let run = heard.run().map(str::to_owned);
         shown = screen.hear(heard);
+        // The run may have been removed meanwhile.
+        if shown.is_ok()
+            && let Some(run) = run
+            && let Ok(Some(verdict)) = reader.verdict(&run, &options.split).await
+            && let Some(line) = screen.judge(&run, &verdict)
+        {
+            shown = screen.say(&line).and_then(|()| screen.show());
+        }
     }
     Ok(())
 }
@@ -160,6 +179,8 @@ struct Screen<'o> {
     lines: usize,
     /// By run and index of the score.
     curves: BTreeMap<(String, usize), Curve>,
+    /// By run.
+    verdicts: BTreeMap<String, String>,
     alerts: Vec<String>,
 }
 
@@ -217,7 +238,7 @@ impl Curve {
 impl<'o> Screen<'o> {
     fn new(options: &'o WatchOptions) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        Self { options, terminal, lines: 0, curves: BTreeMap::new(), alerts: Vec::new() }
+        Self { options, terminal, lines: 0, curves: BTreeMap::new(), verdicts: BTreeMap::new(), alerts: Vec::new() }
     }
 
     fn load(&mut self, run: &str, score: &str, points: Vec<proto::SeriesPoint>) {
@@ -230,6 +251,13 @@ impl<'o> Screen<'o> {
     fn take(&mut self, run: &str, score: &str, point: Taken) {
         let Some(place) = self.options.scores.iter().position(|wanted| wanted == score) else { return };
         self.curves.entry((run.to_owned(), place)).or_default().take(point);
+    }
+
+    /// Notes the verdict on a run. Returns it as a line if it has changed.
+    fn judge(&mut self, run: &str, verdict: &Verdict) -> Option<String> {
+        let text = verdict.to_string().replace("\n  ", "; ");
+        let before = self.verdicts.insert(run.to_owned(), text.clone());
+        (before.as_ref() != Some(&text)).then(|| format!("{run}  {text}"))
     }
 
     /// Errors when the output takes nothing more.
@@ -290,8 +318,13 @@ impl<'o> Screen<'o> {
     fn drawn(&self) -> String {
         let mut text = String::new();
         let name = self.curves.keys().map(|(run, _)| run.chars().count()).max().unwrap_or(0);
+        let mut above = None;
         for ((run, place), curve) in &self.curves {
             let score = &self.options.scores[*place];
+            if let Some(verdict) = self.verdicts.get(run).filter(|_| above != Some(run)) {
+                text += &format!("{run:name$}  {verdict}\n");
+            }
+            above = Some(run);
             text += &format!("{run:name$}  {score:12}  {}\n", curve.drawn());
         }
         if self.curves.is_empty() {

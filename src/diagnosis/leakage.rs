@@ -101,8 +101,8 @@ pub fn interventions(curve: &Curve) -> Interventions {
         (Err(why), _) => return Interventions::Unknown(why),
     };
     let mut evidence = vec![drop.beside(INTERVENTION_HARM)];
-    let accuracies = ["task_balanced_accuracy", "intervened_task_balanced_accuracy"];
-    evidence.extend(accuracies.iter().filter_map(|score| {
+    let beside = ["task_balanced_accuracy", "intervened_task_balanced_accuracy", "task_r2", "intervened_task_r2"];
+    evidence.extend(beside.iter().filter_map(|score| {
         let accuracy = curve.measured(score).ok()?;
         Some(accuracy.beside(None))
     }));

@@ -24,7 +24,7 @@ pub use judgement::{Evidence, Judgement, Reading};
 use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
 use sample::{OF_OTHERS, labels_in_another_order};
-pub use verdict::{LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
+pub use verdict::{FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 
 /// Applies every rule to a split's finished evaluations, oldest first. `None` without any.
 pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {

@@ -27,6 +27,8 @@ use super::sample::{OF_OTHERS, labels_in_another_order, too_few_rows};
 
 /// Evaluations that a diagnosis looks back over.
 pub const LOOKED_BACK: usize = 100;
+/// Evaluations among which the start of leakage is looked for that began before those.
+pub const FARTHEST: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,6 +41,33 @@ pub enum VerdictState {
     /// The first evaluations of a run that still trains: models pass through every limit while they learn.
     TooEarly,
     CannotTell,
+}
+
+impl VerdictState {
+    /// As JSON and the metrics have it.
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::Leaking => "leaking",
+            Self::PossiblyLeaking => "possibly_leaking",
+            Self::Sound => "sound",
+            Self::NothingFound => "nothing_found",
+            Self::TooEarly => "too_early",
+            Self::CannotTell => "cannot_tell",
+        }
+    }
+}
+
+impl fmt::Display for VerdictState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Leaking => "leaking",
+            Self::PossiblyLeaking => "possibly leaking",
+            Self::Sound => "sound",
+            Self::NothingFound => "nothing found",
+            Self::CannotTell => "cannot tell",
+            Self::TooEarly => "too early to tell",
+        })
+    }
 }
 
 /// An evaluation by its place.
@@ -77,15 +106,7 @@ pub struct Verdict {
 impl fmt::Display for Verdict {
     /// The state and the reason, and on lines of their own the number that decides and the concepts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match self.state {
-            VerdictState::Leaking => "leaking",
-            VerdictState::PossiblyLeaking => "possibly leaking",
-            VerdictState::Sound => "sound",
-            VerdictState::NothingFound => "nothing found",
-            VerdictState::CannotTell => "cannot tell",
-            VerdictState::TooEarly => "too early to tell",
-        };
-        write!(f, "{state}")?;
+        write!(f, "{}", self.state)?;
         if let Some(Moment { step, epoch }) = self.since {
             let at = epoch.map_or_else(|| format!("step {step}"), |epoch| format!("epoch {epoch}"));
             write!(f, " since {at}{}", if self.or_earlier { " or earlier" } else { "" })?;

@@ -50,8 +50,8 @@ impl Column {
     /// Whether the rows of a tensor are kept as class numbers or flags.
     pub(super) fn holds_classes(name: TensorName, labels_are_continuous: bool) -> bool {
         match name.content() {
-            Content::Classes | Content::ClassesOrNone | Content::Flags => true,
-            Content::Labels => !labels_are_continuous,
+            Content::Flags => true,
+            Content::Labels | Content::LabelsOrNone => !labels_are_continuous,
             Content::Floats | Content::FloatsOrNan | Content::Ids | Content::Texts => false,
         }
     }

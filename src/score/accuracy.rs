@@ -1,7 +1,5 @@
 //! How well concepts and task are predicted. None of these shows leakage; they accompany the scores that do.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 
 use crate::point::Outcome;
@@ -33,20 +31,19 @@ pub fn task_balanced_accuracy(p: &Prepared) -> Outcome {
 /// agree show no scatter: so that a class of two rows is not taken for exactly known, half a row's is added to the rarest
 /// class, as by Jeffreys' prior (Brown, Cai & DasGupta 2001, doi:10.1214/ss/1009213286).
 pub fn mean_over_classes(rows: &[f64], labels: &[i32]) -> Term {
-    let mut classes: BTreeMap<i32, (f64, f64)> = BTreeMap::new();
-    for (row, label) in rows.iter().zip(labels) {
-        let (sum, count) = classes.entry(*label).or_default();
-        *sum += row;
-        *count += 1.0;
+    let classes = labels.iter().max().map_or(0, |most| *most as usize + 1);
+    let (mut sums, mut counts) = (vec![0.0; classes], vec![0.0; classes]);
+    for (row, &label) in rows.iter().zip(labels) {
+        sums[label as usize] += row;
+        counts[label as usize] += 1.0;
     }
-    let occurring = classes.len() as f64;
-    let value = classes.values().map(|(sum, count)| sum / count).sum::<f64>() / occurring;
-    let influence = |(row, label): (&f64, &i32)| {
-        let (sum, count) = classes[label];
-        (row - sum / count) * rows.len() as f64 / (count * occurring)
-    };
+    let occurring = counts.iter().filter(|count| **count > 0.0).count() as f64;
+    let means: Vec<f64> = sums.iter().zip(&counts).map(|(sum, count)| sum / f64::max(*count, 1.0)).collect();
+    let value = means.iter().sum::<f64>() / occurring;
+    let weights: Vec<f64> = counts.iter().map(|count| rows.len() as f64 / (count * occurring)).collect();
+    let influence = |(row, &label): (&f64, &i32)| (row - means[label as usize]) * weights[label as usize];
     let influence = rows.iter().zip(labels).map(influence).collect();
-    let rarest = classes.values().map(|(_, count)| *count).fold(f64::INFINITY, f64::min);
+    let rarest = counts.iter().copied().filter(|count| *count > 0.0).fold(f64::INFINITY, f64::min);
     Term { value, excess: value, influence, draw_variance: 0.5 / (rarest * occurring).powi(2) }
 }
 

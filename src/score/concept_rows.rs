@@ -10,7 +10,7 @@ use crate::tensor::TensorName;
 /// One concept's columns, in the rows in which its label is known.
 pub struct ConceptRows<'p> {
     /// [n, columns of the concept].
-    pub activations: Vec<f64>,
+    pub activations: Cow<'p, [f64]>,
     pub labels: Vec<i32>,
     pub classes: i32,
     kind: ActivationKind,
@@ -21,18 +21,22 @@ pub struct ConceptRows<'p> {
 impl ConceptRows<'_> {
     /// The predicted class of each row.
     pub fn predictions(&self) -> Result<Vec<i32>, String> {
+        Ok(self.predicted()?.collect())
+    }
+
+    fn predicted(&self) -> Result<impl Iterator<Item = i32>, String> {
         let threshold = self.kind.threshold().ok_or("it predicts no class")?;
-        let predict = |row: &[f64]| match row {
+        let predict = move |row: &[f64]| match row {
             [number] if self.kind == ActivationKind::Hard => nearest_class(*number),
             [activation] => i32::from(*activation > threshold),
             several => first_largest(several) as i32,
         };
-        Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict).collect())
+        Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict))
     }
 
     /// 1 for each row whose predicted class is the true one, 0 for the others.
     pub fn hits(&self) -> Result<Vec<f64>, String> {
-        Ok(self.predictions()?.iter().zip(&self.labels).map(|(a, b)| f64::from(a == b)).collect())
+        Ok(self.predicted()?.zip(&self.labels).map(|(a, b)| f64::from(a == *b)).collect())
     }
 
     /// The rows in ascending order of the activation, of which there is one.
@@ -57,11 +61,14 @@ pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<C
     let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
     let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
     let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
-    let width = blocks[i].len();
-    let activations = rows.of(column.block(blocks[i].clone()), width);
     let scalar = match p.activations().filter(|_| rows.are_all()).and_then(|all| all.get(i)) {
         Some(Variable::Scalar(scalar)) => Some(scalar),
         _ => None,
+    };
+    // Columns of the sample lie row by row: to gather one reads them all.
+    let activations = match scalar {
+        Some(scalar) => Cow::Borrowed(scalar.values()),
+        None => Cow::Owned(rows.of(column.block(blocks[i].clone()), blocks[i].len())),
     };
     Ok(ConceptRows {
         scalar,

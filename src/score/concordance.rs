@@ -11,6 +11,7 @@ use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
 use super::concept_rows::ascending;
+use super::numbers::Numbers;
 use super::term::{Term, mean_over_concepts};
 
 /// The term of a concept that is a number.
@@ -23,7 +24,7 @@ pub fn of_concept(p: &Prepared, i: usize) -> Result<Term, String> {
 pub fn r2(p: &Prepared) -> Outcome {
     let term = |i: usize| {
         let (activations, labels, rows) = numbers(p, i)?;
-        Ok::<_, String>(explained(&activations, &labels)?.spread(&rows))
+        Ok::<_, String>(Numbers::new(labels)?.r2(&activations).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
@@ -39,20 +40,6 @@ fn numbers(p: &Prepared, i: usize) -> Result<(Vec<f64>, Vec<f64>, KnownRows), St
     }
     let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     Ok((rows.of(column.floats(blocks[i].start), 1), rows.of(labels.floats(i), 1), rows))
-}
-
-fn explained(activations: &[f64], labels: &[f64]) -> Result<Term, String> {
-    let n = labels.len() as f64;
-    let mean = labels.iter().sum::<f64>() / n;
-    let errors = activations.iter().zip(labels).map(|(a, c)| (a - c).powi(2));
-    let squares: Vec<(f64, f64)> = errors.zip(labels.iter().map(|c| (c - mean).powi(2))).collect();
-    let [error, spread] = [0, 1].map(|at| squares.iter().map(|both| [both.0, both.1][at]).sum::<f64>() / n);
-    if spread == 0.0 {
-        return Err("its label is constant".into());
-    }
-    let unexplained = error / spread;
-    let influence = squares.iter().map(|(own, of_label)| (unexplained * of_label - own) / spread).collect();
-    Ok(Term { value: 1.0 - unexplained, excess: 1.0 - unexplained, influence, draw_variance: 0.0 })
 }
 
 /// The concordance, with the influence of each row: its own share of ordered pairs (Hájek projection).
@@ -178,16 +165,6 @@ mod tests {
         let own = concordance(&activations, &labels).unwrap();
         assert!((own.value - auc.value).abs() < 1e-12);
         assert!((own.standard_error() / auc.standard_error() - 1.0).abs() < 0.2);
-    }
-
-    #[test]
-    fn the_share_of_explained_variance_is_its_closed_form() {
-        let labels = [0.0, 1.0, 2.0, 3.0];
-        assert_eq!(explained(&labels, &labels).unwrap().value, 1.0);
-        assert_eq!(explained(&[1.5; 4], &labels).unwrap().value, 0.0);
-        let term = explained(&[0.0, 1.0, 2.0, 4.0], &labels).unwrap();
-        assert!((term.value - 0.8).abs() < 1e-15 && term.influence.iter().sum::<f64>().abs() < 1e-12);
-        assert!(explained(&labels, &[1.0; 4]).is_err());
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Task accuracy after concepts were replaced by their true values, or by wrong ones.
+//! How well the task is predicted after concepts were replaced by their true values, or by wrong ones.
 //!
 //! A head that reads concepts as concepts gains from true values and loses from wrong ones. One that reads what leaked
 //! into the activations loses from true values, which erase it. Losses and the curve are of balanced accuracy, the mean of
 //! the recall of each class: where one class in twenty is the rare one, a head that no longer finds it loses half of the
 //! balanced accuracy and a twentieth of the accuracy. y*_acc is of accuracy, as published, and S_int where the
-//! run states y_acc.
+//! run states y_acc. Of a task that is a number, losses and the curve are of R², at least the 0 of a constant.
 //!
 //! Source: Koh et al. 2020, Section 4.2, arXiv:2007.04612;
 //! S_int: Leakage and Interpretability in Concept-Based Models, eq. 5, doi:10.48550/arXiv.2504.14094.
@@ -13,48 +13,65 @@ use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::accuracy::{mean_over_classes, predicted_task, task_hits};
+use super::accuracy::{mean_over_classes, predicted_task};
 use super::labels::task_classes;
+use super::numbers::Numbers;
 use super::reference::reference;
 use super::term::Term;
 
 /// Share of rows above which two predictions are those of different heads. Rounding and Monte-Carlo samples make some.
 const OTHER_HEAD: f64 = 0.05;
+/// Distance above which two predictions of a number are different, in standard deviations of the task.
+const OTHER_NUMBER: f64 = 0.01;
 
 /// S_int = y_acc^(k) − y*_acc^(k). A reference accuracy that the run states is taken as known: the error is that of
 /// y*_acc^(k). Without one, heads are trained on the true concepts (see [`super::reference`]), and both are balanced.
 pub fn intervention_score(p: &Prepared) -> Outcome {
-    let score = intervened(p).and_then(|hits| {
+    let score = task_classes(p).and_then(|labels| {
+        let hits = intervened(p)?;
         if let Some(stated) = p.run().constants.reference_task_accuracy {
             let known = Term { value: stated, excess: stated, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
             return Ok(known.less(&Term::mean_of_rows(&hits)));
         }
         let reference = reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?;
-        Ok(reference.less(&mean_over_classes(&hits, &task_classes(p)?)))
+        Ok(reference.less(&mean_over_classes(&hits, &labels)))
     });
     score.map_or_else(Outcome::undefined, |score| score.outcome())
 }
 
 /// y*_acc^(k): the share of rows whose task is right after intervening on all concepts.
 pub fn intervened_task_accuracy(p: &Prepared) -> Outcome {
-    intervened(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
+    let term = task_classes(p).and_then(|_| Ok(Term::mean_of_rows(&intervened(p)?)));
+    term.map_or_else(Outcome::undefined, |term| term.outcome())
 }
 
 /// y*_acc^(k), balanced.
 pub fn intervened_task_balanced_accuracy(p: &Prepared) -> Outcome {
-    let term = intervened(p).and_then(|hits| Ok(mean_over_classes(&hits, &task_classes(p)?)));
+    let term = task_classes(p).and_then(|labels| Ok(mean_over_classes(&intervened(p)?, &labels)));
     term.map_or_else(Outcome::undefined, |term| term.outcome())
 }
 
-/// Balanced task accuracy less that with all concepts true, in [−1, 1]; negative where true concepts help. The error is
-/// that of the difference of each row's hits.
+/// R² of a task that is a number, with all concepts true, at least 0.
+pub fn intervened_task_r2(p: &Prepared) -> Outcome {
+    let term = Numbers::of_task(p).and_then(|_| Ok(Term::mean_of_rows(&intervened(p)?)));
+    term.map_or_else(Outcome::undefined, |term| term.outcome())
+}
+
+/// R² of a task that is a number, which may be below 0.
+pub fn task_r2(p: &Prepared) -> Outcome {
+    let term = Numbers::of_task(p).and_then(|task| Ok(task.r2(&predicted_numbers(p)?)));
+    term.map_or_else(Outcome::undefined, |term| term.outcome())
+}
+
+/// Balanced task accuracy, or R², less that with all concepts true, in [−1, 1]; negative where true concepts help. The error
+/// is that of the difference of each row's credit.
 pub fn intervention_drop(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
     let drop = untouched(p, &curve).and_then(|before| Ok(difference(&before, &intervened(p)?)));
     with_curve(p, drop, &curve)
 }
 
-/// Mean of the balanced task accuracy over the share of concepts set to their true values, by trapezoids over [0, 1].
+/// Mean of the balanced task accuracy, or of R², over the share of concepts set to their true values, by trapezoids over [0, 1].
 pub fn intervention_area(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
     if let Some(remark) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
@@ -63,10 +80,10 @@ pub fn intervention_area(p: &Prepared) -> Outcome {
     let area = curve.as_ref().map_err(String::clone).and_then(|curve| {
         let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
         if curve.shares[0] > 0.0 {
-            points.push((0.0, task_hits(p)?));
+            points.push((0.0, Truth::of(p)?.credits(&predicted(p)?)));
         }
         for (at, &share) in curve.shares.iter().enumerate() {
-            points.push((share, curve.hits(at)?));
+            points.push((share, curve.credits(at)?));
         }
         if curve.last_share() < 1.0 {
             points.push((1.0, intervened(p)?));
@@ -81,7 +98,7 @@ pub fn intervention_area(p: &Prepared) -> Outcome {
     with_curve(p, area, &curve)
 }
 
-/// Balanced task accuracy less that with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
+/// Balanced task accuracy, or R², less that with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
 pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::WrongInterventionPredictions);
     let drop = untouched(p, &curve).and_then(|before| {
@@ -89,9 +106,57 @@ pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
         if curve.last_share() < 1.0 {
             return Err("wrong_intervention_predictions has no column with all concepts set".into());
         }
-        Ok(difference(&before, &curve.hits(curve.shares.len() - 1)?))
+        Ok(difference(&before, &curve.credits(curve.shares.len() - 1)?))
     });
     with_curve(p, drop, &curve)
+}
+
+/// What the task is in each row.
+enum Truth {
+    Classes(Vec<i32>),
+    Numbers(Numbers),
+}
+
+impl Truth {
+    fn of(p: &Prepared) -> Result<Self, String> {
+        match p.run().has_continuous_labels(TensorName::TaskLabels) {
+            true => Numbers::of_task(p).map(Self::Numbers),
+            false => task_classes(p).map(Self::Classes),
+        }
+    }
+
+    /// What each row adds to the mean: 1 where the class is right, else 0; of numbers, a share of R².
+    fn credits(&self, predictions: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Classes(labels) => {
+                predictions.iter().zip(labels).map(|(a, b)| f64::from(*a == f64::from(*b))).collect()
+            }
+            Self::Numbers(task) => task.shares_of_r2(predictions),
+        }
+    }
+
+    fn mean(&self, credits: &[f64]) -> Term {
+        match self {
+            Self::Classes(labels) => mean_over_classes(credits, labels),
+            Self::Numbers(_) => Term::mean_of_rows(credits),
+        }
+    }
+
+    /// Whether the head gave no prediction.
+    fn is_none(&self, prediction: f64) -> bool {
+        match self {
+            Self::Classes(_) => prediction < 0.0,
+            Self::Numbers(_) => prediction.is_nan(),
+        }
+    }
+
+    /// Whether two heads do not predict the same.
+    fn differ(&self, a: f64, b: f64) -> bool {
+        match self {
+            Self::Classes(_) => a != b,
+            Self::Numbers(task) => (a - b).abs() > OTHER_NUMBER * task.deviation(),
+        }
+    }
 }
 
 /// The predictions of an intervention tensor.
@@ -99,9 +164,9 @@ struct Curve {
     tensor: TensorName,
     /// Share of concepts set in each column, ascending in [0, 1].
     shares: Vec<f64>,
-    /// [m][n] classes, -1 for none.
-    predictions: Vec<Vec<i32>>,
-    labels: Vec<i32>,
+    /// [m][n].
+    predictions: Vec<Vec<f64>>,
+    truth: Truth,
 }
 
 impl Curve {
@@ -109,12 +174,11 @@ impl Curve {
         let column = p.column(tensor).ok_or_else(|| format!("there are no {tensor}"))?;
         let counts = p.run().intervention_counts(column.width()).ok_or("its columns fit no intervention_counts")?;
         let k = p.concepts() as f64;
-        let predictions: Option<Vec<Vec<i32>>> = (0..column.width()).map(|at| column.integers(at)).collect();
         Ok(Self {
             tensor,
             shares: counts.iter().map(|&count| f64::from(count) / k).collect(),
-            predictions: predictions.ok_or("its predictions are not classes")?,
-            labels: task_classes(p)?,
+            predictions: (0..column.width()).map(|at| column.floats(at)).collect(),
+            truth: Truth::of(p)?,
         })
     }
 
@@ -122,11 +186,10 @@ impl Curve {
         *self.shares.last().expect("a tensor has at least one column")
     }
 
-    /// 1 for each row that is right in column `at`, 0 for the others.
-    fn hits(&self, at: usize) -> Result<Vec<f64>, String> {
+    fn credits(&self, at: usize) -> Result<Vec<f64>, String> {
         let predictions = &self.predictions[at];
-        match predictions.iter().filter(|&&class| class < 0).count() {
-            0 => Ok(equal(predictions, &self.labels)),
+        match predictions.iter().filter(|prediction| self.truth.is_none(**prediction)).count() {
+            0 => Ok(self.truth.credits(predictions)),
             none => Err(format!(
                 "{}: the head gave no prediction for {none} of {} rows at {:.0} % of the concepts",
                 self.tensor,
@@ -139,9 +202,9 @@ impl Curve {
     /// A remark where the head is not the model's: another part of it, or one output compared with the wrong threshold.
     /// Its curve would be smooth and mean nothing.
     fn of_other_head(&self, p: &Prepared) -> Option<String> {
-        let (head, model) = (&self.predictions[0], predicted_task(p).ok().filter(|_| self.shares[0] == 0.0)?);
-        let different = head.iter().zip(&model).filter(|(head, model)| **head >= 0 && head != model).count();
-        let share = different as f64 / head.len() as f64;
+        let (head, model) = (&self.predictions[0], predicted(p).ok().filter(|_| self.shares[0] == 0.0)?);
+        let differs = |(head, model): &(&f64, &f64)| !self.truth.is_none(**head) && self.truth.differ(**head, **model);
+        let share = head.iter().zip(&model).filter(differs).count() as f64 / head.len() as f64;
         (share > OTHER_HEAD).then(|| {
             format!(
                 "{} with no concept set differ from the model's predictions in {:.0} % of rows: check that `head` is the \
@@ -153,42 +216,52 @@ impl Curve {
     }
 
     fn points(&self) -> Vec<(f64, Option<f64>)> {
-        let accuracy = |at| self.hits(at).ok().map(|hits| mean_over_classes(&hits, &self.labels).value);
-        self.shares.iter().enumerate().map(|(at, &share)| (share, accuracy(at))).collect()
+        let mean = |at| self.credits(at).ok().map(|credits| self.truth.mean(&credits).value);
+        self.shares.iter().enumerate().map(|(at, &share)| (share, mean(at))).collect()
     }
 }
 
-/// Hits without an intervention: those of the curve's head where it has them, else those of the model's own predictions.
+/// The model's own predictions of the task: classes, or numbers.
+fn predicted(p: &Prepared) -> Result<Vec<f64>, String> {
+    match p.run().has_continuous_labels(TensorName::TaskLabels) {
+        true => predicted_numbers(p),
+        false => Ok(predicted_task(p)?.into_iter().map(f64::from).collect()),
+    }
+}
+
+fn predicted_numbers(p: &Prepared) -> Result<Vec<f64>, String> {
+    let logits = p.column(TensorName::TaskLogits).filter(|logits| logits.width() == 1);
+    let column = p.column(TensorName::TaskPredictions).or(logits);
+    column.map(|column| column.floats(0)).ok_or_else(|| "there are no task predictions".into())
+}
+
+/// Credits without an intervention: those of the curve's head where it has them, else those of the model's own predictions.
 fn untouched(p: &Prepared, curve: &Result<Curve, String>) -> Result<Vec<f64>, String> {
     match curve {
-        Ok(curve) if curve.shares[0] == 0.0 => curve.hits(0),
-        _ => task_hits(p),
+        Ok(curve) if curve.shares[0] == 0.0 => curve.credits(0),
+        _ => Ok(Truth::of(p)?.credits(&predicted(p)?)),
     }
 }
 
-/// Hits with all concepts true.
+/// Credits with all concepts true.
 fn intervened(p: &Prepared) -> Result<Vec<f64>, String> {
-    if let Some(predictions) = p.column(TensorName::IntervenedTaskPredictions).and_then(|column| column.integers(0)) {
-        return Ok(equal(&predictions, &task_classes(p)?));
+    if let Some(predictions) = p.column(TensorName::IntervenedTaskPredictions) {
+        return Ok(Truth::of(p)?.credits(&predictions.floats(0)));
     }
     let curve = Curve::of(p, TensorName::InterventionPredictions)?;
     if curve.last_share() < 1.0 {
         return Err("intervention_predictions has no column with all concepts set".into());
     }
-    curve.hits(curve.shares.len() - 1)
-}
-
-fn equal(predictions: &[i32], labels: &[i32]) -> Vec<f64> {
-    predictions.iter().zip(labels).map(|(a, b)| f64::from(a == b)).collect()
+    curve.credits(curve.shares.len() - 1)
 }
 
 fn difference(before: &[f64], after: &[f64]) -> Vec<f64> {
     before.iter().zip(after).map(|(a, b)| a - b).collect()
 }
 
-/// The mean over classes as a score, with the curve where there is one.
+/// The mean of credits as a score, with the curve where there is one.
 fn with_curve(p: &Prepared, rows: Result<Vec<f64>, String>, curve: &Result<Curve, String>) -> Outcome {
-    match rows.and_then(|rows| Ok(mean_over_classes(&rows, &task_classes(p)?).outcome())) {
+    match rows.and_then(|rows| Ok(Truth::of(p)?.mean(&rows).outcome())) {
         Ok(Outcome::Value(value)) => {
             Outcome::Value(ScoreValue { curve: curve.as_ref().ok().map(Curve::points), ..value })
         }

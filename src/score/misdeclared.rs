@@ -1,5 +1,6 @@
 //! Signs that activations, labels or task logits are not what the run declares. Each is a remark beside the scores.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ndarray::{Array2, Axis};
@@ -88,11 +89,9 @@ fn beyond_unit(p: &Prepared) -> Option<String> {
     let column = p.column(TensorName::ConceptActivations)?;
     let beyond = |value: f64| (-value).max(value - 1.0);
     let (mut outside, mut farthest) = (0_usize, 0.5);
-    for at in 0..column.width() {
-        for value in column.floats(at).into_iter().filter(|value| beyond(*value) > ROUNDING) {
-            outside += 1;
-            farthest = if beyond(value) > beyond(farthest) { value } else { farthest };
-        }
+    for value in column.block(0..column.width()).into_iter().filter(|value| beyond(*value) > ROUNDING) {
+        outside += 1;
+        farthest = if beyond(value) > beyond(farthest) { value } else { farthest };
     }
     (outside > 0).then(|| {
         format!(
@@ -139,7 +138,7 @@ fn other_threshold(p: &Prepared) -> Option<String> {
 }
 
 /// A binary concept's only activation column and its labels, where both classes are known in enough rows.
-fn binary(p: &Prepared, i: usize) -> Option<(Vec<f64>, Vec<i32>)> {
+fn binary<'p>(p: &'p Prepared, i: usize) -> Option<(Cow<'p, [f64]>, Vec<i32>)> {
     let rows = p.known(&[i]).ok()?;
     let concept = concept_rows(p, i, &rows).ok()?;
     let one = concept.activations.len() == concept.labels.len() && !p.run().concepts[i].is_categorical();

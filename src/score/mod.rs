@@ -32,6 +32,7 @@ mod meter;
 mod misdeclared;
 mod multiple;
 mod niche;
+mod numbers;
 mod paired;
 mod pairs;
 mod r4;

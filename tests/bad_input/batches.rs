@@ -70,7 +70,7 @@ fn of_other_types() -> Vec<Case> {
             Content::Flags => (floats.to_vec(), "expected bool"),
             Content::Ids => ([floats, &[Bool]].concat(), "expected an integer type"),
             Content::Texts => ([floats, others].concat(), "expected string"),
-            Content::Labels | Content::Classes | Content::ClassesOrNone => continue,
+            Content::Labels | Content::LabelsOrNone => continue,
         };
         let shape: Vec<u64> = name.shapes()[0]
             .iter()

@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod conditional;
+mod coverage;
 mod golden;
 mod invariance;
 mod oracle;

@@ -196,3 +196,55 @@ fn a_class_whose_rows_move_the_score_across_its_limit_is_named() {
     let error = standard_error(&rare_class(600, 2, [2, 0]).score("intervention_drop"));
     assert!((0.17..0.18).contains(&error), "{error}");
 }
+
+/// A task that is a number: y from −1 to 1, of variance v; predictions are y plus an error of ±e, so that R² = 1 − e²/v.
+fn measured(errors: &[f64]) -> (Columns, f64) {
+    let rows = 101;
+    let y: Vec<f64> = (0..rows).map(|row| (row as f64 - 50.0) / 50.0).collect();
+    let variance = y.iter().map(|y| y * y).sum::<f64>() / rows as f64;
+    let side = |row: usize| if row.is_multiple_of(2) { 1.0 } else { -1.0 };
+    let predictions = (0..rows).flat_map(|row| {
+        let y = y[row];
+        errors.iter().map(move |error| y + side(row) * error)
+    });
+    let columns = Columns::new(rows, errors.len() - 1).continuous_labels(false, true);
+    let columns = columns.with(CORRECT, &[errors.len()], predictions.collect());
+    (columns.with(TensorName::TaskLabels, &[], y), variance)
+}
+
+#[test]
+fn of_a_task_that_is_a_number_the_drop_is_that_of_r2() {
+    let (columns, variance) = measured(&[0.1, 0.2, 0.4]);
+    let r2 = |error: f64| 1.0 - error * error / variance;
+    assert!((columns.value("intervention_drop") - (r2(0.1) - r2(0.4))).abs() < 1e-12);
+    assert!((columns.value("intervened_task_r2") - r2(0.4)).abs() < 1e-12);
+    let area = 0.25 * r2(0.1) + 0.5 * r2(0.2) + 0.25 * r2(0.4);
+    assert!((columns.value("intervention_area") - area).abs() < 1e-12);
+    let shares: Vec<f64> = points(&columns, "intervention_drop").iter().map(|(share, _)| *share).collect();
+    assert_eq!(shares, [0.0, 0.5, 1.0]);
+    // Whatever unit the task is measured in.
+    let in_grams = columns
+        .clone()
+        .changed(TensorName::TaskLabels, |_, _, y| 1000.0 * y + 7.0)
+        .changed(CORRECT, |_, _, y| 1000.0 * y + 7.0);
+    assert!((in_grams.value("intervention_drop") - columns.value("intervention_drop")).abs() < 1e-9);
+    // Worse than a constant is as good as one.
+    let (useless, _) = measured(&[0.1, 50.0]);
+    assert!((useless.value("intervention_drop") - r2(0.1)).abs() < 1e-12);
+    // Without a column of no concepts the model's own predictions are compared.
+    let own = columns.clone().with(TensorName::TaskPredictions, &[], columns.arrays[&TensorName::TaskLabels].1.clone());
+    assert_eq!(own.value("task_r2"), 1.0);
+    // Classes have no R², numbers no accuracy.
+    assert!(own.score("task_accuracy").value().is_none());
+    assert!(own.score("intervened_task_accuracy").value().is_none());
+    let classes = curve(task(60, 3), CORRECT, &[48, 52, 56, 60]);
+    assert!(classes.score("intervened_task_r2").value().is_none());
+}
+
+#[test]
+fn a_prediction_that_is_no_number_is_none() {
+    let (columns, _) = measured(&[0.1, 0.4]);
+    let without = columns.changed(CORRECT, |row, at, y| if (row, at) == (3, 1) { f64::NAN } else { y });
+    let why = without.why("intervention_drop");
+    assert!(why.contains("no prediction for 1 of 101 rows at 100 %"), "{why}");
+}

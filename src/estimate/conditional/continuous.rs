@@ -31,6 +31,7 @@ use crate::estimate::settings::Settings;
 use crate::estimate::undefined::Undefined;
 use crate::estimate::variable::{Scalar, Variable};
 
+use super::shared::by_numbers;
 use super::terms::{Conditional, Terms};
 
 /// Rows on either side with which a search begins.
@@ -61,6 +62,7 @@ pub fn information(x: &Variable, y: &Variable, given: &Scalar, settings: &Settin
             None => terms.leave_out(row as usize),
         }
     }
+    terms.share(0..rows as u32, by_numbers(rows, settings.neighbours));
     terms.finish()
 }
 

@@ -15,6 +15,7 @@
 mod continuous;
 mod expected;
 mod permutations;
+mod shared;
 mod strata;
 mod terms;
 mod together;

@@ -17,6 +17,7 @@ use crate::estimate::variable::{Discrete, Variable};
 use crate::estimate::{ksg, plug_in, ross};
 
 use super::expected::expected_information;
+use super::shared::{self, Shared};
 use super::terms::{Conditional, Found, Terms};
 
 /// A checked variable within each class of a discrete one.
@@ -66,6 +67,10 @@ impl<'a> Strata<'a> {
             let of_stratum: Vec<&Discrete> = labels.iter().map(|parts| &parts[stratum]).collect();
             let members = self.given.members(stratum);
             for ((terms, label), found) in terms.iter_mut().zip(&of_stratum).zip(self.ross(x, &of_stratum)) {
+                if let Some(found) = &found {
+                    let shared = shared::by_classes(&found.terms, label, self.settings.neighbours);
+                    terms.share(members.iter().copied(), shared);
+                }
                 terms.add(members, &label.alone(), found);
             }
         }
@@ -79,7 +84,11 @@ impl<'a> Strata<'a> {
         check(label, self.settings)?;
         let mut terms = Terms::new(self.rows());
         for ((stratum, x), y) in self.parts.iter().enumerate().zip(label.parts(self.given)) {
-            terms.add(self.given.members(stratum), &self.left_out(x, &y), self.within(x, &y));
+            let (members, found) = (self.given.members(stratum), self.within(x, &y));
+            if let Some(shared) = found.as_ref().and_then(|found| self.shared(x, &y, found)) {
+                terms.share(members.iter().copied(), shared);
+            }
+            terms.add(members, &self.left_out(x, &y), found);
         }
         terms.finish()
     }
@@ -101,6 +110,18 @@ impl<'a> Strata<'a> {
                 self.ross(continuous, &[label]).swap_remove(0)
             }
             (x, y) => self.ksg(x, y),
+        }
+    }
+
+    /// What the rows of a stratum share with their neighbours; `None` where terms are counted.
+    fn shared(&self, x: &Variable, y: &Variable, found: &Found) -> Option<Shared> {
+        let k = self.settings.neighbours;
+        match (x, y) {
+            (Variable::Discrete(_), Variable::Discrete(_)) => None,
+            (_, Variable::Discrete(label)) | (Variable::Discrete(label), _) => {
+                Some(shared::by_classes(&found.terms, label, k))
+            }
+            _ => Some(shared::by_numbers(found.terms.len(), k)),
         }
     }
 

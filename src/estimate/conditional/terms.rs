@@ -1,8 +1,11 @@
 //! The terms of all rows, gathered stratum by stratum.
 
+use crate::estimate::elementwise;
 use crate::estimate::sum;
 use crate::estimate::undefined::Undefined;
 use crate::estimate::value::Estimate;
+
+use super::shared::Shared;
 
 /// An estimate of I(X;Y|C), and how many rows it could not use.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,11 +52,13 @@ pub(super) struct Terms {
     left_out: Vec<u32>,
     /// Σ (rows kept in a stratum)² · variance of its mean over repeats.
     draws: f64,
+    shared: Shared,
 }
 
 impl Terms {
     pub(super) fn new(rows: usize) -> Self {
-        Self { terms: vec![0.0; rows], left_out: Vec::new(), draws: 0.0 }
+        let shared = Shared { of_square: vec![0.0; rows], beside: 0.0 };
+        Self { terms: vec![0.0; rows], left_out: Vec::new(), draws: 0.0, shared }
     }
 
     /// Sets the term of a row.
@@ -64,6 +69,12 @@ impl Terms {
     /// Leaves a row out.
     pub(super) fn leave_out(&mut self, row: usize) {
         self.left_out.push(row as u32);
+    }
+
+    /// Sets what the rows share with their neighbours.
+    pub(super) fn share(&mut self, members: impl IntoIterator<Item = u32>, shared: Shared) {
+        members.into_iter().zip(shared.of_square).for_each(|(row, share)| self.shared.of_square[row as usize] = share);
+        self.shared.beside += shared.beside;
     }
 
     /// Adds a stratum of these `members`; `None` where its information is 0. The rows left out are numbered within it.
@@ -87,6 +98,12 @@ impl Terms {
         }
         let kept = (rows - left_out).max(1) as f64;
         let mut estimate = Estimate::from_terms(0.0, self.terms, &self.left_out);
+        let squares = elementwise::sum_of_squares(&estimate.influence);
+        let of_squares = estimate.influence.iter().zip(&self.shared.of_square).map(|(own, share)| share * own * own);
+        let shared = of_squares.sum::<f64>() + self.shared.beside * (rows as f64 / kept).powi(2);
+        if squares > 0.0 {
+            elementwise::scale(&mut estimate.influence, (1.0 + shared / squares).sqrt());
+        }
         estimate.draw_variance = self.draws / (kept * kept);
         Ok(Conditional { estimate, left_out })
     }

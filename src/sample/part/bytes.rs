@@ -437,21 +437,21 @@ fn read_values(from: &mut Reader, name: TensorName, dims: &[usize], rows: usize)
     let (half, form) = (form & HALF != 0, form & !HALF);
     let dims = Column::row_dims(name, dims);
     let count = dims.iter().try_fold(rows, |count, &dim| count.checked_mul(dim)).ok_or_else(|| too_short(&field))?;
-    use Content::{Classes, ClassesOrNone, Flags, Floats, FloatsOrNan, Labels, Texts};
+    use Content::{Flags, Floats, FloatsOrNan, Labels, LabelsOrNone, Texts};
     let values = match (form, name.content()) {
-        (FLOAT32, Floats | FloatsOrNan | Labels) => {
+        (FLOAT32, Floats | FloatsOrNan | Labels | LabelsOrNone) => {
             Values::Float32(numbers(from.entries(&field, count, 4)?, f32::from_le_bytes))
         }
-        (FLOAT64, Floats | FloatsOrNan | Labels) => {
+        (FLOAT64, Floats | FloatsOrNan | Labels | LabelsOrNone) => {
             Values::Float64(numbers(from.entries(&field, count, 8)?, f64::from_le_bytes))
         }
-        (INT8, Labels | Classes | ClassesOrNone | Flags) => {
+        (INT8, Labels | LabelsOrNone | Flags) => {
             Values::Integer(numbers(from.entries(&field, count, 1)?, |bytes| i8::from_le_bytes(bytes).into()))
         }
-        (INT16, Labels | Classes | ClassesOrNone | Flags) => {
+        (INT16, Labels | LabelsOrNone | Flags) => {
             Values::Integer(numbers(from.entries(&field, count, 2)?, |bytes| i16::from_le_bytes(bytes).into()))
         }
-        (INT32, Labels | Classes | ClassesOrNone | Flags) => {
+        (INT32, Labels | LabelsOrNone | Flags) => {
             Values::Integer(numbers(from.entries(&field, count, 4)?, i32::from_le_bytes))
         }
         (TEXT, Texts) => {

@@ -17,14 +17,14 @@ const INTERVENED: Input = Input::EitherTensor(IntervenedTaskPredictions, Interve
 
 const OVER_INTERVENTIONS: CurveDescription = CurveDescription {
     x: "share of concepts set to their true values",
-    y: "Balanced task accuracy",
+    y: "Balanced task accuracy, or R²",
     best: None,
     beside: Some("wrong_intervention_drop"),
 };
 
 const OVER_WRONG_INTERVENTIONS: CurveDescription = CurveDescription {
     x: "share of concepts set to wrong values",
-    y: "Balanced task accuracy",
+    y: "Balanced task accuracy, or R²",
     best: None,
     beside: None,
 };
@@ -38,7 +38,7 @@ const RARE: &str = "As the rarest class allows: a class of 10 rows among two cha
 /// Of heads that the score trains.
 const FIFTH: &str = "Tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 21] = [
+pub(super) const ROWS: [Score; 23] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -183,6 +183,20 @@ pub(super) const ROWS: [Score; 21] = [
         ..ROW
     },
     Score {
+        id: "intervened_task_r2",
+        title: "Task R² after intervention",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "R²",
+        inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
+        help: "Of a task that is a number: R² after all concepts were replaced by their true values. Predictions worse than \
+               a constant count as one, which has an R² of 0.",
+        trust: &[MEANS],
+        cost: Cost::Cheap,
+        compute: intervention::intervened_task_r2,
+        ..ROW
+    },
+    Score {
         id: "intervention_drop",
         title: "Accuracy lost by intervention",
         family: FAMILY,
@@ -191,9 +205,9 @@ pub(super) const ROWS: [Score; 21] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy less that after all concepts were set to their true values. Near 0 or below where the \
-               head reads concepts as concepts; large where it reads what leaked into them. Where concepts are badly \
-               predicted, true ones help and can hide a loss: see the curve.",
+        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a number, \
+               R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked into them. \
+               Where concepts are badly predicted, true ones help and can hide a loss: see the curve.",
         trust: &[
             "The outcome that leakage scores are judged by: 0.83 at λ = 0.01 and −0.05 at λ = 5 on digits with 7 \
                  concepts. It needs the job's own head, and sees no leakage that an intervention removes without \
@@ -211,8 +225,9 @@ pub(super) const ROWS: [Score; 21] = [
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Mean balanced task accuracy over the share of concepts set to their true values, from none to all. The order in \
-               which concepts are set decides the curve between its ends: compare runs of one policy.",
+        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their true \
+               values, from none to all. The order in which concepts are set decides the curve between its ends: compare \
+               runs of one policy.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervention_area,
@@ -227,8 +242,8 @@ pub(super) const ROWS: [Score; 21] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_WRONG_INTERVENTIONS),
         inputs: &[Input::Tensor(WrongInterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy less that after all concepts were set to wrong values. High in a model that \
-               predicts through its concepts; near 0 in one that ignores them.",
+        help: "Balanced task accuracy, or R² of a task that is a number, less that after all concepts were set to wrong \
+               values. High in a model that predicts through its concepts; near 0 in one that ignores them.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::wrong_intervention_drop,
@@ -259,6 +274,20 @@ pub(super) const ROWS: [Score; 21] = [
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_balanced_accuracy,
+        ..ROW
+    },
+    Score {
+        id: "task_r2",
+        title: "Task R²",
+        family: FAMILY,
+        unit: "R²",
+        range: UNBOUNDED,
+        inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
+        help: "Of a task that is a number: the share of its variance that the predictions explain; below 0 where a constant \
+               would do better. Without task_predictions those are the only column of task_logits.",
+        trust: &[MEANS],
+        cost: Cost::Cheap,
+        compute: intervention::task_r2,
         ..ROW
     },
     Score {

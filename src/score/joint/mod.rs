@@ -69,10 +69,22 @@ pub fn joint_baseline(p: &Prepared) -> Outcome {
     }
 }
 
+/// The mean over the rows. Predictors differ from fold to fold, which rows of one fold share: the error is that of the
+/// means of the folds where these scatter more than their rows let expect.
 fn mean(p: &Prepared, losses: &Losses, values: &[f64]) -> Outcome {
     let mut rows = vec![None; p.rows()];
     losses.rows.iter().zip(values).for_each(|((row, ..), value)| rows[*row] = Some(*value));
-    Term::mean_of_some_rows(&rows).map_or_else(|| Outcome::undefined("there are no rows"), |term| term.outcome())
+    let Some(term) = Term::mean_of_some_rows(&rows) else { return Outcome::undefined("there are no rows") };
+    let (mut sums, mut counts) = ([0.0; FOLDS], [0.0; FOLDS]);
+    for (&fold, value) in losses.folds.iter().zip(values) {
+        sums[fold] += value;
+        counts[fold] += 1.0;
+    }
+    let folds = FOLDS as f64;
+    let squares = (0..FOLDS).map(|fold| (sums[fold] / counts[fold] - term.value).powi(2));
+    let of_folds = squares.sum::<f64>() / (folds * (folds - 1.0));
+    let draw_variance = (of_folds - term.standard_error().powi(2)).max(0.0);
+    Term { draw_variance, ..term }.outcome()
 }
 
 /// Share of sign flips, this one included, whose sum is at least the sum of the values.
@@ -94,6 +106,8 @@ fn sign_flips(values: &[f64], seed: u64) -> f64 {
 struct Losses {
     /// Row of the sample, loss from c, loss from (c, ĉ).
     rows: Vec<(usize, f64, f64)>,
+    /// The fold of each.
+    folds: Vec<usize>,
     /// H(y) of these rows.
     entropy: f64,
 }
@@ -114,7 +128,8 @@ fn losses(p: &Prepared) -> Arc<Result<Losses, String>> {
             let label = folds.task.labels[at];
             (row, loss(baselines[folds.of[at]].row(at), label), loss(both.row(at), label))
         };
-        Ok(Losses { rows: folds.rows.iter().enumerate().map(of_row).collect(), entropy: folds.entropy() })
+        let rows = folds.rows.iter().enumerate().map(of_row).collect();
+        Ok(Losses { rows, entropy: folds.entropy(), folds: folds.of })
     })
 }
 

@@ -12,6 +12,7 @@ use tonic::{Request, Status, Streaming};
 use tower::service_fn;
 
 use crate::VERSION;
+use crate::diagnosis::Verdict;
 use crate::run::Run;
 use crate::server::peers::{Dialer, Remote};
 use crate::tensor::TensorName;
@@ -245,6 +246,17 @@ pub enum Heard {
     Lost(u64),
 }
 
+impl Heard {
+    /// The run that an event is about; `None` for events that were lost.
+    pub fn run(&self) -> Option<&str> {
+        match self {
+            Self::Point(point) => Some(&point.run),
+            Self::Alert(change) => Some(&change.run),
+            Self::Lost(_) => None,
+        }
+    }
+}
+
 impl Reader {
     /// Connects. `token` is the server's token, if it requires one.
     pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
@@ -260,6 +272,13 @@ impl Reader {
     pub async fn runs(&mut self) -> Result<Vec<(String, bool)>, ClientError> {
         let runs = self.calls.list_runs(self.request(proto::ListRunsRequest::default())).await?.into_inner().runs;
         Ok(runs.into_iter().filter_map(|status| Some((status.run?.name, status.finished))).collect())
+    }
+
+    /// The verdict on a split; `None` before its first evaluation.
+    pub async fn verdict(&mut self, run: &str, split: &str) -> Result<Option<Verdict>, ClientError> {
+        let request = proto::GetDiagnosisRequest { run: run.to_owned(), split: split.to_owned(), ..Default::default() };
+        let found = self.calls.get_diagnosis(self.request(request)).await?.into_inner();
+        Ok(found.verdict.and_then(convert::verdict_of))
     }
 
     /// The curve of a score, oldest point first.

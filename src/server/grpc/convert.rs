@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::{Assessment, Evidence, State, Verdict, VerdictState};
+use crate::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
 use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
@@ -342,6 +342,33 @@ fn verdict(verdict: Verdict) -> proto::Verdict {
         reason: verdict.reason,
         stop_advised_by: verdict.stop_advised_by.unwrap_or_default(),
     }
+}
+
+/// The verdict of a message, but for the last sound evaluation; `None` for a state that is unknown here.
+pub fn verdict_of(message: proto::Verdict) -> Option<Verdict> {
+    let state = match message.state() {
+        proto::VerdictState::Leaking => VerdictState::Leaking,
+        proto::VerdictState::PossiblyLeaking => VerdictState::PossiblyLeaking,
+        proto::VerdictState::Sound => VerdictState::Sound,
+        proto::VerdictState::NothingFound => VerdictState::NothingFound,
+        proto::VerdictState::CannotTell => VerdictState::CannotTell,
+        proto::VerdictState::TooEarly => VerdictState::TooEarly,
+        proto::VerdictState::Unspecified => return None,
+    };
+    let deciding = message.deciding.map(|evidence| {
+        let proto::Evidence { score, value, standard_error, limit, step } = evidence;
+        Evidence { score, value, standard_error, limit, step }
+    });
+    Some(Verdict {
+        state,
+        deciding,
+        concepts: message.concepts,
+        since: message.since_step.map(|step| Moment { step, epoch: message.since_epoch }),
+        or_earlier: message.or_earlier,
+        last_sound: None,
+        reason: message.reason,
+        stop_advised_by: Some(message.stop_advised_by).filter(|rule| !rule.is_empty()),
+    })
 }
 
 fn evidence(evidence: Evidence) -> proto::Evidence {

@@ -238,9 +238,13 @@ pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
 /// The metrics, in Prometheus' text format.
 pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
-    let registry = shared.app.registry.clone();
-    let task = tokio::task::spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()));
-    match task.await {
+    let (app, rows) = (shared.app.clone(), shared.rows.clone());
+    let gathered = move || {
+        let mut families = app.registry.gather();
+        families.extend(rows.verdicts(&app)?.families());
+        TextEncoder::new().encode_to_string(&families)
+    };
+    match tokio::task::spawn_blocking(gathered).await {
         Ok(Ok(text)) => {
             Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
         }

@@ -13,16 +13,15 @@ use serde::Serialize;
 use super::app::App;
 use super::refusal::Refusal;
 use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Assessment, Moment, StopAdvised, Verdict, VerdictState, verdict};
+use crate::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::question::{baseline_of, diagnosis_of};
 use crate::server::live::Latest;
+use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
 
-/// Evaluations that a verdict looks at first, and those where it has to look further back.
-const LOOKED_BACK: [usize; 2] = [100, 1000];
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Rows that are computed from one reading.
@@ -154,7 +153,7 @@ impl Rows {
         while stale.peek().is_some() && (first || begun.elapsed() <= PATIENCE) {
             let together: Vec<Stale> = stale.by_ref().take(TOGETHER).collect();
             let names: Vec<&str> = together.iter().map(|one| one.stored.run.name.as_str()).collect();
-            let mut evaluations = app.history.evaluations_of(&names, split, LOOKED_BACK[0])?;
+            let mut evaluations = app.history.evaluations_of(&names, split, LOOKED_BACK)?;
             let mut sparks = sparks(app, &names, split)?;
             for Stale { at, stored, version, before } in together {
                 let mut points = evaluations.remove(&stored.run.name).unwrap_or_default();
@@ -178,6 +177,27 @@ impl Rows {
 }
 
 impl Rows {
+    /// The verdicts on the first [`SERIES_PER_FAMILY`] curves that are exported. Those that would take long join a later scrape, and where the history cannot
+    /// be read there are none: its own metrics say so. Blocks.
+    pub fn verdicts(&self, app: &App) -> Result<Verdicts, prometheus::Error> {
+        let mut of_split: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
+        for Latest { run, split, .. } in app.live.latest().into_iter().take(SERIES_PER_FAMILY) {
+            of_split.entry(split).or_default().push(run);
+        }
+        let verdicts = Verdicts::new()?;
+        for (split, runs) in of_split {
+            let runs: Vec<&str> = runs.iter().map(|run| &**run).collect();
+            let rows =
+                self.read(app, &split, &runs, &Wanted::default()).map_or_else(|_| Vec::new(), |found| found.runs);
+            for row in rows {
+                if let Some(verdict) = &row.verdict {
+                    verdicts.add(&row.name, &split, verdict);
+                }
+            }
+        }
+        Ok(verdicts)
+    }
+
     /// The verdict on a run's split with what it rests on; `None` once its evaluations were removed. Blocks.
     pub fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
         let diagnosis = diagnosis_of(&*app.history, run, split, |point| app.live.admits(point))?;
@@ -254,7 +274,7 @@ fn row(
         let points = above.as_deref().unwrap_or(points);
         verdict(&stored.run, points, whole, version.finished, version.advised.as_ref())
     };
-    let mut found = judge(&points, points.len() < LOOKED_BACK[0]);
+    let mut found = judge(&points, points.len() < LOOKED_BACK);
     let farther = found.as_ref().is_some_and(|found| found.or_earlier);
     if farther {
         // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
@@ -265,8 +285,8 @@ fn row(
                 (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
             }
             _ => {
-                let all = evaluations(app, name, split, LOOKED_BACK[1])?;
-                found = judge(&all, all.len() < LOOKED_BACK[1]);
+                let all = evaluations(app, name, split, FARTHEST)?;
+                found = judge(&all, all.len() < FARTHEST);
             }
         }
     }

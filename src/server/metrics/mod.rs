@@ -12,6 +12,7 @@ mod scores;
 #[cfg(test)]
 mod tests;
 mod upstream;
+mod verdicts;
 
 pub use alerts::AlertCollector;
 pub use history::HistoryCollector;
@@ -19,3 +20,4 @@ pub use hub::HubMetrics;
 pub use own::Metrics;
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 pub use upstream::UpstreamCollector;
+pub use verdicts::Verdicts;

@@ -26,6 +26,9 @@ pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
 pub const CONCEPTS_LEFT_OUT: &str = "conceptwatch_score_concepts_left_out";
 pub const PAIRS_LEFT_OUT: &str = "conceptwatch_score_pairs_left_out";
 pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
+// The same and `verdict`, or `score`.
+pub const VERDICT: &str = "conceptwatch_verdict";
+pub const VERDICT_VALUE: &str = "conceptwatch_verdict_value";
 // Label `family`.
 pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
 

@@ -1,0 +1,104 @@
+"""One verdict: each surface of a real sidecar shows the same state, score and number for the same evaluations."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from real_sidecar import answer, binary, eager
+
+ROWS, K, EVALUATIONS = 600, 3, 30
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+def evaluation(step: int, leak: float) -> dict[str, Any]:
+    """Known concepts that determine the task but for a class in two, which activations tell as far as they leak."""
+    random = np.random.default_rng(step)
+    concepts = random.integers(0, 2, (ROWS, K))
+    task = 2 * (concepts.sum(1) > 1) + random.integers(0, 2, ROWS)
+    known = 8.0 * concepts - 4.0 + random.normal(size=(ROWS, K)) + leak * (task % 2)[:, None]
+    return {
+        "concept_activations": (1 / (1 + np.exp(-known))).astype(np.float32),
+        "concept_labels": concepts,
+        "task_labels": task,
+        "task_predictions": np.where(random.random(ROWS) < 0.9, task, task - task % 2),
+        "intervened_task_predictions": task - task % 2 if leak else task,
+    }
+
+
+@pytest.mark.parametrize(("name", "leak", "state"), [("leaking", 3.0, "leaking"), ("sound", 0.0, "sound")])
+def test_thirty_evaluations_have_one_verdict_everywhere(
+    address: str, tmp_path: Path, name: str, leak: float, state: str
+) -> None:
+    run = conceptwatch.init(name, concepts=K, address=address, spawn=False)
+    for step in range(EVALUATIONS):
+        with run.evaluation("val", step=step, epoch=step) as p:
+            p.log(**evaluation(step, leak))
+        p.scores(timeout=60.0)
+    stopped = run.should_stop(step=EVALUATIONS - 1, timeout=60.0)
+    diagnosis = run.diagnosis(timeout=120.0)
+    assert diagnosis is not None
+    verdict, page = diagnosis.verdict, str(run.page_url).rstrip("/")
+    assert (verdict.state, stopped) == (state, state == "leaking")
+    assert verdict.deciding is not None
+    score, value = verdict.deciding.score, verdict.deciding.value
+
+    def same(found: dict[str, Any]) -> None:
+        assert (found["state"], found["deciding"]["score"]) == (state, score)
+        assert found["deciding"]["value"] == pytest.approx(value, abs=1e-12)
+        assert found["concepts"] == list(verdict.concepts)
+
+    same(answer(address, "/api/v1/verdict", run=name, split="val")["verdict"])
+    rows = answer(address, "/api/v1/overview", split="val")["runs"]
+    same(next(row["verdict"] for row in rows if row["name"] == name))
+    http = page.removeprefix("http://")
+    printed = conceptwatch_(["diagnose", name, "--split", "val", "--address", http, "--json"])
+    same(json.loads(printed)["verdict"])
+
+    # Where people read it.
+    words = {"leaking": "leaking since epoch ", "sound": "sound"}[state]
+    number = f"{score} {value:.4f}"
+    assert str(verdict).startswith(words)
+    assert number in str(verdict)
+    report = tmp_path / "report.html"
+    conceptwatch_(["diagnose", name, "--split", "val", "--address", http, "--html", str(report)])
+    for text in (conceptwatch_(["diagnose", name, "--split", "val", "--address", http]), report.read_text()):
+        assert words in text
+        assert number in text
+    with urllib.request.urlopen(f"{page}/metrics", timeout=10) as metrics:  # noqa: S310
+        scraped = metrics.read().decode()
+    assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in scraped
+    found = re.search(rf'conceptwatch_verdict_value{{run="{name}",score="{score}",split="val"}} (\S+)', scraped)
+    assert found is not None
+    assert float(found.group(1)) == pytest.approx(value, abs=1e-12)
+    watched = subprocess.Popen([binary(), "watch", name, "--address", address], stdout=subprocess.PIPE, text=True)
+    assert watched.stdout is not None
+    try:
+        with run.evaluation("val", step=EVALUATIONS, epoch=EVALUATIONS) as p:
+            p.log(**evaluation(EVALUATIONS, leak))
+        assert any(line.startswith(f"{name}  {words}") and f"; {score} " in line for line in watched.stdout)
+    finally:
+        watched.kill()
+        watched.wait()
+    assert run.finish()
+
+
+def conceptwatch_(arguments: list[str]) -> str:
+    done = subprocess.run([binary(), *arguments], check=False, capture_output=True, text=True)
+    # diagnose says by its exit code whether it found anything.
+    assert done.returncode in (0, 3), done.stderr
+    return done.stdout
