@@ -5,6 +5,7 @@
 //! compares with: gradient-boosted trees, one classifier for each true concept that reads every activation. Trees read
 //! ranks alone, so that probabilities and their logits have the same scores.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
@@ -22,8 +23,8 @@ use super::pairs::Matrix;
 use super::term::{Term, mean_over_concepts};
 
 /// D: 1 less the entropy of a column's importances over the concepts, in units of ln k; mean over columns, each weighted
-/// by its share of all importance. The matrix has the importance of the column (row) for the concept (column), of sum 1
-/// for each concept.
+/// by its share of all importance. The matrix has the importance of a concept's columns (row) for the concept (column), of
+/// sum 1 for each concept.
 pub fn disentanglement(p: &Prepared) -> Outcome {
     let dci = dci(p);
     let dci = match dci.as_ref() {
@@ -46,11 +47,12 @@ pub fn disentanglement(p: &Prepared) -> Outcome {
     if total == 0.0 {
         return Outcome::undefined("no activation has any importance for a concept");
     }
-    let matrix: Option<Matrix> = p.latents().is_none().then(|| {
-        let cell = |column: usize| {
-            move |concept: &Result<Concept, String>| concept.as_ref().ok().map(|concept| concept.importances[column])
+    let blocks = p.run().activation_blocks(dci.columns).filter(|_| p.latents().is_none());
+    let matrix: Option<Matrix> = blocks.map(|blocks| {
+        let importance = |block: &Range<usize>, concept: &Result<Concept, String>| {
+            concept.as_ref().ok().map(|concept| concept.importances[block.clone()].iter().sum())
         };
-        (0..dci.columns).map(|column| dci.concepts.iter().map(cell(column)).collect()).collect()
+        blocks.iter().map(|block| dci.concepts.iter().map(|concept| importance(block, concept)).collect()).collect()
     });
     Outcome::Value(ScoreValue { value: value / total, matrix, ..ScoreValue::default() })
 }

@@ -33,6 +33,11 @@ fn categorical_concepts_are_vectors() {
     let defined =
         |id: &str| find(id).expect("the catalogue has it").family != "clarity" && !["mig", "sap"].contains(&id);
     assert!(outcomes.iter().filter(|(id, _)| defined(id)).all(|(_, outcome)| outcome.value().is_some()));
+    // A history stores k rows of k.
+    let is_square = |matrix: &[Vec<Option<f64>>]| matrix.len() == 2 && matrix.iter().all(|row| row.len() == 2);
+    for (id, outcome) in &outcomes {
+        assert!(outcome.matrix().is_none_or(is_square), "{id}");
+    }
     // The labels determine the task, so activations can only lose information about it.
     assert!(outcomes["ctl_excess"].per_concept().unwrap()[0].unwrap() < -0.2);
     // The order of a concept's classes carries no information.

@@ -87,8 +87,10 @@ fn of_runs() -> BTreeMap<String, Family> {
         .iter()
         .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
     let alerts = super::alerts::family().unwrap();
-    let alerts = alerts.desc().into_iter().map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
-    curves.chain(alerts).collect()
+    let verdicts = Verdicts::new().unwrap();
+    let read = alerts.desc().into_iter().chain(verdicts.desc());
+    let read = read.map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
+    curves.chain(read).collect()
 }
 
 fn table(families: &BTreeMap<String, Family>) -> String {

@@ -1,13 +1,13 @@
 //! The verdicts on the runs at work, as a scrape reads them.
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, Opts};
 
 use super::names;
 use crate::diagnosis::Verdict;
 
-/// The families of [`names::VERDICT`] and [`names::VERDICT_VALUE`].
+/// [`names::VERDICT`] and [`names::VERDICT_VALUE`].
 pub struct Verdicts {
     states: GaugeVec,
     values: GaugeVec,
@@ -30,6 +30,10 @@ impl Verdicts {
         if let Some(one) = verdict.deciding.as_ref().filter(|one| one.value.is_finite()) {
             self.values.with_label_values(&[run, split, &one.score]).set(one.value);
         }
+    }
+
+    pub fn desc(&self) -> Vec<&Desc> {
+        [&self.states, &self.values].into_iter().flat_map(Collector::desc).collect()
     }
 
     pub fn families(&self) -> Vec<MetricFamily> {

@@ -9,6 +9,16 @@ use crate::point::{Outcome, ScoreValue};
 use crate::server::http::overview::Rows;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_scrape_has_the_verdicts_that_the_page_shows() {
+    let port = port().await;
+    let row = port.get("/api/v1/overview?split=val").await.json()["runs"][0].clone();
+    let state = row["verdict"]["state"].as_str().unwrap();
+    let scrape = port.get("/metrics").await;
+    let series = scrape.text().lines().filter(|line| line.starts_with("conceptwatch_verdict{")).collect::<Vec<_>>();
+    assert!(series.len() == 1 && series[0].contains(&format!("verdict=\"{state}\"")), "{state}: {series:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_route_answers() {
     let port = port().await;
     let status = port.get("/api/v1/status").await.json();
