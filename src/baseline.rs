@@ -6,8 +6,8 @@
 
 use crate::point::{Outcome, Point};
 
-/// Scores of information beyond the concepts.
-const LEAKAGE: [&str; 8] = [
+/// Scores of information beyond the concepts, and the drop: to set concepts to noisy labels harms an honest head, too.
+const LEAKAGE: [&str; 9] = [
     "ctl_conditional",
     "ctl_conditional_r2",
     "icl_conditional",
@@ -16,6 +16,7 @@ const LEAKAGE: [&str; 8] = [
     "ctl_excess",
     "icl_excess",
     "task_excess",
+    "intervention_drop",
 ];
 
 /// The remark of a point whose leakage is counted above that of another run begins so.

@@ -79,23 +79,23 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
         ("ctl_excess", CTL_EXCESS),
         ("icl_excess", ICL_EXCESS),
     ];
-    let known: Vec<(&str, Measured, f64)> = limits
-        .into_iter()
-        .filter_map(|(score, limit)| {
-            let half = curve.measured(score).ok()?.half_width();
-            Some((score, Measured::of(&format!("uncertainty of {score}"), half, newest.step), limit))
-        })
-        .collect();
+    let known: Vec<(&str, Measured, f64)> =
+        limits.into_iter().filter_map(|(score, limit)| Some((score, curve.measured(score).ok()?, limit))).collect();
+    let half =
+        |score: &str, one: &Measured| Measured::of(&format!("uncertainty of {score}"), one.half_width(), newest.step);
     let few = rows.value < ROWS;
-    let unclear = known.iter().any(|(_, half, limit)| half.value > *limit);
+    // What is beyond its limit with its whole interval is known well enough.
+    let is_unclear =
+        |one: &Measured, limit: f64| one.half_width() > limit && !one.is_above(limit) && !one.is_below(limit);
+    let unclear = known.iter().any(|(_, one, limit)| is_unclear(one, *limit));
     let mut evidence = vec![rows.beside(ROWS)];
-    evidence.extend(known.iter().map(|(_, half, limit)| half.beside(*limit)));
+    evidence.extend(known.iter().map(|(score, one, limit)| half(score, one).beside(*limit)));
     let text = match (few, unclear) {
         (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
         (false, true) => "the standard errors are as large as the limits: evaluate more rows",
         (false, false) => {
             let known: Vec<String> =
-                known.iter().map(|(score, half, _)| format!("{score} is known to ±{:.2}", half.value)).collect();
+                known.iter().map(|(score, one, _)| format!("{score} is known to ±{:.2}", one.half_width())).collect();
             let text = match known.is_empty() {
                 true => format!("{} rows are enough", newest.rows),
                 false => format!("{} rows are precise enough: {}", newest.rows, known.join(", ")),

@@ -242,7 +242,8 @@ impl Sum {
     /// √(Σ influence² / N² + variance over draws), the normalisers taken as known.
     ///
     /// For scores that are means of rows (accuracies, F1, AUC), ±1.96 errors cover 93 to 96 % of 500 synthetic data sets.
-    /// For scores from neighbours the error is too small, most likely because rows that share neighbours have similar
+    /// Of conditional scores it is as large as the scatter (`tests/estimators/coverage.rs`). Of the other
+    /// scores from neighbours the error is too small, because rows that share neighbours have similar
     /// terms, which the sum treats as independent: it is 85 to 93 % of the true scatter (78 % at worst over 200 sets, for
     /// icl_excess), and the interval covers 89 to 94 % (ctl_excess 91-92, icl_excess 90-92,
     /// icl_label_excess 89-92, embedding_ct 92-94, alignment_leakage 92-94; N of 400 and 600, 2 and 3 concepts, 3
