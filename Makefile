@@ -156,6 +156,8 @@ evidence: .venv/evidence ## what the default alert rules stop, on models trained
 	cargo build --release --locked --bin conceptwatch --example judge
 	OMP_NUM_THREADS=1 CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		$(VENV)/python python/evidence/train.py docs/evidence/runs.jsonl
+	PYTHONPATH=python OMP_NUM_THREADS=1 CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
+		$(VENV)/python python/evidence/kinds.py docs/evidence/kinds.jsonl
 	$(VENV)/python python/evidence/report.py target/release/examples/judge docs/evidence/runs.jsonl docs/evidence.md
 
 # Three hours, in parts whose results are kept in target/torture; TORTURE_SEED chooses other moments.

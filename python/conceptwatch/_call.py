@@ -41,8 +41,8 @@ def _numbers(output: Any, values: Any, _: float) -> Any:
     output, is_torch = _array(output, f"head returned {{}} for {n} rows; it must return a number a row, [{n}]")
     if tuple(output.shape) not in ((n,), (n, 1)):
         raise Fault(
-            f"head returned shape {list(output.shape)} for concepts of shape {list(values.shape)}; of a continuous task it "
-            f"must return a number a row, [{n}] or [{n}, 1]"
+            f"head returned shape {list(output.shape)} for concepts of shape {list(values.shape)}; of a continuous "
+            f"task it must return a number a row, [{n}] or [{n}, 1]"
         )
     xp: Any = sys.modules["torch"] if is_torch else np
     numbers = output.reshape(n).to(xp.float32) if is_torch else output.reshape(n).astype(np.float32)

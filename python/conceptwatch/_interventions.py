@@ -53,12 +53,14 @@ def interventions(
         p.log(..., **conceptwatch.interventions(model.head, c_hat, c))
 
     Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m] on the device of the head's output:
-    classes, -1 where it is not finite, or numbers of a continuous task, NaN where they are not; their attribute `counts` has the m numbers of concepts set. Where
-    `steps` or `groups` space these unevenly, state them in `init(intervention_counts=...)`.
+    classes, -1 where it is not finite, or numbers of a continuous task, NaN where they are not. Their attribute
+    `counts` has the m numbers of concepts set. Where `steps` or `groups` space these unevenly, state them in
+    `init(intervention_counts=...)`.
 
     activations: [n, k] or [n, sum of cardinalities] as the head receives them, NumPy or torch; Monte-Carlo samples
         [n, k, m] are averaged. labels: [n, k] class numbers; -1 or NaN for unknown, which is then never set.
-    kind: as `activation_kind` of `init`; task_labels: as there, "class" or "continuous". cardinalities: numbers of classes where concepts are categorical.
+    kind: as `activation_kind` of `init`. task_labels: as there, "class" or "continuous".
+    cardinalities: numbers of classes where concepts are categorical.
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
 

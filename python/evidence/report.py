@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import kinds_report
 import numpy as np
 from grid import APART_SEEDS, DATA, SEEDS, name
 from verdicts import (
@@ -335,7 +336,7 @@ class Report:
         return table(["data", "encoding", "runs", "advised to stop: logged", "not logged"], rows)
 
 
-def text(report: Report, reproduced: Path) -> str:
+def text(report: Report, reproduced: Path, kinds: Path) -> str:
     """The page: `page.md` with the tables."""
     return (
         (Path(__file__).parent / "page.md")
@@ -362,10 +363,13 @@ def text(report: Report, reproduced: Path) -> str:
             apart_not_logged=report.results(report.apart, False),
             harmless=report.harmless(),
             failures=report.failures(),
+            kinds=kinds_report.text(kinds_report.Kinds(kinds)),
         )
     )
 
 
 if __name__ == "__main__":
     page = Path(sys.argv[3])
-    page.write_text(text(Report(sys.argv[1], Path(sys.argv[2])), page.parent / "reproduce" / "results.jsonl"))
+    recorded = Path(sys.argv[2])
+    reproduced = page.parent / "reproduce" / "results.jsonl"
+    page.write_text(text(Report(sys.argv[1], recorded), reproduced, recorded.with_name("kinds.jsonl")))

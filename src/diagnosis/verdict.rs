@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::{is_above_reference, of_reference};
-use crate::limits::{CONCEPT_ACCURACY, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
+use crate::limits::{CONCEPT_ACCURACY, CTL_UNLEARNT, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
 use crate::score::of_rare_class;
@@ -218,7 +218,10 @@ pub fn verdict(
             last_sound: last_sound(earlier.unwrap_or(start).min(start)),
             deciding: now.deciding.clone().filter(|_| leaks),
             concepts: if leaks { now.concepts.clone() } else { Vec::new() },
-            ..of(VerdictState::Leaking, advised.map_or("", |advised| &advised.evidence))
+            ..of(
+                VerdictState::Leaking,
+                advised.map_or(if leaks { &now.reason } else { "" }, |advised| &advised.evidence),
+            )
         });
     }
     Some(match now.says {
@@ -266,7 +269,8 @@ fn sign(curve: &Curve) -> Sign {
     }
     if let Interventions::Fall(evidence) = &interventions {
         let drop = evidence.first().cloned();
-        return Sign { concepts: carriers(curve, "ctl_conditional"), ..Sign::of(Says::Leaks, "").by(drop) };
+        let why = "the head does worse on the true concepts";
+        return Sign { concepts: carriers(curve, "ctl_conditional"), ..Sign::of(Says::Leaks, why).by(drop) };
     }
     let leakage = leakage(curve);
     if let Leakage::Shown { evidence, .. } = &leakage {
@@ -373,9 +377,17 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
     }
     let rows = curve.newest().rows;
     let well = learnt.as_ref().is_ok_and(|concepts| concepts.well);
+    // A head can read in well-learnt activations what hardly raises any score of them.
+    let may_collapse = curve.measured("ctl_conditional").is_ok_and(|one| !one.is_below(CTL_UNLEARNT));
     match (hold, well) {
         _ if (rows as f64) < ROWS => Sign::of(Says::Nothing, format!("{rows} rows, fewer than {ROWS}")),
         (true, _) => Sign::of(Says::Sound, ""),
+        (false, true) if may_collapse => Sign::of(
+            Says::Nothing,
+            format!(
+                "interventions were not logged, and ctl_conditional may be {CTL_UNLEARNT}, as in models that collapse"
+            ),
+        ),
         (false, true) => Sign::of(Says::Sound, "interventions were not logged"),
         (false, false) => {
             Sign::of(Says::Nothing, "interventions were not logged, and that every concept is well learnt is not shown")

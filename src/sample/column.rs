@@ -456,7 +456,8 @@ mod tests {
         assert_eq!(kind(TensorName::TaskLabels, DataType::Float32, false), "integer");
         assert_eq!(kind(TensorName::TaskLabels, DataType::Float32, true), "f32");
         assert_eq!(kind(TensorName::TaskLabels, DataType::Int64, true), "f64");
-        assert_eq!(kind(TensorName::TaskPredictions, DataType::Int64, true), "integer");
+        assert_eq!(kind(TensorName::TaskPredictions, DataType::Int64, false), "integer");
+        assert_eq!(kind(TensorName::TaskPredictions, DataType::Int64, true), "f64");
         assert_eq!(kind(TensorName::ImageEmbeddings, DataType::Float64, false), "f64");
         assert_eq!(kind(TensorName::ImageEmbeddings, DataType::Float16, false), "half");
     }

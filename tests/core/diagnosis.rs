@@ -751,7 +751,7 @@ fn leakage_counts_above_that_of_a_reference() {
         (1..=10).for_each(|step| drop(alerts.observe(&with(step, scores))));
         alerts.reasons_to_stop("r").next().is_some()
     };
-    let leaks = [&[("ctl_conditional", 0.5)], &honest[1..]].concat();
+    let leaks = [&[("ctl_conditional", 0.5)], &honest[1..3], &[("intervention_drop", 0.3)]].concat();
     assert!(advised(&honest, None) && advised(&leaks, None));
     assert!(!advised(&honest, Some(reference())) && advised(&leaks, Some(reference())));
     let without_interventions = &leaks[..3];

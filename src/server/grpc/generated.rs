@@ -298,11 +298,11 @@ pub struct SplitStatus {
 ///    concept_activations          \[n,K\] or \[n,K,m\] float: m Monte-Carlo samples are averaged
 ///    concept_labels               \[n,k\]    integer or bool; float where the run declares measured labels
 ///    task_labels                  \[n\] or \[n,1\] integer or bool; float where the run declares measured labels
-///    task_predictions             \[n\]      integer or bool
+///    task_predictions             \[n\]      integer or bool; float where the run declares measured labels
 ///    task_logits                  \[n,l\] or \[n\] float: one column, or \[n\]: the logit of class 1, or its probability where all are from 0 to 1
-///    intervened_task_predictions  \[n\]      integer or bool
-///    intervention_predictions     \[n,m\]    integer; -1: the head gave no prediction: the task after each of the m numbers of concepts were set to their true values
-///    wrong_intervention_predictions \[n,m\]    integer; -1: the head gave no prediction: the same with wrong values
+///    intervened_task_predictions  \[n\]      integer or bool; float where the run declares measured labels
+///    intervention_predictions     \[n,m\]    integer, or float of a measured task; -1, or NaN: the head gave no prediction: the task after each of the m numbers of concepts were set to their true values
+///    wrong_intervention_predictions \[n,m\]    integer, or float of a measured task; -1, or NaN: the head gave no prediction: the same with wrong values
 ///    concept_embeddings           \[n,k,d\]  float
 ///    positive_embeddings          \[n,k,d\]  float
 ///    negative_embeddings          \[n,k,d\]  float

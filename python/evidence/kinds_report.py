@@ -1,0 +1,182 @@
+"""A table of the judgements on the runs of `kinds.py`, in Markdown, and a list of those that are wrong.
+
+python kinds_report.py docs/evidence/kinds.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from verdicts import BEHIND, COLLAPSED, HARMLESS
+
+Line = dict[str, Any]
+
+HONEST = ("sequential", "independent")
+# The first epoch of a late leak, and the drop before which it should be found.
+LATE, SOON = 31, 0.2
+
+
+def outcomes(lines: list[Line]) -> list[str]:
+    """`honest`, `collapsing`, `sound` or `between`, as in verdicts.py.
+
+    Drops are those of right labels. Concepts are compared with the best of the same data, by their accuracy or R².
+    """
+    best: dict[tuple[str, int], float] = {}
+    for line in lines:
+        best[_set(line)] = max(best.get(_set(line), 0.0), line["concepts"])
+
+    def outcome(line: Line) -> str:
+        if line["training"] in HONEST:
+            return "honest"
+        if line["clean_drop"] > COLLAPSED:
+            return "collapsing"
+        learnt = line["concepts"] >= best[_set(line)] - BEHIND
+        return "sound" if line["clean_drop"] < HARMLESS and learnt else "between"
+
+    return [outcome(line) for line in lines]
+
+
+def _set(line: Line) -> tuple[str, int]:
+    return line["data"], line["hidden"]
+
+
+def reached(line: Line) -> int | None:
+    """The first epoch from the change of a late leak on with a drop of at least `SOON`."""
+    return next((epoch for epoch, drop in enumerate(line["drops"], 1) if epoch >= LATE and drop >= SOON), None)
+
+
+def is_early(line: Line) -> bool:
+    """Whether advice came before the leak."""
+    return line["advised"] is not None and line["advised"] < LATE
+
+
+def is_in_time(line: Line) -> bool:
+    """Whether a late leak was found before the drop reaches `SOON`, or at all where it never does."""
+    at, advised = reached(line), line["advised"]
+    return advised is not None and advised >= LATE and (at is None or advised < at)
+
+
+def _count(lines: Iterable[Line], holds: Callable[[Line], bool]) -> str:
+    found = [holds(line) for line in lines]
+    return f"{sum(found)} of {len(found)}" if found else "none"
+
+
+class Kinds:
+    def __init__(self, path: Path) -> None:
+        self.lines: list[Line] = [json.loads(text) for text in path.read_text().splitlines()]
+        self.outcome = dict(zip(map(id, self.lines), outcomes(self.lines), strict=True))
+
+    def groups(self) -> dict[str, list[Line]]:
+        found: dict[str, list[Line]] = {}
+        for line in self.lines:
+            if line["schedule"] != "late":
+                found.setdefault(line["kind"], []).append(line)
+        return found
+
+    def having(self, lines: list[Line], *outcomes: str, interventions: bool | None = None) -> list[Line]:
+        of = [line for line in lines if self.outcome[id(line)] in outcomes]
+        return [line for line in of if interventions is None or line["interventions"] == interventions]
+
+    def row(self, title: str, lines: list[Line]) -> list[str]:
+        def advised(line: Line) -> bool:
+            return line["advised"] is not None
+
+        collapsing = self.having(lines, "collapsing")
+        harmless = self.having(lines, "sound", "honest")
+        sound = self.having(lines, "sound", interventions=True)
+        logged = [line for line in collapsing if line["interventions"]]
+        return [
+            title,
+            str(len(lines)),
+            _count(logged, advised),
+            _count([line for line in collapsing if not line["interventions"]], advised),
+            _count(harmless, advised),
+            _count(harmless, lambda line: line["verdict"] == "leaking"),
+            _count(collapsing, lambda line: line["verdict"] == "sound"),
+            _count(sound, lambda line: line["verdict"] == "sound"),
+        ]
+
+    def table(self) -> str:
+        head = [
+            "kind", "runs", "collapsing, advised to stop: with interventions", "without", "sound or honest, advised",
+            "sound or honest, called leaking", "collapsing, called sound",
+            "sound with interventions, called sound",
+        ]  # fmt: skip
+        rows = [self.row(title, lines) for title, lines in self.groups().items()]
+        rows.append(self.row("**all**", [line for line in self.lines if line["schedule"] != "late"]))
+        return _table(head, rows)
+
+    def late(self) -> str:
+        rows = []
+        lines = [line for line in self.lines if line["schedule"] == "late"]
+        for data, hidden in sorted(set(map(_set, lines)), key=lambda one: (not one[1], one[0])):
+            for interventions in (True, False):
+                of = [line for line in lines if _set(line) == (data, hidden) and line["interventions"] == interventions]
+                reaching = [line for line in of if reached(line) is not None]
+                rows.append([
+                    data if hidden else f"{data}, complete", "logged" if interventions else "not logged",
+                    str(len(of)), str(len(reaching)),
+                    _count(reaching, is_in_time),
+                    _count(reaching, lambda line: line["advised"] is not None and not is_early(line)),
+                    _epochs(line["advised"] for line in of if not is_early(line)),
+                    _epochs(reached(line) for line in of),
+                    _count(of, is_early),
+                ])  # fmt: skip
+        head = [
+            "late leak", "interventions", "runs", f"reach a drop of {SOON:g}", "advised before", "advised",
+            "epochs of advice", f"epochs of a drop of {SOON:g}", f"advised before epoch {LATE}",
+        ]  # fmt: skip
+        return _table(head, rows) if rows else ""
+
+    def wrong(self) -> list[tuple[str, Line]]:
+        """Each wrong judgement, with its run."""
+        found = []
+        for line in self.lines:
+            outcome, advised = self.outcome[id(line)], line["advised"] is not None
+            if line["schedule"] == "late":
+                if is_early(line):
+                    found.append(("advised before the leak", line))
+                elif reached(line) is not None and not is_in_time(line):
+                    found.append(("late leak found late" if advised else "late leak missed", line))
+            elif outcome == "collapsing" and not advised:
+                found.append(("collapsing, not advised to stop", line))
+            if outcome == "collapsing" and line["verdict"] == "sound":
+                found.append(("collapsing, called sound", line))
+            if outcome in ("sound", "honest"):
+                if advised and line["schedule"] != "late":
+                    found.append((f"{outcome}, advised to stop", line))
+                if line["verdict"] == "leaking":
+                    found.append((f"{outcome}, called leaking", line))
+        return found
+
+
+def _epochs(epochs: Iterable[int | None]) -> str:
+    found = sorted(epoch for epoch in epochs if epoch is not None)
+    return f"{found[0]} to {found[-1]}" if found else "none"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def text(kinds: Kinds) -> str:
+    rows = []
+    for what, line in kinds.wrong():
+        arm = "logged" if line["interventions"] else "not logged"
+        of = f"{line['kind']}, {line['data']}" if line["kind"] != line["data"] else line["kind"]
+        advice = f"epoch {line['advised']}: {line['rule']}" if line["advised"] else "none"
+        verdict = line["verdict_text"].split("\n")[0]
+        of += f", λ = {line['weight']:g}, seed {line['seed']}"
+        rows.append([what, of, arm, f"{line['clean_drop']:.2f}", advice, verdict])
+    head = ["wrong", "run", "interventions", "drop", "advice", "verdict at the end"]
+    wrong = _table(head, rows) if rows else "None.\n"
+    return f"{kinds.table()}\n{kinds.late()}\n{wrong}"
+
+
+if __name__ == "__main__":
+    print(text(Kinds(Path(sys.argv[1]))), end="")
