@@ -146,14 +146,6 @@ fn predictions_of_another_head_are_remarked() {
     assert_eq!(warnings(70), [remark]);
 }
 
-#[test]
-fn a_measured_task_has_no_hits() {
-    let columns = curve(task(20, 2), CORRECT, &[15, 12, 10]).continuous_labels(false, true);
-    for id in ["intervention_drop", "intervention_area"] {
-        assert_eq!(columns.why(id), "the task labels are not classes", "{id}");
-    }
-}
-
 /// `rare` of `rows` rows are of class 1; the head answers 0 for all but the first `found` of them.
 fn rare_class(rows: usize, rare: usize, found: [usize; 2]) -> Columns {
     let classes = |count: usize| (0..rows).map(|row| f64::from(u8::from(row < count))).collect::<Vec<_>>();
