@@ -123,7 +123,7 @@ def compared(score: str) -> timeseries.Panel:
     return limited(panel.decimals(3), score)
 
 
-# Of a state timeline: the number of each state, its name and its colour.
+# The name and the colour of each number in a state timeline.
 States = dict[str, tuple[str, str]]
 
 ALERTS: States = {"0": ("inactive", "green"), "1": ("pending", "yellow"), "2": ("firing", "red")}

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from kinds_data import Data
 from kinds_models import BEFORE, Found, trained
+from lines import known, say_progress
 
 import conceptwatch
 
@@ -43,8 +44,6 @@ PLAIN = ("survey", "documents", "medical", "series", "regression", "quantities",
 CHANGING = {"series": 2, "regression": 2, "quantities": 2, "categories": 3, "mixed": 2}
 COMPLETE = ("survey", "documents", "series", "quantities", "categories")
 FLAT = ("survey", "series", "categories")
-# Whether runs whose task is a number are logged with their predictions, and with a head, too.
-NUMBERS_WITH_HEAD = True
 TIMEOUT = 120.0
 # For the scores that train networks, at the end of a run. Its epochs are too short for those of each evaluation: the
 # verdict takes those of an earlier one.
@@ -76,7 +75,7 @@ def models() -> list[dict[str, Any]]:
             of = {"encoding": "embedding", "intervened": 0.25 * (seed % 2), "weight": weight}
             found.append(_of("embeddings", "mixed", seed, **of))
         for training in ("sequential", "independent"):
-            # What a logit is set to is not known before it is trained.
+            # The values that a logit is set to are not known before it is trained.
             of = {"training": training, "encoding": "soft"} if training == "independent" else {"training": training}
             found.append(_of(f"noisy, {training}", "noisy", seed, **of))
             for data in PLAIN if seed < SEEDS // 2 else ():
@@ -167,7 +166,7 @@ class Watched:
                 concept_activations=found.activations,
                 concept_labels=held.c if model.encoding == "quantity" else held.c.astype(int),
                 task_labels=held.y,
-                task_predictions=found.outputs[:, 0] if self.is_number and NUMBERS_WITH_HEAD else None,
+                task_predictions=found.outputs[:, 0] if self.is_number else None,
                 task_logits=None if self.is_number else found.outputs,
                 concept_embeddings=mixed,
                 positive_embeddings=found.positive,
@@ -229,8 +228,7 @@ def lines_of(of: dict[str, Any], address: str) -> list[dict[str, Any]]:
     began = time.monotonic()
     reference = _referred(of, address) if of["reference"] else None
     data, epochs = trained(of)
-    arms = [True, False] if NUMBERS_WITH_HEAD or data.classes > 1 else [False]
-    watched = [Watched(of, data, interventions, address, reference) for interventions in arms]
+    watched = [Watched(of, data, interventions, address, reference) for interventions in (True, False)]
     drops, found = [], None
     for epoch, found in enumerate(epochs, 1):
         for one in watched:
@@ -248,15 +246,6 @@ def lines_of(of: dict[str, Any], address: str) -> list[dict[str, Any]]:
     return [{**line, "seconds": round((time.monotonic() - began) / len(lines), 2)} for line in lines]
 
 
-def known(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file. Those of a model that lacks one, or was cut off, are dropped."""
-    if not path.exists():
-        return []
-    lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
@@ -270,13 +259,11 @@ def main() -> None:
     began = time.monotonic()
     with options.file.open("a") as file:
         for place, of in enumerate(left, 1):
-            # What one sidecar has not scored yet at the end of a model would hold up the next.
+            # Evaluations of a model that still wait would hold up the next one's in a shared sidecar.
             with sidecar(os.environ["CONCEPTWATCH_BINARY"]) as address:
                 file.write("".join(json.dumps(line) + "\n" for line in lines_of(of, address)))
             file.flush()
-            took = time.monotonic() - began
-            rest = took / place * (len(left) - place)
-            print(f"\r{place}/{len(left)} models, {took:.0f} s, {rest:.0f} s to go ", end="", flush=True)
+            say_progress(place, len(left), began)
     print()
 
 

@@ -66,7 +66,7 @@ class Model(nn.Module):
         inputs = columns * EMBEDDING if self.is_embedding else columns
         hidden = [] if linear else [nn.Linear(inputs, 32), nn.ReLU()]
         self.head = nn.Sequential(*hidden, nn.Linear(inputs if linear else 32, data.classes))
-        # What an absent and a present concept is set to.
+        # An absent concept is set to the first, a present one to the second.
         self.register_buffer("low", torch.zeros(columns))
         self.register_buffer("high", torch.ones(columns))
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import SEEDS, name, runs
+from lines import known, say_progress
 from models import trained
 from scoring import curves
 
@@ -74,24 +75,15 @@ def main() -> None:
     options = parser.parse_args()
     binary = os.environ["CONCEPTWATCH_BINARY"]
     options.file.parent.mkdir(parents=True, exist_ok=True)
-    lines = []
-    if options.file.exists():
-        text = options.file.read_text()
-        # A line that was cut off is trained again.
-        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        options.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    known = {name(line) for line in lines}
+    done = {name(line) for line in known(options.file)}
     chosen = [of for of in runs() if of["seed"] < options.seeds and (not options.data or of["data"] in options.data)]
-    left = [of for of in chosen if name(of) not in known]
-    start, done = time.monotonic(), 0
+    left = [of for of in chosen if name(of) not in done]
+    began = time.monotonic()
     with options.file.open("a") as file:
-        for line in lines_of(left, binary, options.processes):
+        for count, line in enumerate(lines_of(left, binary, options.processes), 1):
             file.write(json.dumps(line) + "\n")
             file.flush()
-            done += 1
-            took = time.monotonic() - start
-            rest = took / done * (len(left) - done)
-            print(f"\r{done}/{len(left)} models, {took:.0f} s, {rest:.0f} s to go ", end="", flush=True)
+            say_progress(count, len(left), began)
     print()
 
 
