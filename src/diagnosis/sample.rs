@@ -84,7 +84,7 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
     let half =
         |score: &str, one: &Measured| Measured::of(&format!("uncertainty of {score}"), one.half_width(), newest.step);
     let few = rows.value < ROWS;
-    // What is beyond its limit with its whole interval is known well enough.
+    // A value is known well enough if its whole interval lies beyond its limit.
     let is_unclear =
         |one: &Measured, limit: f64| one.half_width() > limit && !one.is_above(limit) && !one.is_below(limit);
     let unclear = known.iter().any(|(_, one, limit)| is_unclear(one, *limit));

@@ -111,7 +111,7 @@ pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
     with_curve(p, drop, &curve)
 }
 
-/// What the task is in each row.
+/// The true task of each row.
 enum Truth {
     Classes(Vec<i32>),
     Numbers(Numbers),
@@ -125,7 +125,7 @@ impl Truth {
         }
     }
 
-    /// What each row adds to the mean: 1 where the class is right, else 0; of numbers, a share of R².
+    /// The credit of each row: 1 where the class is right, else 0; for numbers, its share of R².
     fn credits(&self, predictions: &[f64]) -> Vec<f64> {
         match self {
             Self::Classes(labels) => {

@@ -45,7 +45,7 @@ impl Numbers {
         Term { value: 1.0 - unexplained, excess: 1.0 - unexplained, influence, draw_variance: 0.0 }
     }
 
-    /// What each row adds to R², of which the mean is at least 0: predictions worse than a constant count as that.
+    /// The share of each row in R². Their mean is at least 0: predictions worse than a constant count as that constant.
     pub fn shares_of_r2(&self, predictions: &[f64]) -> Vec<f64> {
         let is_worse = self.value(predictions) < 0.0;
         let predicted = |prediction: &f64| if is_worse { self.mean } else { *prediction };

@@ -2,21 +2,21 @@
 //!
 //! The squares of the terms are their variance if rows are independent. Rows that share neighbours have similar terms, and
 //! where a class has few rows all of its terms move together: without this the standard error is 0.7 to 0.9 of the scatter.
-//! Of a term ψ(k) − ψ(m), where m rows are as near as the k-th of the row's class, the variance from neighbours is
-//! ψ'(k) − ψ'(m), as that of the number of trials up to the k-th success; ψ'(x) is e^(−ψ(x)) to within 1 %. To this, 0.7
-//! (1 − 1/k) of it is added, and to the square of a row's influence 4/n of it, n the rows of its class. Both factors are
-//! measured: samples of 600 rows from seventeen laws, 1,000 of each, in `tests/estimators/coverage.rs`. Between two numbers
-//! terms share about 0.9 (1 − 1/k) of their square.
+//! Let m rows be as near as the k-th row of a row's class. The neighbours give its term ψ(k) − ψ(m) a variance of
+//! v = ψ'(k) − ψ'(m), as they do to the number of trials up to the k-th success; ψ'(x) is about e^(−ψ(x)). To the square s of
+//! each row's influence, 0.7 (1 − 1/k) v + 4 s/n is added, where its class has n rows. Between two numbers 0.9 (1 − 1/k) s +
+//! 4 s/n is added, where n is all rows searched. The factors are measured: `tests/estimators/coverage.rs` draws 1,000 samples
+//! of 600 rows from each of seventeen laws.
 
 use crate::estimate::digamma::Digamma;
 use crate::estimate::variable::Discrete;
 
-/// Of each row 4/n and more.
+/// Share of a row's square that is added, times the rows of its class.
 const OF_FEW: f64 = 4.0;
 const OF_CLASSES: f64 = 0.7;
 const OF_NUMBERS: f64 = 0.9;
 
-/// What is to be added to the squares of the terms of some rows.
+/// The variance to add to the squares of the terms of some rows.
 pub(super) struct Shared {
     /// A share of each row's square.
     pub(super) of_square: Vec<f64>,
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) beside: f64,
 }
 
-/// Of Ross's terms; rows alone in their class have 0.
+/// The variance that Ross's terms share; rows alone in their class have 0.
 pub(super) fn by_classes(terms: &[f64], label: &Discrete, neighbours: usize) -> Shared {
     let kept = label.sizes().iter().filter(|size| **size > 1).map(|&size| size as usize).sum();
     let digamma = Digamma::up_to(terms.len());
@@ -48,7 +48,7 @@ pub(super) fn by_classes(terms: &[f64], label: &Discrete, neighbours: usize) -> 
     Shared { of_square, beside }
 }
 
-/// Of terms between numbers.
+/// The variance that terms between two numbers share.
 pub(super) fn by_numbers(rows: usize, neighbours: usize) -> Shared {
     let k = neighbours.clamp(1, rows.max(2) - 1) as f64;
     let of_square = OF_NUMBERS * (1.0 - 1.0 / k) + OF_FEW / rows.max(1) as f64;
