@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
+from conftest import wait_for
 from real_sidecar import answer, binary, eager
 
 ROWS, K, EVALUATIONS = 600, 3, 30
@@ -80,12 +81,18 @@ def test_thirty_evaluations_have_one_verdict_everywhere(
     for text in (conceptwatch_(["diagnose", name, "--split", "val", "--address", http]), report.read_text()):
         assert words in text
         assert number in text
-    with urllib.request.urlopen(f"{page}/metrics", timeout=10) as metrics:  # noqa: S310
-        scraped = metrics.read().decode()
-    assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in scraped
-    found = re.search(rf'conceptwatch_verdict_value{{run="{name}",score="{score}",split="val"}} (\S+)', scraped)
-    assert found is not None
-    assert float(found.group(1)) == pytest.approx(value, abs=1e-12)
+
+    def scraped() -> str:
+        with urllib.request.urlopen(f"{page}/metrics", timeout=10) as metrics:  # noqa: S310
+            return str(metrics.read().decode())
+
+    def exported() -> float | None:
+        shown = re.search(rf'conceptwatch_verdict_value{{run="{name}",score="{score}",split="val"}} (\S+)', scraped())
+        return float(shown.group(1)) if shown is not None else None
+
+    # The metrics follow within a second.
+    wait_for(lambda: exported() == pytest.approx(value, abs=1e-12))
+    assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in scraped()
     watched = subprocess.Popen([binary(), "watch", name, "--address", address], stdout=subprocess.PIPE, text=True)
     assert watched.stdout is not None
     try:

@@ -238,10 +238,9 @@ pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
 /// The metrics, in Prometheus' text format.
 pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
-    let (app, rows) = (shared.app.clone(), shared.rows.clone());
     let gathered = move || {
-        let mut families = app.registry.gather();
-        families.extend(rows.verdicts(&app)?.families());
+        let mut families = shared.app.registry.gather();
+        families.extend(shared.verdicts.exported()?.families());
         TextEncoder::new().encode_to_string(&families)
     };
     match tokio::task::spawn_blocking(gathered).await {

@@ -20,6 +20,7 @@ mod shared;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 mod view;
 
 pub use access::{Access, USER};

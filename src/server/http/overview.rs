@@ -20,7 +20,6 @@ use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::question::{baseline_of, diagnosis_of};
 use crate::server::live::Latest;
-use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
 
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -39,25 +38,18 @@ const CURVES: [&str; 3] = ["ctl_conditional", "embedding_ct_conditional", "ctl"]
 #[derive(Serialize)]
 pub(super) struct Overview {
     split: String,
-    runs: Vec<Arc<Row>>,
+    pub runs: Vec<Arc<Row>>,
     /// Rows that another request will have.
-    pending: usize,
+    pub pending: usize,
     /// What `after` is for the next page, once none is pending; absent on the last.
     next: Option<String>,
-}
-
-#[cfg(test)]
-impl Overview {
-    pub fn pending(&self) -> usize {
-        self.pending
-    }
 }
 
 /// A run in one split; without evaluations it has no verdict.
 #[derive(Serialize)]
 pub(super) struct Row {
-    name: String,
-    verdict: Option<Verdict>,
+    pub name: String,
+    pub verdict: Option<Verdict>,
     step: Option<u64>,
     epoch: Option<f64>,
     time: Option<f64>,
@@ -177,27 +169,6 @@ impl Rows {
 }
 
 impl Rows {
-    /// The verdicts on the first [`SERIES_PER_FAMILY`] curves that are exported. Those that would take long join a later scrape, and where the history cannot
-    /// be read there are none: its own metrics say so. Blocks.
-    pub fn verdicts(&self, app: &App) -> Result<Verdicts, prometheus::Error> {
-        let mut of_split: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-        for Latest { run, split, .. } in app.live.latest().into_iter().take(SERIES_PER_FAMILY) {
-            of_split.entry(split).or_default().push(run);
-        }
-        let verdicts = Verdicts::new()?;
-        for (split, runs) in of_split {
-            let runs: Vec<&str> = runs.iter().map(|run| &**run).collect();
-            let rows =
-                self.read(app, &split, &runs, &Wanted::default()).map_or_else(|_| Vec::new(), |found| found.runs);
-            for row in rows {
-                if let Some(verdict) = &row.verdict {
-                    verdicts.add(&row.name, &split, verdict);
-                }
-            }
-        }
-        Ok(verdicts)
-    }
-
     /// The verdict on a run's split with what it rests on; `None` once its evaluations were removed. Blocks.
     pub fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
         let diagnosis = diagnosis_of(&*app.history, run, split, |point| app.live.admits(point))?;

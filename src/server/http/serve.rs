@@ -18,9 +18,11 @@ use tower::Layer;
 
 use super::app::App;
 use super::assets::Page;
+use super::overview::Rows;
 use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
+use super::verdicts::Newest;
 use crate::server::peers::{
     Attempts, ClientCertificate, Connection, Counts, Gate, Listener, Patience, Protocol, Tls, Visit,
 };
@@ -66,10 +68,13 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
     let counts = Counts::of(&app.metrics, "http");
     let token = app.access.wants_token();
     let wrong_tokens = app.metrics.tokens_refused.with_label_values(&["http"]);
+    let (rows, verdicts) = (Arc::<Rows>::default(), Arc::<Newest>::default());
+    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), Arc::clone(&rows), stop.clone()));
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
-        rows: Arc::default(),
+        rows,
+        verdicts,
         rooms: Arc::new(Rooms::new(bounds.connections)),
         attempts: Arc::new(Attempts::new(bounds.wrong_token, wrong_tokens)),
         stop: stop.clone(),

@@ -9,6 +9,7 @@ use super::app::App;
 use super::assets::Page;
 use super::overview::Rows;
 use super::rooms::Rooms;
+use super::verdicts::Newest;
 use crate::server::peers::Attempts;
 
 #[derive(Clone)]
@@ -16,6 +17,7 @@ pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
     pub rows: Arc<Rows>,
+    pub verdicts: Arc<Newest>,
     pub rooms: Arc<Rooms>,
     pub attempts: Arc<Attempts>,
     pub stop: CancellationToken,

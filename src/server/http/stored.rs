@@ -92,6 +92,7 @@ impl StoredApi {
             app,
             page: Arc::new(Page::new()),
             rows: Arc::default(),
+            verdicts: Arc::default(),
             rooms: Arc::new(Rooms::new(1)),
             attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),
             stop: CancellationToken::new(),

@@ -13,8 +13,15 @@ async fn a_scrape_has_the_verdicts_that_the_page_shows() {
     let port = port().await;
     let row = port.get("/api/v1/overview?split=val").await.json()["runs"][0].clone();
     let state = row["verdict"]["state"].as_str().unwrap();
-    let scrape = port.get("/metrics").await;
-    let series = scrape.text().lines().filter(|line| line.starts_with("conceptwatch_verdict{")).collect::<Vec<_>>();
+    let series = loop {
+        let scrape = port.get("/metrics").await;
+        let of_verdict = scrape.text().lines().filter(|line| line.starts_with("conceptwatch_verdict{"));
+        let series: Vec<String> = of_verdict.map(str::to_owned).collect();
+        if !series.is_empty() {
+            break series;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    };
     assert!(series.len() == 1 && series[0].contains(&format!("verdict=\"{state}\"")), "{state}: {series:?}");
 }
 
@@ -217,7 +224,7 @@ async fn an_overview_keeps_no_rows_of_runs_that_are_gone_and_of_few_splits() {
     let port = port().await;
     let (rows, history) = (Rows::default(), &port.app.history);
     let read = |split: &str| {
-        while rows.read(&port.app, split, &[], &Wanted::default()).unwrap_or_else(|_| panic!()).pending() > 0 {}
+        while rows.read(&port.app, split, &[], &Wanted::default()).unwrap_or_else(|_| panic!()).pending > 0 {}
     };
     let name = |run: usize| format!("run {run}");
     for number in 0..90 {

@@ -1,0 +1,84 @@
+//! The verdicts on the runs at work, computed beside the scrapes, so that none waits for the history.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::app::App;
+use super::overview::Rows;
+use super::refusal::Refusal;
+use crate::diagnosis::Verdict;
+use crate::history::Wanted;
+use crate::lock::lock;
+use crate::server::live::{Latest, Live};
+use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
+
+/// Interval of looking for new points, which is how far a verdict may be behind them.
+const LOOK: Duration = Duration::from_millis(500);
+/// Interval of reading where there are none: a run may have finished, or been removed.
+const READ: Duration = Duration::from_secs(15);
+
+/// Run, split and the verdict on them.
+type Found = Vec<(String, Arc<str>, Verdict)>;
+
+/// The newest verdicts on the first [`SERIES_PER_FAMILY`] curves that are exported.
+#[derive(Default)]
+pub(super) struct Newest(Mutex<Found>);
+
+impl Newest {
+    pub fn exported(&self) -> Result<Verdicts, prometheus::Error> {
+        let verdicts = Verdicts::new()?;
+        for (run, split, verdict) in lock(&self.0).iter() {
+            verdicts.add(run, split, verdict);
+        }
+        Ok(verdicts)
+    }
+
+    /// Keeps the verdicts current until `stop` is cancelled. While the history cannot be read, they stay as they are.
+    pub async fn follow(self: Arc<Self>, app: App, rows: Arc<Rows>, stop: CancellationToken) {
+        let (mut seen, mut read) = (None, Instant::now());
+        loop {
+            let newest = newest(&*app.live);
+            if seen.as_ref() != Some(&newest) || read.elapsed() >= READ {
+                let (own, app, rows) = (Arc::clone(&self), app.clone(), Arc::clone(&rows));
+                let reading = move || found(&app, &rows).map(|found| *lock(&own.0) = found);
+                if let Ok(Ok(())) = tokio::task::spawn_blocking(reading).await {
+                    (seen, read) = (Some(newest), Instant::now());
+                }
+            }
+            if stop.run_until_cancelled(sleep(LOOK)).await.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// The exported curves with step, time and seconds of their newest points; slow scores that join one change the last.
+fn newest(live: &dyn Live) -> Vec<(Arc<str>, Arc<str>, Option<(u64, f64, f64)>)> {
+    let latest = live.latest().into_iter().take(SERIES_PER_FAMILY);
+    latest.map(|one| (one.run, one.split, one.point.map(|point| (point.step, point.time, point.seconds)))).collect()
+}
+
+/// Blocks.
+fn found(app: &App, rows: &Rows) -> Result<Found, Refusal> {
+    let mut of_split: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
+    for Latest { run, split, .. } in app.live.latest().into_iter().take(SERIES_PER_FAMILY) {
+        of_split.entry(split).or_default().push(run);
+    }
+    let mut found = Vec::new();
+    for (split, runs) in of_split {
+        let runs: Vec<&str> = runs.iter().map(|run| &**run).collect();
+        loop {
+            let read = rows.read(app, &split, &runs, &Wanted::default())?;
+            if read.pending == 0 {
+                let judged = read.runs.into_iter().filter_map(|row| Some((row.name.clone(), row.verdict.clone()?)));
+                found.extend(judged.map(|(run, verdict)| (run, Arc::clone(&split), verdict)));
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
