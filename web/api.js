@@ -61,7 +61,6 @@
  *   rows_dropped: number, points_skipped: number, memory_bytes: number, memory_limit_bytes?: number,
  *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string,
  *   upstream?: {hub: string, reached: boolean, why: string, waiting: number, sent: number, refused: number, dropped: number,
- *     parts_sent: number, part_bytes: number, parts_refused: number, passes_waiting: number, passes_lost: number,
  *     seconds_since_answer: number}}} Status
  */
 

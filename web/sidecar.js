@@ -49,12 +49,9 @@ export function sidecarView() {
 function hubFacts(upstream) {
   if (!upstream) return [];
   const { hub, reached, why, waiting, sent, refused, dropped } = upstream;
-  const { parts_sent: parts, part_bytes: bytes, parts_refused: partsRefused, passes_waiting: open, passes_lost: given } = upstream;
-  const gone = [partsRefused ? `${count(partsRefused)} refused` : "", given ? `${count(given)} given up` : ""].filter(Boolean).join(", ");
   const lost = [refused ? `${count(refused)} refused` : "", dropped ? `${count(dropped)} lost` : ""].filter(Boolean).join(", ");
   return [...fact("Hub", reached ? `${hub} answers` : `${hub} does not answer: ${why}`, "Where this sidecar sends its runs. Training and scoring go on without it."),
-    ...fact("Waiting for the hub", `${count(waiting)} changes${lost ? `; ${lost}` : ""}`, `Runs and evaluations that the hub does not have yet. It has ${count(sent)} since the sidecar started.`),
-    ...(parts || open || gone ? fact("Passes over several hosts", `${count(open)} wait for the hub${gone ? `; ${gone}` : ""}`, `Evaluations whose ranks are on several hosts, which the hub computes. It took ${count(parts)} parts of them, ${(bytes / 1e6).toFixed(1)} MB.`) : [])];
+    ...fact("Waiting for the hub", `${count(waiting)} changes${lost ? `; ${lost}` : ""}`, `Runs and evaluations that the hub does not have yet. It has ${count(sent)} since the sidecar started.`)];
 }
 
 /** @param {string} name @param {string} value @param {string} tip */

@@ -7,12 +7,10 @@ use conceptwatch::score::catalogue::CATALOGUE;
 use postgres::{Client, NoTls};
 use serde_json::{Value, json};
 
-use super::{LAMBDAS, Options, older, point, run};
+use super::{LAMBDAS, Options, point, run};
 
 /// Runs copied per statement.
 const TOGETHER: usize = 500;
-/// The last schema without rows of newest evaluations; opening such a database migrates it.
-const OLDER: u32 = 2;
 
 /// Fills an empty database with `runs` runs of `values` values in total: copies, with other names, times and values, of
 /// runs that the store itself has recorded.
@@ -40,11 +38,7 @@ pub fn fill(options: &Options) -> Value {
     }
     database.batch_execute("SET session_replication_role = origin").unwrap();
     database.batch_execute("DELETE FROM run WHERE name LIKE 'template-%'").unwrap();
-    database.batch_execute(&older::back_to(OLDER)).unwrap();
     let filled = begun.elapsed();
-    let begun = Instant::now();
-    drop(Postgres::open(url).unwrap());
-    let migrated = begun.elapsed();
     database.batch_execute("VACUUM ANALYZE").unwrap();
     let mut count = |what: &str| database.query_one(what, &[]).unwrap().get::<_, i64>(0);
     json!({
@@ -53,7 +47,6 @@ pub fn fill(options: &Options) -> Value {
         "values": count("SELECT count(*) FROM value"),
         "bytes": count("SELECT pg_database_size(current_database())"),
         "fill_seconds": filled.as_secs_f64(),
-        "migration_seconds": migrated.as_secs_f64(),
     })
 }
 
@@ -78,10 +71,7 @@ fn copies(first: usize, last: usize) -> String {
          FROM made JOIN point ON point.run = made.run \
          JOIN point old ON old.run = made.template AND old.split = point.split AND old.step = point.step \
          JOIN value ON value.point = old.id ORDER BY point.id, score; \
-         INSERT INTO latest (run, split, score, step, epoch, time, provisional, incomplete, value, standard_error, undefined) \
-         SELECT DISTINCT ON (point.run, split, score) point.run, split, score, step, epoch, time, provisional, incomplete, \
-         value, standard_error, undefined FROM made JOIN point ON point.run = made.run JOIN value ON value.point = point.id \
-         ORDER BY point.run, split, score, step DESC; \
+         INSERT INTO recent (run, split, body) SELECT made.run, split, body FROM made JOIN recent ON recent.run = made.template; \
          DROP TABLE made;"
     )
 }

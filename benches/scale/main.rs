@@ -1,19 +1,10 @@
-//! What `make bench-scale` needs of this crate: a database with thousands of runs, sidecars that push to hubs, parts of a
-//! pass, and jobs for workers. `python/benches/scale.py` runs it; each command prints one line of JSON.
+//! What `make bench-scale` needs of this crate: a database with thousands of runs, and sidecars that push to hubs.
+//! `python/benches/scale.py` runs it; each command prints one line of JSON.
 //!
 //! usage: scale COMMAND [--NAME VALUE]...
 
-#[expect(dead_code, reason = "shared with the tests of parts")]
-#[path = "../../tests/parts/job.rs"]
-mod job;
-
-#[path = "../../tests/stores/older.rs"]
-mod older;
-
 mod fill;
 mod push;
-mod simulated;
-mod work;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -49,13 +40,9 @@ fn main() {
         "fill" => fill::fill(&options),
         "size" => fill::size(&options),
         "push" => push::push(&options),
-        "bytes" => work::bytes(),
-        "put" => work::put(&options),
-        "points" => work::points(&options),
-        "simulate" => simulated::simulate(&options),
         // Without a command, as `cargo bench` and `cargo test --all-targets` start it.
         "" => return,
-        other => panic!("got command '{other}', expected fill, size, push, bytes, put, points or simulate"),
+        other => panic!("got command '{other}', expected fill, size or push"),
     };
     println!("{said}");
 }

@@ -32,7 +32,6 @@ mod serve;
 mod source;
 mod terminal;
 mod watch;
-mod work;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,7 +61,6 @@ enum Command {
     Serve(Box<ServeOptions>),
     Score(score::Options),
     Watch(watch::WatchOptions),
-    Work(Box<work::Options>),
     Agreement(agreement::Options),
     Compare(Box<compare::Options>),
     Diagnose(diagnose::Options),
@@ -96,7 +94,6 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Serve(options) => serve::run(*options),
         Command::Score(options) => score::run(options),
         Command::Watch(options) => watch::run(&options),
-        Command::Work(options) => work::run(&options),
         Command::Agreement(options) => agreement::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Diagnose(options) => diagnose::run(&options),

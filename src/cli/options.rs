@@ -77,10 +77,6 @@ pub struct ServeOptions {
     /// "default"; it or --client-ca is required then, unless the page is at a Unix socket.
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
-    /// For a hub: threads that compute the passes of runs over several hosts; with 0, workers do (`conceptwatch work`)
-    /// [default: 0]
-    #[arg(long, env = "CONCEPTWATCH_WORKERS", value_name = "COUNT")]
-    workers: Option<u16>,
     /// Without a data directory: keep the curves in the first directory below this one that no other sidecar uses, or in
     /// memory where that cannot be written. Jobs that start a sidecar set it.
     #[arg(long, env = "CONCEPTWATCH_DATA_HOME", value_name = "DIR")]
@@ -270,7 +266,6 @@ impl ServeOptions {
             data_dir,
             store,
             projects,
-            workers,
             data_home,
             history_mib,
             sample_rows,
@@ -350,9 +345,9 @@ impl ServeOptions {
         Ok(Some(options))
     }
 
-    /// Threads that score, in both pools of a sidecar or as workers of a hub; not checked.
+    /// Threads that score, in both pools; not checked.
     pub fn scoring_threads(&self) -> usize {
-        2 * usize::from(self.threads.unwrap_or(1)) + usize::from(self.workers.unwrap_or(0))
+        2 * usize::from(self.threads.unwrap_or(1))
     }
 
     /// Addresses of the gRPC and the HTTP port.
@@ -382,10 +377,9 @@ impl ServeOptions {
     /// What a hub has besides; `None` for a sidecar.
     pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
         let Some(store) = self.store.clone() else {
-            let of_hubs = [("projects", self.projects.is_some()), ("workers", self.workers.is_some())];
-            return match of_hubs.into_iter().find(|(_, is_given)| *is_given) {
+            return match self.projects {
                 None => Ok(None),
-                Some((field, _)) => Err(Fault::new(field, "is an option of a hub, expected store as well")),
+                Some(_) => Err(Fault::new("projects", "is an option of a hub, expected store as well")),
             };
         };
         if self.data_dir.is_some() {
@@ -419,8 +413,7 @@ impl ServeOptions {
                            expected --token-file or --client-ca as well, or a Unix socket as --http-address";
             return Err(Fault::new("projects", message));
         }
-        let workers = usize::from(within("workers", self.workers.unwrap_or(0), 0, 256)?);
-        Ok(Some(HubOptions { store, projects, workers }))
+        Ok(Some(HubOptions { store, projects }))
     }
 
     /// The server's options, checked.

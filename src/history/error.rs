@@ -12,10 +12,8 @@ pub enum HistoryError {
     Directory { path: PathBuf, source: std::io::Error },
     #[error("history {path}: not a history file of this program ({why})")]
     NotHistory { path: PathBuf, why: String },
-    #[error("history {path}: got schema version {found}, expected at most {known}: a newer program wrote it")]
-    NewerSchema { path: PathBuf, found: i64, known: i64 },
-    #[error("history {path}: schema version {found} cannot be migrated to {known}: {why}")]
-    Migration { path: PathBuf, found: i64, known: i64, why: Cause },
+    #[error("history {path}: got schema version {found}, expected {known}: another version of the program wrote it")]
+    OtherSchema { path: PathBuf, found: i64, known: i64 },
     /// Another process holds the file's lock.
     #[error("history {path}: in use by another process")]
     InUse { path: PathBuf },

@@ -25,15 +25,13 @@ pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{
-    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, FAST, FirstPoint, GivenAdvice, Heard, JobMaterial,
-    JobQueue, LatestValue, LeasedJob, Looked, MadeWith, Overdue, PassKey, PassState, Postgres, PutPart, Removed,
-    RunChange, database_schema,
+    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, Heard, Looked, Postgres, Removed, RunChange,
 };
 pub use run::{Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
-    ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, Source,
-    Sqlite, examine, histories, make_private, on_network, repair, schema, user_home,
+    ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, SCHEMA,
+    Source, Sqlite, examine, histories, make_private, on_network, repair, user_home,
 };
 pub use store::Store;
 pub use usage::{Dropped, Limits, MAX_DECLARATION, Usage, Waiting};

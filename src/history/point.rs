@@ -48,7 +48,7 @@ pub struct SeriesPoint {
     /// A later attempt has made a point at this step or an earlier one, or a later pass one of this step.
     #[serde(skip_serializing_if = "is_false")]
     pub superseded: bool,
-    /// The launch and its restart that made the point; absent in points older than schema 6.
+    /// The launch and its restart that made the point; absent where it is unknown.
     #[serde(skip)]
     pub attempt: (Option<u32>, Option<u32>),
     /// Of the pass among those of its step; absent for the first.
@@ -79,7 +79,7 @@ pub struct ScoreMatrix {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholePoint {
     pub point: Point,
-    /// Absent in points older than schema 6, and of launches that name no job.
+    /// Absent for launches that name no job.
     pub attempt: Option<Attempt>,
     /// As in [`SeriesPoint`](super::SeriesPoint).
     pub superseded: bool,

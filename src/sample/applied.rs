@@ -96,15 +96,6 @@ impl Ranks {
         new
     }
 
-    /// The ranks in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = Rank> + '_ {
-        let ranks = |(word, at): (&u64, u32)| {
-            let word = *word;
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| Rank::stored(64 * at + bit))
-        };
-        self.words.iter().zip(0..).flat_map(ranks)
-    }
-
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -144,7 +135,6 @@ mod tests {
                 prop_assert_eq!(bits.insert(rank_of(rank)), set.insert(rank));
             }
             prop_assert_eq!(bits.count() as usize, set.len());
-            prop_assert!(bits.iter().map(Rank::get).eq(set.iter().copied()));
             prop_assert!((0..300).all(|rank| bits.contains(rank_of(rank)) == set.contains(&rank)));
         }
     }

@@ -20,7 +20,6 @@ use super::column::Column;
 use super::frozen::Sample;
 use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
-use super::rows::Rows;
 use crate::fault::Fault;
 use crate::step::Step;
 use crate::tensor::{Tensor, TensorName};
@@ -321,17 +320,6 @@ impl BottomK {
     /// Arrivals of the rows held beyond the first of each, whatever the order of arrival.
     pub(super) fn repeats(&self) -> u64 {
         self.slots.iter().map(|slot| slot.arrivals - 1).sum()
-    }
-
-    /// A copy of the rows held with their arrivals.
-    pub(super) fn share(&self) -> Rows {
-        let order = self.by_id();
-        Rows {
-            ids: order.iter().map(|&slot| self.slots[slot].id).collect(),
-            origins: order.iter().map(|&slot| self.slots[slot].origin).collect(),
-            arrivals: order.iter().map(|&slot| self.slots[slot].arrivals).collect(),
-            columns: self.columns.iter().map(|(name, column)| (*name, column.gather(&order))).collect(),
-        }
     }
 
     /// Number of rows whose values entered since the last call of [`mark_unchanged`](Self::mark_unchanged).

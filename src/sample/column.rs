@@ -70,15 +70,6 @@ impl Column {
         }
     }
 
-    /// A column that was written out.
-    pub(super) fn read(dims: Vec<usize>, values: Values, half: bool, image_size: Option<(u32, u32)>) -> Self {
-        Self { dims, values, half, image_size }
-    }
-
-    pub(super) fn image_size(&self) -> Option<(u32, u32)> {
-        self.image_size
-    }
-
     /// This column, for localisation maps of images of (height, width) pixels.
     pub fn at_image_size(self, image_size: Option<(u32, u32)>) -> Self {
         Self { image_size, ..self }
@@ -179,16 +170,6 @@ impl Column {
             Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(0..tensor.rows(), v),
             _ => (0..tensor.rows()).for_each(|row| self.push(tensor, row)),
         }
-    }
-
-    /// Whether the rows of `other` can be appended: both are numbers of one kind, or texts, and of one shape.
-    pub(super) fn is_alike(&self, other: &Column) -> bool {
-        let kind = |column: &Column| match column.values {
-            Values::Float32(_) | Values::Float64(_) => 0,
-            Values::Integer(_) => 1,
-            Values::Text(_) => 2,
-        };
-        (kind(self), &self.dims, self.image_size) == (kind(other), &other.dims, other.image_size)
     }
 
     /// Takes values as precise as those of `other`, a column of the same tensor that may have come in another type.

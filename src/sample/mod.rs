@@ -5,8 +5,7 @@
 //! union, and does not change when a batch is sent twice.
 //!
 //! [`Split`] holds the samples of one split of a run: passes that open and close, or one rolling sample. It uses
-//! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority). A [`Part`] is what one of several processes holds
-//! of a pass that they share.
+//! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority).
 
 mod applied;
 mod attempt;
@@ -17,12 +16,10 @@ mod evaluation;
 mod features;
 mod frozen;
 mod map;
-mod part;
 mod pass;
 mod place;
 pub mod priority;
 mod restart;
-mod rows;
 mod split;
 mod stage;
 mod window;
@@ -36,12 +33,10 @@ pub use evaluation::{Evaluation, Now, repeated_ids};
 pub use features::{SCALES, windows};
 pub use frozen::Sample;
 pub use map::MAP_SUMMARY;
-pub use part::union::{Union, union};
-pub use part::{Part, PassOf};
 pub use priority::{Origin, client_hash};
 pub use restart::{Seen, restart_of};
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
 pub use window::{
-    Abandoned, Began, Begun, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
+    Abandoned, Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
 };

@@ -3,8 +3,6 @@
 //! Batches apply atomically. Chunks are offered to a [`Staged`] sampler outside the split, so that no lock is held
 //! while rows are hashed and copied; [`Split::commit`] merges it after the last chunk.
 
-mod shared;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +13,6 @@ use super::attempt::{Attempt, Member, Members};
 use super::bottom_k::{BottomK, Sampling, SavedRows};
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
-use super::part::Part;
 use super::pass::{ClosedPasses, OpenPass, Remembered};
 use super::stage::Staged;
 use super::window::{
@@ -48,8 +45,6 @@ pub struct Split {
     held: bool,
     /// When that was last so; deadlines count from then.
     released: Duration,
-    /// Ranks of the current attempt send to other processes: see [`share`](Self::share).
-    shared: bool,
 }
 
 /// The attempt whose rows a split holds.
@@ -149,7 +144,6 @@ impl Split {
             resumed_at: None,
             held: false,
             released: Duration::ZERO,
-            shared: false,
         }
     }
 
@@ -305,7 +299,7 @@ impl Split {
             pass.backlog |= backlog;
         }
         pass.first_end.get_or_insert(now.elapsed);
-        if pass.ended.count() == member.world_size && !self.shared {
+        if pass.ended.count() == member.world_size {
             self.close_where(&mut closed, now, |pass| pass.key == key);
         }
         Ok(EndedPass { duplicate, closed, began })
@@ -332,7 +326,7 @@ impl Split {
     /// knows, still sends it or what comes before.
     pub fn close_overdue(&mut self, now: Now, members: &Members) -> Vec<Evaluation> {
         let mut closed = Vec::new();
-        if self.held || self.shared {
+        if self.held {
             return closed;
         }
         let overdue = |pass: &OpenPass| self.deadline(pass, members) <= now.elapsed;
@@ -365,12 +359,8 @@ impl Split {
         self.held = held;
     }
 
-    /// Closes the open pass that was opened first, other than `pass`; `None` if there is no other, or other processes share
-    /// it.
+    /// Closes the open pass that was opened first, other than `pass`; `None` if there is no other.
     pub fn close_oldest(&mut self, pass: impl Into<PassKey>, now: Now) -> Option<Evaluation> {
-        if self.shared {
-            return None;
-        }
         let key = pass.into();
         let oldest = self.open.iter().find(|pass| pass.key != key)?.serial;
         let mut closed = Vec::new();
@@ -384,18 +374,6 @@ impl Split {
         let dropped: u64 = self.open.extract_if(.., |pass| pass.key == key).map(|pass| pass.taken).sum();
         self.counts.duplicate = self.counts.duplicate.saturating_add(dropped);
         dropped
-    }
-
-    /// What is held of an open pass, without rows of a priority above `cutoff`; `None` if it is not open.
-    pub fn part(&self, pass: impl Into<PassKey>, cutoff: Option<u64>) -> Option<Part> {
-        let key = pass.into();
-        let pass = self.open.iter().find(|pass| pass.key == key)?;
-        let schema = self.schema.clone().filter(|_| pass.sampler.rows_offered() > 0);
-        let whole = Part::of(pass, schema, self.options.sampling, self.current?.world_size);
-        Some(match cutoff {
-            Some(cutoff) => whole.cut(cutoff),
-            None => whole,
-        })
     }
 
     /// The open passes, in the order in which they were opened.
@@ -470,7 +448,6 @@ impl Split {
             began.rows_discarded = self.open.drain(..).map(|pass| pass.taken).sum();
             self.counts.discarded += began.rows_discarded;
             self.closed.clear();
-            self.shared = false;
             self.resumed_at = self.rolling.as_ref().map(|rolling| rolling.step);
         }
         self.current = Some(Current { attempt, world_size, first_step: step });
@@ -495,7 +472,7 @@ impl Split {
         let at = match self.open.iter().position(|pass| pass.key == key) {
             Some(at) => at,
             None => {
-                while self.open.len() >= self.options.open_passes && !self.held && !self.shared {
+                while self.open.len() >= self.options.open_passes && !self.held {
                     let oldest = self.open[0].serial;
                     self.close_where(closed, now, |pass| pass.serial == oldest);
                 }

@@ -9,7 +9,7 @@ use super::attempt::Attempt;
 use super::bottom_k::Sampling;
 use super::evaluation::Evaluation;
 use crate::fault::Fault;
-use crate::step::{Epoch, PassKey, Rank, Step};
+use crate::step::{Epoch, PassKey, Step};
 
 /// The rows that a split's sample is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -118,16 +118,6 @@ pub struct Unfinished {
     /// Ranks that have ended it, of those of the attempt.
     pub ended: u32,
     pub ranks: u32,
-}
-
-/// An open pass that ranks here have ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Begun {
-    pub pass: PassKey,
-    /// The ranks that have ended it, ascending.
-    pub ended: Vec<Rank>,
-    /// When the first of them did, as time since the process started.
-    pub since: Duration,
 }
 
 /// Result of a rank's end of a pass that was recorded, now or earlier.

@@ -53,7 +53,6 @@ use crate::tensor::TensorName;
 use catalogue::{CATALOGUE, Cost, Input, Score};
 use guard::guarded;
 pub use guard::panic_text;
-pub use impurity::{Panel, PurityRows};
 use meter::Meter;
 pub use misdeclared::{OTHER_ORDER, of_other_order, of_rare_class};
 pub use paired::Influences;
@@ -134,30 +133,13 @@ fn test_of(prepared: &Prepared, score: &Score) -> Option<Significance> {
 }
 
 /// The scores of these costs whose inputs the sample has.
-pub fn available_at<'a>(prepared: &'a Prepared, costs: &'a [Cost]) -> impl Iterator<Item = &'static Score> + 'a {
+fn available_at<'a>(prepared: &'a Prepared, costs: &'a [Cost]) -> impl Iterator<Item = &'static Score> + 'a {
     let wanted = move |score: &&Score| costs.contains(&cost_of(prepared, score)) && missing(prepared, score).is_empty();
     CATALOGUE.iter().filter(wanted)
 }
 
-/// The scores that are made of the same matrices of this sample, to be computed together; this one included, in catalogue
-/// order.
-pub fn together(prepared: &Prepared, score: &'static Score) -> Vec<&'static Score> {
-    alike(score, |own, other| own.is_same(other, prepared))
-}
-
-/// Those of [`together`] that are made of the same matrices in every sample.
-pub fn always_together(score: &'static Score) -> Vec<&'static Score> {
-    alike(score, |own, other| own == other)
-}
-
-fn alike(score: &'static Score, is_same: impl Fn(Panel, Panel) -> bool) -> Vec<&'static Score> {
-    let Some(own) = score.panel else { return vec![score] };
-    let alike = CATALOGUE.iter().filter(|other| other.panel.is_some_and(|other| is_same(own, other)));
-    alike.map(|other| if other.id == score.id { score } else { other }).collect()
-}
-
 /// The scores that have a test and whose inputs the sample has.
-pub fn testable<'a>(prepared: &'a Prepared) -> impl Iterator<Item = &'static Score> + 'a {
+fn testable<'a>(prepared: &'a Prepared) -> impl Iterator<Item = &'static Score> + 'a {
     CATALOGUE.iter().filter(|score| score.test.is_some() && missing(prepared, score).is_empty())
 }
 

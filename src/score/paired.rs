@@ -1,8 +1,5 @@
 //! The standard error of a change between two samples of a curve, with the rows that both have paired.
 
-use serde::{Deserialize, Serialize};
-
-use crate::point::LeftOut;
 use crate::prepare::Prepared;
 
 use super::catalogue::{self, Cost};
@@ -13,11 +10,7 @@ use super::{conditional, leakage};
 
 /// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess`,
 /// `icl_label_excess`, `ctl_conditional` and `icl_conditional`. Some 8 bytes for each row and score.
-///
-/// Written with serde it comes back to the bit, in formats that do not describe themselves too. A score that the catalogue
-/// does not have any more is left out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Influences {
     ids: Vec<u64>,
     scores: Vec<(&'static str, (Sum, Over))>,
@@ -69,43 +62,4 @@ impl Influences {
 
 fn cost_of(id: &str) -> Option<Cost> {
     catalogue::find(id).map(|score| score.cost)
-}
-
-/// [`Influences`] as they are written: every field always, which the types of points do not do.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    ids: Vec<u64>,
-    scores: Vec<StoredScore>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredScore {
-    id: String,
-    sum: Sum,
-    /// Concepts, pairs, of how many, and why.
-    left_out: Option<(Vec<u32>, u64, u32, String)>,
-    undefined: Option<String>,
-}
-
-impl From<Influences> for Stored {
-    fn from(influences: Influences) -> Self {
-        let score = |(id, (sum, over)): (&'static str, (Sum, Over))| StoredScore {
-            id: id.to_owned(),
-            sum,
-            left_out: over.left_out.map(|left| (left.concepts, left.pairs, left.of, left.why)),
-            undefined: over.undefined,
-        };
-        Self { ids: influences.ids, scores: influences.scores.into_iter().map(score).collect() }
-    }
-}
-
-impl From<Stored> for Influences {
-    fn from(stored: Stored) -> Self {
-        let left_out = |(concepts, pairs, of, why)| LeftOut { concepts, pairs, of, why };
-        let score = |StoredScore { id, sum, left_out: left, undefined }: StoredScore| {
-            let over = Over { left_out: left.map(left_out), undefined };
-            Some((catalogue::find(&id)?.id, (sum, over)))
-        };
-        Self { ids: stored.ids, scores: stored.scores.into_iter().filter_map(score).collect() }
-    }
 }

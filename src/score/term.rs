@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-
 use crate::estimate::ids::side_by_side;
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
 use crate::kept::{Cell, Numbers};
@@ -13,7 +11,7 @@ use crate::prepare::{KnownRows, Prepared};
 use super::left_out::Over;
 
 /// One concept's or one pair's part of a score.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Term {
     /// As published: clipped where the definition clips.
     pub value: f64,
@@ -193,7 +191,7 @@ fn standard_error(influence: &[f64], draw_variance: f64) -> f64 {
 }
 
 /// A weighted sum of terms in a fixed order, so that its last bit does not depend on threads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sum {
     influence: Vec<f64>,
     draw_variance: f64,
@@ -202,11 +200,6 @@ pub struct Sum {
 impl Sum {
     pub fn new(rows: usize) -> Self {
         Self { influence: vec![0.0; rows], draw_variance: 0.0 }
-    }
-
-    /// N of the sample.
-    pub fn rows(&self) -> usize {
-        self.influence.len()
     }
 
     pub fn add(&mut self, weight: f64, term: &Term) {

@@ -176,11 +176,6 @@ impl Advice {
         newest.into_values().cloned().collect()
     }
 
-    /// The answer given for an attempt and a step.
-    pub fn given(&self, run: &str, attempt: Attempt, step: u64) -> Option<Decision> {
-        lock(&self.state).decisions.get(run)?.get(&(attempt, step)).cloned()
-    }
-
     /// The newest of `steps` at which the attempt was advised to stop.
     pub fn missed(&self, run: &str, attempt: Attempt, steps: &[u64]) -> Option<Missed> {
         let given = lock(&self.state);
@@ -188,11 +183,6 @@ impl Advice {
         let stopped = |step: &u64| of_run.get(&(attempt, *step)).filter(|decision| decision.stop);
         let newest = steps.iter().filter(|step| stopped(step).is_some()).max()?;
         stopped(newest).map(|decision| Missed { step: *newest, reason: decision.reason.clone() })
-    }
-
-    /// Keeps an answer from elsewhere unless there is one already. Returns the kept answer.
-    pub fn keep(&self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
-        lock(&self.state).answer(run, attempt, step, decision)
     }
 
     /// The advice for an attempt of a run at a step, of which the scores of the splits `late` are not known yet. The first

@@ -117,15 +117,6 @@ pub struct UpstreamStatus {
     pub refused: u64,
     /// Changes that the history's size limit removed before they were sent, or that could not be read.
     pub dropped: u64,
-    /// Of runs over several hosts: parts of passes that the hub took, and their bytes.
-    pub parts_sent: u64,
-    pub part_bytes: u64,
-    /// Parts that the hub can never take.
-    pub parts_refused: u64,
-    /// Passes that the hub has yet to settle.
-    pub passes_waiting: u64,
-    /// Passes given up because no hub settled them in time.
-    pub passes_lost: u64,
     /// Since the hub's last answer, or since the start where there was none.
     pub seconds_since_answer: f64,
 }

@@ -38,7 +38,6 @@ mod traces;
 mod upkeep;
 mod upstream;
 mod windows;
-pub mod work;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ use super::settlement::Settlement;
 use super::sidecar::Sidecar;
 use super::traces::Traces;
 use super::upkeep::Upkeep;
-use super::upstream::{Reach, Spread, SpreadParts, Upstream};
+use super::upstream::{Reach, Upstream};
 use super::windows::Windows;
 
 /// How long after the signal to stop rolling windows may still be saved.
@@ -53,8 +53,6 @@ pub struct Parts {
     pub scoring: Scoring,
     /// How the hub stands; `None` without one.
     reach: Option<Arc<Reach>>,
-    /// Follows runs over several hosts, with a hub.
-    spread: Option<Arc<Spread>>,
     pub runs: Arc<Runs>,
     /// Cancelled once, when the server stops.
     pub stop: CancellationToken,
@@ -91,10 +89,6 @@ impl Parts {
         let scoring = Scoring::new(&options, publisher.clone(), &stop);
         let runs = Runs::new(options.sampling.clone(), Clock::start(), metrics.clone(), scoring.inbox());
         let runs = Arc::new(runs);
-        let spread = upstream.map(|upstream| {
-            let (pass_deadline, windows, stop) = (options.sampling.pass_deadline, windows.clone(), stop.clone());
-            upstream.spread(SpreadParts { runs: Arc::clone(&runs), publisher, windows, pass_deadline, stop })
-        });
         Ok(Self {
             options,
             grpc,
@@ -110,7 +104,6 @@ impl Parts {
             windows,
             scoring,
             reach: upstream.map(Upstream::reach),
-            spread,
             runs,
             stop,
         })
@@ -168,7 +161,6 @@ impl Parts {
             board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
-            spread: self.spread.clone(),
             stop: self.stop.clone(),
             page_url: self.page_url.clone(),
             data_dir: self.options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),

@@ -191,7 +191,7 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
                 let message = HistoryError::Corrupt { path, why }.to_string();
                 assert!(message.contains("conceptwatch doctor --repair"), "{case}: {message}");
             }
-            Err(HistoryError::NotHistory { .. } | HistoryError::NewerSchema { .. }) => refused += 1,
+            Err(HistoryError::NotHistory { .. } | HistoryError::OtherSchema { .. }) => refused += 1,
             Err(error) => panic!("{case}: {error:?}"),
         }
         if before < all && !noticed {
@@ -217,7 +217,7 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
                 }
                 kept += points;
             }
-            Err(HistoryError::NewerSchema { .. }) => {}
+            Err(HistoryError::OtherSchema { .. }) => {}
             Err(error) => panic!("{case}: {error:?}"),
         }
     }

@@ -7,7 +7,6 @@ mod common;
 mod comparing;
 mod fixtures;
 mod kept;
-mod older;
 mod points;
 mod runs;
 mod shared;

@@ -4,22 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use conceptwatch::history::{Applied, Changed, HistoryError, Identity, Postgres, Store, database_schema};
+use conceptwatch::history::{Applied, Changed, HistoryError, Identity, Postgres, Store};
 use conceptwatch::point::Point;
 use conceptwatch::sample::Attempt;
 
 use super::common::certificates::Authority;
 use super::common::postgres::{Server, database};
 use super::fixtures::{point, run};
-use super::older::back_to;
 
 /// Enough for what `retain` does in these tests.
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// Takes a database back to an older schema.
-pub fn take_back(server: &Server, database: &str, schema: u32) {
-    server.admin(database).batch_execute(&back_to(schema)).unwrap();
-}
 
 fn name(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
@@ -36,15 +30,12 @@ fn processes_that_start_at_once_make_the_tables_once() {
 }
 
 #[test]
-fn a_newer_schema_is_refused_and_left_alone() {
+fn another_schema_is_refused_and_left_alone() {
     let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
     drop(Postgres::open(&url).unwrap());
     server.admin(name(&url)).batch_execute("UPDATE conceptwatch_schema SET version = 99").unwrap();
     let error = Postgres::open(&url).err().unwrap();
-    assert!(
-        matches!(&error, HistoryError::NewerSchema { found: 99, known, .. } if *known == database_schema()),
-        "{error}"
-    );
+    assert!(matches!(&error, HistoryError::OtherSchema { found: 99, known: 1, .. }), "{error}");
     assert!(error.to_string().contains(name(&url)), "{error}");
 }
 
@@ -243,28 +234,6 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
 }
 
 #[test]
-fn the_newest_values_of_many_runs_are_one_reading() {
-    let Some(url) = database() else { return };
-    let store = Postgres::open(&url).unwrap();
-    for name in ["a", "b"] {
-        store.record_run(&run(name, 2), &Identity::default(), 1.0).unwrap();
-        for step in [10, 30, 20] {
-            store.record_point(&point(name, "val", step, 2), None).unwrap();
-        }
-    }
-    let values = store.latest_values(&["a", "b", "unknown"]).unwrap();
-    let icl: Vec<_> = values.iter().filter(|value| value.score == "icl").collect();
-    assert_eq!(icl.iter().map(|value| (value.run.as_str(), value.step)).collect::<Vec<_>>(), [("a", 30), ("b", 30)]);
-    assert_eq!((icl[0].value, icl[0].standard_error, icl[0].undefined.as_deref()), (Some(30.1), Some(0.01), None));
-    let undefined = values.iter().find(|value| value.score == "ctl").unwrap();
-    assert_eq!((undefined.value, undefined.undefined.as_deref()), (None, Some("one class")));
-    // The step is passed again.
-    let again = Point { incomplete: false, ..point("a", "val", 30, 2) };
-    store.record_point(&again, None).unwrap();
-    assert!(store.latest_values(&["a"]).unwrap().iter().all(|value| value.step == 30 && !value.incomplete));
-}
-
-#[test]
 fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
     let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
     let store = Postgres::open(&url).unwrap();
@@ -345,30 +314,11 @@ fn matrices_of_all_points_since_the_last_minute_are_looked_at() {
 }
 
 #[test]
-fn a_branch_shows_its_own_newest_values_and_bounds_what_was_left() {
+fn the_points_that_a_branch_leaves_behind_are_bounded() {
     let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
     let store = Postgres::open(&url).unwrap();
     store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     let by = |launch| Some(Attempt { launch, restart: 0 });
-    // Not every point has this score.
-    let rare = |step: u64| {
-        let mut scores = point("a", "val", step, 2).scores;
-        scores.push(("ois".into(), scores[1].1.clone()));
-        Point { scores, ..point("a", "val", step, 2) }
-    };
-    for step in [10, 20, 30, 40] {
-        store.record_point(&rare(step), by(0)).unwrap();
-    }
-    let newest = |score: &str| {
-        let values = store.latest_values(&["a"]).unwrap();
-        values.into_iter().find(|value| value.score == score).map(|value| value.step)
-    };
-    assert_eq!((newest("icl"), newest("ois")), (Some(40), Some(40)));
-    store.record_point(&point("a", "val", 25, 2), by(1)).unwrap();
-    assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
-    // Late points of the older branch change nothing.
-    store.record_point(&rare(50), by(0)).unwrap();
-    assert_eq!((newest("icl"), newest("ois")), (Some(25), Some(20)));
     let small = |step: u64| Point { scores: Vec::new(), ..point("a", "val", step, 2) };
     store.record_point(&small(100), by(1)).unwrap();
     let many = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
@@ -386,67 +336,6 @@ fn a_branch_shows_its_own_newest_values_and_bounds_what_was_left() {
         next = after;
     }
     assert_eq!((kept.len(), kept[0], kept.last()), (5000, 200, Some(&5199)), "the oldest go first");
-}
-
-#[test]
-fn a_database_of_an_older_schema_is_migrated() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
-    let by = |launch, restart| Some(Attempt { launch, restart });
-    for (step, attempt) in [(10, by(0, 0)), (15, by(0, 1)), (20, by(0, 0)), (30, by(1, 0)), (40, by(0, 1))] {
-        store.record_point(&point("a", "val", step, 2), attempt).unwrap();
-    }
-    store.record_point(&point("a", "test", 7, 2), None).unwrap();
-    let before = store.whole_points("a", "val", 0, 9, true).unwrap();
-    let superseded: Vec<u64> = before.0.iter().filter(|one| one.superseded).map(|one| one.point.step).collect();
-    assert_eq!(superseded, [20, 40]);
-    drop(store);
-    take_back(server, name(&url), 3);
-    // The newest value belonged to the older branch.
-    server.admin(name(&url)).batch_execute("UPDATE latest SET step = 40 WHERE split = 'val'").unwrap();
-    let store = Postgres::open(&url).unwrap();
-    assert_eq!(store.whole_points("a", "val", 0, 9, true).unwrap(), before);
-    let latest = |split: &str| {
-        let values = store.latest_values(&["a"]).unwrap();
-        values.iter().filter(|value| value.split == split).map(|value| value.step).collect::<Vec<_>>()
-    };
-    assert_eq!((latest("val"), latest("test")), (vec![30; 3], vec![7; 3]));
-    store.record_point(&point("a", "val", 40, 2), by(1, 0)).unwrap();
-    assert_eq!(store.newest_steps("a", "val", 9).unwrap(), [10, 15, 30, 40]);
-}
-
-/// A table of millions of rows takes longer than any other statement may.
-#[test]
-fn a_migration_waits_and_works_for_as_long_as_it_takes() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    drop(Postgres::open(&url).unwrap());
-    take_back(server, name(&url), 3);
-    let mut reader = server.admin(name(&url));
-    reader.batch_execute("BEGIN; SELECT count(*) FROM point").unwrap();
-    let impatient = format!("{url}?options=-c%20lock_timeout%3D20ms%20-c%20statement_timeout%3D40ms");
-    std::thread::scope(|scope| {
-        let opened = scope.spawn(|| Postgres::open(&impatient).map(drop));
-        let mut admin = server.admin(name(&url));
-        let waits = "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database \
-                     WHERE NOT granted AND datname = current_database()";
-        while !opened.is_finished() && admin.query_one(waits, &[]).unwrap().get::<_, i64>(0) == 0 {}
-        admin.batch_execute("SELECT pg_sleep(0.2)").unwrap();
-        reader.batch_execute("COMMIT").unwrap();
-        opened.join().unwrap().unwrap();
-    });
-}
-
-#[test]
-fn a_migration_that_fails_says_why() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    drop(Postgres::open(&url).unwrap());
-    take_back(server, name(&url), 3);
-    server.admin(name(&url)).batch_execute("ALTER TABLE point ADD COLUMN superseded bigint").unwrap();
-    let error = Postgres::open(&url).err().unwrap();
-    assert!(matches!(error, HistoryError::Migration { found: 3, .. }), "{error}");
-    let said = error.to_string();
-    assert!(said.contains("schema version 3") && said.contains("\"superseded\""), "{said}");
 }
 
 #[test]

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex};
 use conceptwatch::server::hub_protocol::proto::entry::Change;
 use conceptwatch::server::hub_protocol::proto::hub_server::{Hub, HubServer};
 use conceptwatch::server::hub_protocol::proto::{self as hub, Entry, PushRequest, PushResponse, Refused};
-use conceptwatch::server::proto::GetAdviceResponse;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status};
 
 /// What a hub does with a push.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -192,24 +191,5 @@ impl Hub for Service {
             return Err(Status::unavailable("the connection broke off"));
         }
         answer.map(Response::new)
-    }
-
-    async fn declare(&self, _: Request<hub::DeclareRequest>) -> Result<Response<hub::DeclareResponse>, Status> {
-        Err(Status::unimplemented("not of this hub"))
-    }
-
-    async fn send_part(
-        &self,
-        _: Request<Streaming<hub::PartChunk>>,
-    ) -> Result<Response<hub::SendPartResponse>, Status> {
-        Err(Status::unimplemented("not of this hub"))
-    }
-
-    async fn passes(&self, _: Request<hub::PassesRequest>) -> Result<Response<hub::PassesResponse>, Status> {
-        Err(Status::unimplemented("not of this hub"))
-    }
-
-    async fn get_advice(&self, _: Request<hub::GetAdviceRequest>) -> Result<Response<GetAdviceResponse>, Status> {
-        Err(Status::unimplemented("not of this hub"))
     }
 }

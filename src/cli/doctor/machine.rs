@@ -17,7 +17,7 @@ use crate::cli::places::{Place, places};
 use crate::cli::room;
 use crate::cli::terminal::print;
 use crate::fault::in_short;
-use crate::history::{HistoryError, examine, on_network, schema, user_home};
+use crate::history::{HistoryError, SCHEMA, examine, on_network, user_home};
 use crate::server::peers::Remote;
 
 use super::timing;
@@ -29,7 +29,7 @@ const HOUR: f64 = 3600.0;
 /// Prints what is found. Whether none of it is a fault.
 pub fn check(contact: &Contact) -> bool {
     let program = std::env::current_exe().map_or_else(|_| "this program".to_owned(), |path| path.display().to_string());
-    print(&format!("program: conceptwatch {}, schema {}, {program}\n", VERSION, schema()));
+    print(&format!("program: conceptwatch {}, schema {}, {program}\n", VERSION, SCHEMA));
     print(&machine());
     let places = places();
     sidecars(contact, &places);

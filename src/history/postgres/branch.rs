@@ -70,7 +70,7 @@ impl Site for Split<'_> {
         )?;
         match marked {
             0 => Ok(()),
-            _ => begin_branch(self.link, self.run, self.split, self.step),
+            _ => begin_branch(self.link, self.run, self.split),
         }
     }
 
@@ -99,26 +99,16 @@ impl Site for Split<'_> {
             "UPDATE point SET superseded = id WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0",
             &[&self.run, &self.split, &self.step],
         )?;
-        begin_branch(self.link, self.run, self.split, self.step)
+        begin_branch(self.link, self.run, self.split)
     }
 }
 
-/// Removes the oldest superseded points of a split beyond [`KEPT`], and their values from its newest values.
-fn begin_branch(link: &mut Link, run: i64, split: &str, step: i64) -> Result<(), HistoryError> {
+/// Removes the oldest superseded points of a split beyond [`KEPT`].
+fn begin_branch(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
     link.execute(
         "DELETE FROM point WHERE id IN (SELECT id FROM point WHERE run = $1 AND split = $2 AND superseded > 0 \
          ORDER BY id DESC OFFSET $3)",
         &[&run, &split, &KEPT],
-    )?;
-    link.execute("DELETE FROM latest WHERE run = $1 AND split = $2 AND step >= $3", &[&run, &split, &step])?;
-    // The newest value of a score that not every point has may be some points back.
-    link.execute(
-        "INSERT INTO latest (run, split, score, step, epoch, time, provisional, incomplete, value, standard_error, \
-         undefined) SELECT DISTINCT ON (score) run, split, score, step, epoch, time, provisional, incomplete, value, \
-         standard_error, undefined FROM (SELECT * FROM point WHERE run = $1 AND split = $2 AND superseded = 0 \
-         ORDER BY step DESC LIMIT 50) newest JOIN value ON value.point = newest.id ORDER BY score, step DESC \
-         ON CONFLICT (run, split, score) DO NOTHING",
-        &[&run, &split],
     )?;
     set_recent(link, run, split)
 }

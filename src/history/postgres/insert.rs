@@ -2,7 +2,6 @@
 
 use super::branch::Split;
 use super::change::{Changed, say};
-use super::latest::set_latest;
 use super::link::Link;
 use super::recent::set_recent;
 use super::runs::unknown;
@@ -66,9 +65,7 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
         ],
     )?;
     insert_scores(link, row.get(0), point, k as usize)?;
-    if is_current {
-        set_latest(link, run, split, row.get(0))?;
-    } else {
+    if !is_current {
         link.execute("UPDATE point SET superseded = id WHERE id = $1", &[&row.get::<_, i64>(0)])?;
     }
     if is_current && !point.provisional {

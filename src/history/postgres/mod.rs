@@ -3,7 +3,6 @@
 //! A change is one transaction, and locks the row of its run first, so that those of one run are made one after another.
 //! Each change says so in the table `change`, from which others learn it (`change.rs`).
 
-mod advice;
 mod apply;
 mod branch;
 mod cache;
@@ -14,17 +13,14 @@ mod directory;
 mod fault;
 mod heard;
 mod insert;
-mod jobs;
-mod latest;
 mod link;
 mod listing;
-mod migrate;
-mod parts;
 mod pgpass;
 mod read;
 mod recent;
 mod retain;
 mod runs;
+mod schema;
 mod series;
 mod store;
 mod tls;
@@ -46,14 +42,9 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::{Ordinal, Rank};
 
-pub use advice::GivenAdvice;
 pub use apply::{Applied, Applying};
 pub use change::{ChangeCursor, Changed, Looked, RunChange};
 pub use heard::Heard;
-pub use jobs::{FAST, FirstPoint, JobMaterial, JobQueue, LeasedJob, MadeWith};
-pub use latest::LatestValue;
-pub use migrate::schema as database_schema;
-pub use parts::{Overdue, PassKey, PassState, PutPart};
 pub use retain::Removed;
 pub use store::{DEFAULT_PROJECT, Postgres};
 

@@ -134,22 +134,6 @@ pub(super) fn newest(
     Ok(points(link, run, statement, &[&id, &split, &first, &last], k)?.pop())
 }
 
-/// The point that an attempt has made of a step, also where it is superseded.
-pub(super) fn of_attempt(
-    link: &mut Link,
-    run: &str,
-    split: &str,
-    step: i64,
-    attempt: Attempt,
-    matrices: bool,
-) -> Result<Option<Point>, HistoryError> {
-    let (id, declared) = find_run(link, run)?;
-    let statement = points!("AND step = $3 AND launch = $4 AND restart = $5 ORDER BY superseded LIMIT 1");
-    let k = matrices.then(|| declared.concept_count());
-    let values: [Value<'_>; 5] = [&id, &split, &step, &i64::from(attempt.launch), &i64::from(attempt.restart)];
-    Ok(points(link, run, statement, &values, k)?.pop().map(|(point, _, _)| point))
-}
-
 /// Whether an attempt has made a complete point of a pass, also where it is superseded.
 pub(super) fn has_complete(
     link: &mut Link,

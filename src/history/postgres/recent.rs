@@ -17,8 +17,6 @@ use crate::point::{Brief, Whole};
 
 /// Evaluations per row: as many as a comparison reads by default.
 const KEPT: usize = 5;
-/// Runs whose rows are written by one statement.
-const TOGETHER: usize = 500;
 /// Values read by one query; a row of its answer takes half a kilobyte.
 const AT_ONCE: usize = 20_000;
 /// Splits whose evaluations are cached, each 25 MB for 10,000 runs.
@@ -264,19 +262,5 @@ fn set_all(link: &mut Link, runs: &[i64], split: &str) -> Result<(), HistoryErro
          ON CONFLICT (run, split) DO UPDATE SET body = excluded.body",
         &[&ids, &split, &bodies],
     )?;
-    Ok(())
-}
-
-/// Writes the rows of points that an older schema has stored.
-pub(super) fn fill_recent(link: &mut Link) -> Result<(), HistoryError> {
-    let mut runs: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-    for row in link.query("SELECT DISTINCT split, run FROM point WHERE NOT provisional", &[])? {
-        runs.entry(row.get(0)).or_default().push(row.get(1));
-    }
-    for (split, runs) in runs {
-        for together in runs.chunks(TOGETHER) {
-            set_all(link, together, &split)?;
-        }
-    }
     Ok(())
 }

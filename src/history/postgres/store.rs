@@ -10,8 +10,8 @@ use super::connect::{Address, Connector};
 use super::directory::Directory;
 use super::fault::is_passing;
 use super::link::Link;
-use super::migrate::migrate;
 use super::recent::Newest;
+use super::schema;
 use crate::history::error::HistoryError;
 use crate::history::usage::Dropped;
 use crate::lock::lock;
@@ -40,7 +40,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens the database at `postgres://USER@HOST:PORT/DATABASE`, and creates or migrates its tables.
+    /// Opens the database at `postgres://USER@HOST:PORT/DATABASE`, and creates its tables where there are none.
     ///
     /// The password comes from `PGPASSWORD`, or from the file that `PGPASSFILE` names or `~/.pgpass`; one in the address is
     /// refused. `sslmode` is `verify-full` or `disable`; the default is `verify-full` for hosts other than this one.
@@ -49,7 +49,7 @@ impl Postgres {
         let address = Address::parse(url)?;
         let connector = Connector::new(&address)?;
         // The first connection says best what is wrong, and a pool would try again until its patience ends.
-        migrate(&mut connector.link()?, &address.shown)?;
+        schema::create(&mut connector.link()?, &address.shown)?;
         let pool = Pool::builder()
             .max_size(MOST_CONNECTIONS)
             .min_idle(Some(0))

@@ -107,26 +107,21 @@ fn free_bytes(directory: &Path) -> std::io::Result<u64> {
 fn check(examination: &mut Examination) -> Result<(), HistoryError> {
     let connection = open::unchanged(&examination.path)?;
     examination.schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let (schema, fault) = tables::version(&connection, &examination.path)?;
+    let (_, fault) = tables::recognise(&connection, &examination.path)?;
     examination.faults.extend(fault.map(|fault| format!("file: {fault}")));
     let mut check = connection.prepare("PRAGMA integrity_check(20)")?;
     let found: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     examination.faults.extend(found.into_iter().filter(|line| line != "ok").map(|line| format!("file: {line}")));
-    if schema == tables::schema() {
-        examination.faults.extend(tables::altered(&connection)?.map(|fault| format!("file: {fault}")));
-    }
+    examination.faults.extend(tables::altered(&connection)?.map(|fault| format!("file: {fault}")));
     Ok(())
 }
 
 /// Counts the rows that a repair would keep.
 fn count(examination: &mut Examination) -> Result<(), HistoryError> {
     let connection = open::salvaged(&examination.path)?;
-    let (schema, _) = tables::version(&connection, &examination.path)?;
-    if schema < tables::FIRST_SEALED {
-        return Ok(());
-    }
+    tables::recognise(&connection, &examination.path)?;
     let mut lost = Contents::default();
-    for_each_intact(&connection, true, &mut examination.intact, &mut lost, |_, _| Ok(true))?;
+    for_each_intact(&connection, &mut examination.intact, &mut lost, |_, _| Ok(true))?;
     if lost != Contents::default() {
         examination.faults.push(format!("checksums: {lost} cannot be read or do not match"));
     }

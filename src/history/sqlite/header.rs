@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::place::FILE_NAME;
-use super::tables::schema;
+use super::tables::SCHEMA;
 
 const LENGTH: usize = 100;
 /// Bytes of a page of every history.
@@ -80,10 +80,7 @@ fn restored(header: &[u8; LENGTH]) -> Option<[u8; LENGTH]> {
         whole[at..at + bytes.len()].copy_from_slice(bytes);
     }
     whole[PAGES..PAGES + 4].fill(0);
-    let version = whole[USER_VERSION..USER_VERSION + 4].try_into().map_or(0, i32::from_be_bytes);
-    if !(1..=schema()).contains(&i64::from(version)) {
-        whole[USER_VERSION..USER_VERSION + 4].copy_from_slice(&(schema() as i32).to_be_bytes());
-    }
+    whole[USER_VERSION..USER_VERSION + 4].copy_from_slice(&(SCHEMA as i32).to_be_bytes());
     Some(whole)
 }
 

@@ -63,7 +63,7 @@ impl Sqlite {
                 Err(
                     error @ (HistoryError::Corrupt { .. }
                     | HistoryError::NotHistory { .. }
-                    | HistoryError::NewerSchema { .. }),
+                    | HistoryError::OtherSchema { .. }),
                 ) if number < MOST => tracing::error!(%error, "the curves go to another directory"),
                 Err(error) => return Err(error),
             }

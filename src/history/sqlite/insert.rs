@@ -98,7 +98,7 @@ pub(super) fn insert_point(
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
         insert_score(connection, &key, position, score, outcome)?;
     }
-    outbox::note_point(connection, run, key.point, attempt)?;
+    outbox::note_point(connection, run, key.point)?;
     Ok(Recorded::Stored)
 }
 

@@ -42,20 +42,19 @@ pub(super) struct Found<'a> {
     pub key: &'a [Value],
 }
 
-/// Calls `keep` for every row that can be read and, where `sealed`, matches its checksum; parents come before children. Rows
+/// Calls `keep` for every row that can be read and matches its checksum; parents come before children. Rows
 /// that are of use only together come together. `keep` returns whether it could read them, too.
 pub(super) fn for_each_intact(
     connection: &Connection,
-    sealed: bool,
     intact: &mut Contents,
     lost: &mut Contents,
     mut keep: impl FnMut(&Connection, &[Found<'_>]) -> Result<bool, HistoryError>,
 ) -> Result<(), HistoryError> {
     let mut runs = BTreeSet::new();
     for run in ids(connection, "run", None) {
-        let select = format!("SELECT {RUN}{} FROM run WHERE id = ?1", checksum("run", sealed));
+        let select = format!("SELECT {RUN}, checksum FROM run WHERE id = ?1");
         let found = [Found { table: "run", condition: "id = ?1", key: &[run.into()] }];
-        if check(connection, &select, run, Seal::new(), RUN_COLUMNS, sealed).is_none() || !keep(connection, &found)? {
+        if check(connection, &select, run, Seal::new(), RUN_COLUMNS).is_none() || !keep(connection, &found)? {
             lost.runs += 1;
             continue;
         }
@@ -70,20 +69,14 @@ pub(super) fn for_each_intact(
             let _ = keep(connection, &[Found { table, condition, key: &[launch.into()] }]);
         }
     }
-    let has_branches = connection.prepare("SELECT superseded FROM point").is_ok();
     for point in ids(connection, "point", Some("sqlite_autoindex_point_1")) {
-        let select = format!(
-            "SELECT {POINT_SELECT}{} FROM point JOIN run ON run.id = point.run WHERE point.id = ?1",
-            checksum("point", sealed),
-            POINT_SELECT = if sealed { POINT } else { "run.name, point.split, point.step" }
-        );
-        let columns = if sealed { POINT_COLUMNS } else { 3 };
-        let is_marked = !has_branches || is_marked(connection, point);
+        let select =
+            format!("SELECT {POINT}, point.checksum FROM point JOIN run ON run.id = point.run WHERE point.id = ?1");
         let run: Option<i64> =
             connection.query_row("SELECT run FROM point WHERE id = ?1", [point], |row| row.get(0)).ok();
-        let head = check(connection, &select, point, Seal::new(), columns, sealed);
+        let head = check(connection, &select, point, Seal::new(), POINT_COLUMNS);
         let head = head.filter(|_| run.is_some_and(|run| runs.contains(&run)));
-        let head = head.filter(|head| is_marked && has_all_values(connection, point, *head, sealed));
+        let head = head.filter(|head| is_marked(connection, point) && has_all_values(connection, point, *head));
         let found = [
             Found { table: "point", condition: "id = ?1", key: &[point.into()] },
             Found { table: "value", condition: "point = ?1", key: &[point.into()] },
@@ -97,14 +90,11 @@ pub(super) fn for_each_intact(
             continue;
         }
         intact.points += 1;
-        for score in matrices(connection, point, head, sealed, &mut lost.matrices) {
+        for score in matrices(connection, point, head, &mut lost.matrices) {
             let key = [point.into(), score.into()];
             let found = [Found { table: "matrix", condition: "point = ?1 AND score = ?2", key: &key }];
             *if keep(connection, &found)? { &mut intact.matrices } else { &mut lost.matrices } += 1;
         }
-    }
-    if !sealed {
-        return Ok(());
     }
     for pass in ids(connection, "unscored", Some("sqlite_autoindex_unscored_1")) {
         let select = format!(
@@ -114,13 +104,13 @@ pub(super) fn for_each_intact(
             .query_row("SELECT run FROM unscored WHERE id = ?1", [pass], |row| row.get(0))
             .is_ok_and(|run| runs.contains(&run));
         let found = [Found { table: "unscored", condition: "id = ?1", key: &[pass.into()] }];
-        let is_intact = known && check(connection, &select, pass, Seal::new(), UNSCORED_COLUMNS, true).is_some();
+        let is_intact = known && check(connection, &select, pass, Seal::new(), UNSCORED_COLUMNS).is_some();
         *if is_intact && keep(connection, &found)? { &mut intact.unscored } else { &mut lost.unscored } += 1;
     }
     Ok(())
 }
 
-/// Keeps what is said about a run, where the schema has that.
+/// Keeps what is said about a run.
 fn keep_remark(
     connection: &Connection,
     run: i64,
@@ -132,27 +122,18 @@ fn keep_remark(
     match connection.prepare_cached("SELECT 1 FROM remark WHERE run = ?1").and_then(|mut found| found.exists([run])) {
         Ok(true) => {
             let found = [Found { table: "remark", condition: "run = ?1", key: &[run.into()] }];
-            let is_intact = check(connection, &select, run, Seal::new(), REMARK_COLUMNS, true).is_some();
+            let is_intact = check(connection, &select, run, Seal::new(), REMARK_COLUMNS).is_some();
             lost.remarks += u64::from(!is_intact || !keep(connection, &found)?);
             Ok(())
         }
-        // None, or a schema before remarks.
         Ok(false) | Err(_) => Ok(()),
     }
 }
 
-fn checksum(table: &str, sealed: bool) -> String {
-    if sealed { format!(", {table}.checksum") } else { String::new() }
-}
-
-/// The checksum of one row; `None` if it cannot be read or does not match. 0 where rows have none.
-fn check(connection: &Connection, select: &str, id: i64, seal: Seal, columns: usize, sealed: bool) -> Option<i64> {
+/// The checksum of one row; `None` if it cannot be read or does not match.
+fn check(connection: &Connection, select: &str, id: i64, seal: Seal, columns: usize) -> Option<i64> {
     let mut statement = connection.prepare_cached(select).ok()?;
-    let read = statement.query_row([id], |row| match sealed {
-        true => seal.matching(row, 0, columns),
-        false => (0..columns).try_for_each(|column| row.get_ref(column).map(drop)).map(|()| Some(0)),
-    });
-    read.ok().flatten()
+    statement.query_row([id], |row| seal.matching(row, 0, columns)).ok().flatten()
 }
 
 /// Whether a point is current, or marked as superseded with its own number. No checksum covers the mark.
@@ -161,12 +142,7 @@ fn is_marked(connection: &Connection, point: i64) -> bool {
     connection.prepare_cached(right).and_then(|mut right| right.query_row([point], |row| row.get(0))).unwrap_or(false)
 }
 
-fn has_all_values(connection: &Connection, point: i64, head: i64, sealed: bool) -> bool {
-    if !sealed {
-        return connection
-            .query_row("SELECT count(*), max(per_concept) FROM value WHERE point = ?1", [point], |_| Ok(()))
-            .is_ok();
-    }
+fn has_all_values(connection: &Connection, point: i64, head: i64) -> bool {
     let all = || -> rusqlite::Result<bool> {
         let expected: i64 =
             connection.query_row("SELECT scores FROM point WHERE id = ?1", [point], |row| row.get(0))?;
@@ -186,14 +162,14 @@ fn has_all_values(connection: &Connection, point: i64, head: i64, sealed: bool) 
 }
 
 /// The scores whose matrix is intact. Where pages stand in two places of the tree, so do their rows.
-fn matrices(connection: &Connection, point: i64, head: i64, sealed: bool, lost: &mut u64) -> BTreeSet<String> {
-    let select = format!("SELECT {MATRIX}{} FROM matrix WHERE point = ?1", checksum("matrix", sealed));
+fn matrices(connection: &Connection, point: i64, head: i64, lost: &mut u64) -> BTreeSet<String> {
+    let select = format!("SELECT {MATRIX}, checksum FROM matrix WHERE point = ?1");
     let mut scores = BTreeSet::new();
     let mut read = || -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(&select)?;
         let mut rows = statement.query([point])?;
         while let Some(row) = rows.next()? {
-            if !sealed || Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_some() {
+            if Seal::under(head).matching(row, 0, MATRIX_COLUMNS)?.is_some() {
                 scores.insert(row.get(0)?);
             } else {
                 *lost += 1;

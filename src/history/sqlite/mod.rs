@@ -60,7 +60,7 @@ pub use outbox::{Numbered, OutboxUsage, Parcel, Source};
 pub use place::FILE_NAME;
 pub use repair::{Repair, make_private, on_network, repair};
 pub use store::Sqlite;
-pub use tables::schema;
+pub use tables::SCHEMA;
 
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {

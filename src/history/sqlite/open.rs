@@ -1,9 +1,9 @@
-//! Opening the store: its path, its durability, and the migration of older schemas.
+//! Opening the store: its path and its durability.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
@@ -12,8 +12,7 @@ use super::fault::is_damage;
 use super::header;
 use super::log;
 use super::place::{FILE_NAME, Place, is_remote};
-use super::seal::seal_older;
-use super::tables::{FIRST_SEALED, MIGRATIONS, altered, schema, version};
+use super::tables::{SCHEMA, TABLES, altered, recognise};
 use crate::history::error::HistoryError;
 
 /// How long a restart waits for the file's lock, which a stopping process holds for a moment longer.
@@ -145,42 +144,22 @@ fn prepare(path: &Path, journal: &str) -> Result<Connection, Fault> {
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
 
-    // A migration may replace a table that others refer to.
-    connection.pragma_update(None, "foreign_keys", false)?;
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let known = schema();
-    let (found, fault) = version(&transaction, path)?;
+    let (is_there, fault) = recognise(&transaction, path)?;
     if let Some(why) = fault {
         return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
     }
-    let began = Instant::now();
-    let is_older = 0 < found && found < known;
-    if is_older {
-        let mebibytes = std::fs::metadata(path).map_or(0, |file| file.len() >> 20);
-        tracing::info!(
-            path = %path.display(), mebibytes, from = found, to = known,
-            "migrating the history, which takes up to a minute for each gigabyte and as much room on the disk again"
-        );
-    }
-    for migration in &MIGRATIONS[found as usize..] {
-        transaction.execute_batch(migration)?;
-    }
-    if found < known {
-        if 0 < found && found < FIRST_SEALED {
-            seal_older(&transaction)?;
-        }
-        transaction.pragma_update(None, "user_version", known)?;
+    if !is_there {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "user_version", SCHEMA)?;
     }
     if let Some(why) = altered(&transaction)? {
         return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
     }
     transaction.commit()?;
-    if is_older {
-        tracing::info!(seconds = began.elapsed().as_secs(), "the history is migrated");
-    }
     connection.pragma_update(None, "foreign_keys", true)?;
-    if found == known && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
+    if is_there && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
         let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if fault != "ok" {
             return Err(HistoryError::Corrupt { path: path.to_owned(), why: fault }.into());

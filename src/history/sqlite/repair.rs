@@ -14,7 +14,6 @@ use super::header::Mended;
 use super::intact::{Contents, Found, for_each_intact};
 use super::open;
 use super::place::{FILE_NAME, is_remote, sync};
-use super::seal::seal_older;
 use super::tables;
 use crate::history::error::HistoryError;
 
@@ -46,7 +45,7 @@ pub fn repair(directory: &Path) -> Result<Repair, HistoryError> {
             Err(error) => return Err(error),
         }
         // What is there now, and not what was found: damaged trees can have a row twice.
-        for_each_intact(&new, true, &mut kept, &mut Contents::default(), |_, _| Ok(true))?;
+        for_each_intact(&new, &mut kept, &mut Contents::default(), |_, _| Ok(true))?;
         new.close().map_err(|(_, error)| error)?;
     }
     std::fs::File::open(&unfinished).and_then(|file| file.sync_all()).map_err(fault)?;
@@ -77,13 +76,9 @@ pub fn on_network(directory: &Path) -> bool {
 }
 
 fn copy(old: &Connection, new: &Connection, path: &Path, lost: &mut Contents) -> Result<(), HistoryError> {
-    let (schema, _) = tables::version(old, path)?;
-    let sealed = schema >= tables::FIRST_SEALED;
+    tables::recognise(old, path)?;
     new.execute_batch("BEGIN")?;
-    for_each_intact(old, sealed, &mut Contents::default(), lost, |old, found| copy_together(old, new, found))?;
-    if !sealed {
-        seal_older(new)?;
-    }
+    for_each_intact(old, &mut Contents::default(), lost, |old, found| copy_together(old, new, found))?;
     new.execute_batch("COMMIT")?;
     Ok(())
 }

@@ -95,36 +95,6 @@ pub(super) fn seal_run(connection: &Connection, run: i64) -> Result<(), HistoryE
     Ok(())
 }
 
-/// Computes the checksums of rows that an older schema stored without.
-pub(super) fn seal_older(connection: &Connection) -> Result<(), HistoryError> {
-    let ids = |table: &str| -> Result<Vec<i64>, HistoryError> {
-        let mut statement = connection.prepare(&format!("SELECT id FROM {table} ORDER BY id"))?;
-        let ids = statement.query_map([], |row| row.get(0))?;
-        Ok(ids.collect::<Result<_, _>>()?)
-    };
-    for run in ids("run")? {
-        seal_run(connection, run)?;
-    }
-    connection.execute("UPDATE point SET scores = (SELECT count(*) FROM value WHERE point = point.id)", [])?;
-    for point in ids("point")? {
-        let head: i64 = connection
-            .prepare_cached(&format!("SELECT {POINT} FROM point JOIN run ON run.id = point.run WHERE point.id = ?1"))?
-            .query_row([point], |row| Seal::new().of_row(row, 0, POINT_COLUMNS))?;
-        connection.prepare_cached("UPDATE point SET checksum = ?2 WHERE id = ?1")?.execute([point, head])?;
-        for (table, columns, count) in [("value", VALUE, VALUE_COLUMNS), ("matrix", MATRIX, MATRIX_COLUMNS)] {
-            let mut select = connection.prepare_cached(&format!("SELECT {columns} FROM {table} WHERE point = ?1"))?;
-            let sealed: Vec<(String, i64)> = select
-                .query_map([point], |row| Ok((row.get(0)?, Seal::under(head).of_row(row, 0, count)?)))?
-                .collect::<Result<_, _>>()?;
-            let update = format!("UPDATE {table} SET checksum = ?3 WHERE point = ?1 AND score = ?2");
-            for (score, checksum) in sealed {
-                connection.prepare_cached(&update)?.execute((point, score, checksum))?;
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Inserts `values` into columns of a table, followed by their checksum.
 pub(super) fn insert(
     connection: &Connection,

@@ -92,7 +92,7 @@ pub(super) fn insert_unscored(connection: &Connection, passes: &[Unscored]) -> R
         let statement = "INSERT OR REPLACE INTO unscored (run, ordinal, split, step, time, outcome, reason, rows_seen, \
                          launch, restart, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         insert(connection, statement, &[id.into(), pass.ordinal.get().into()], &values[1..], checksum)?;
-        outbox::note_unscored(connection, id, connection.last_insert_rowid(), pass.attempt)?;
+        outbox::note_unscored(connection, id, connection.last_insert_rowid())?;
         runs.insert(id);
     }
     outbox::losing(connection, || {

@@ -5,7 +5,6 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::impurity::Panel;
 use crate::score::{cas, dci, disentanglement, impurity, niche, r4};
 use crate::tensor::TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels};
 
@@ -182,7 +181,6 @@ pub(super) const ROWS: [Score; 16] = [
                  the loss of accuracy under intervention is 0.77 and 0.75 on digits, 0.78 and 0.54 on TabularToy.",
         ],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::First),
         compute: impurity::ois,
         ..ROW
     },
@@ -201,7 +199,6 @@ pub(super) const ROWS: [Score; 16] = [
                has every true concept (column) from every activation (row).",
         trust: &["Above 0.999 on the pure rows of the impurity paper's Table 1."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::First),
         compute: impurity::purity,
         ..ROW
     },
@@ -221,7 +218,6 @@ pub(super) const ROWS: [Score; 16] = [
                that true concepts carry about each other. The matrix has 1 on its diagonal.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::First),
         compute: impurity::oracle_purity,
         ..ROW
     },
@@ -250,7 +246,6 @@ pub(super) const ROWS: [Score; 16] = [
                row j of the matrix is the AUC with which the latent matched to concept j predicts each concept.",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::First),
         compute: impurity::alignment,
         ..ROW
     },
@@ -271,7 +266,6 @@ pub(super) const ROWS: [Score; 16] = [
                labels.",
         trust: &["Below 8 % for shuffled pure concepts that read above 50 % unaligned (3,000 rows, 5 concepts)."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::First),
         compute: impurity::aligned_ois,
         ..ROW
     },
@@ -290,7 +284,6 @@ pub(super) const ROWS: [Score; 16] = [
         trust: &["As ois. 784 networks of 16 dimensions take 18 s of one core at 2,048 rows; with activations beside \
                  them more than 40 concepts are refused."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
-        panel: Some(Panel::Embeddings),
         compute: impurity::embedding_ois,
         ..ROW
     },

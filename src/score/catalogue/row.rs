@@ -6,7 +6,6 @@ use crate::prepare::Prepared;
 use super::inputs::Input;
 use super::memory::Memory;
 use super::paper::Paper;
-use crate::score::impurity::Panel;
 
 /// One score.
 #[derive(Clone, Copy)]
@@ -38,7 +37,6 @@ pub struct Score {
     /// or more sentences.
     pub trust: &'static [&'static str],
     /// The matrices it is made of, if several scores are: these are computed together.
-    pub panel: Option<Panel>,
     /// What computing it takes.
     pub memory: Memory,
     pub compute: fn(&Prepared) -> Outcome,
@@ -64,7 +62,6 @@ pub(super) const ROW: Score = Score {
     no_standard_error: None,
     help: "",
     trust: &[],
-    panel: None,
     memory: Memory::LINEAR,
     compute: |_| Outcome::undefined("nothing computes it"),
     test: None,

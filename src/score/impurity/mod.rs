@@ -4,7 +4,7 @@
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, definitions 3.1-3.2, Appendices A.3 and A.5,
 //! doi:10.1609/aaai.v37i10.26392. The training budget is part of the definition: 25 epochs do not fit everything.
 //!
-//! All scores here are made of the same two [matrices](purity), whose rows several processes can share.
+//! All scores here are made of the same two [matrices](purity).
 
 mod purity;
 mod row;
@@ -17,8 +17,10 @@ use super::pairs::{Matrix, mean};
 use super::representation::Representation;
 use super::term::mean_over_concepts;
 
-use purity::{MOST_BESIDE, cells, first_error, purity_of};
-pub use purity::{Panel, PurityRows};
+use purity::{cells, first_error, purity_of};
+
+/// Concepts whose embeddings are scored beside activations.
+const MOST_BESIDE: usize = 40;
 
 /// (2/k) · ‖π(ĉ) − π(c)‖_F, definition 3.2: twice the root mean square of the entries that have a value. A concept's
 /// value is that of its row.
@@ -29,8 +31,8 @@ pub fn ois(p: &Prepared) -> Outcome {
 /// OIS of the embeddings. Beside activations it is undefined for many concepts, because k² more networks would delay the
 /// other slow scores.
 pub fn embedding_ois(p: &Prepared) -> Outcome {
-    if Panel::Embeddings.holds_others_up(p) {
-        let k = p.concepts();
+    let k = p.concepts();
+    if k > MOST_BESIDE && Representation::first(p) == Representation::Activations {
         return Outcome::undefined(format!(
             "{k} concepts are more than {MOST_BESIDE}: networks that read an embedding for each pair would hold up the other \
              slow scores; ois is of the embeddings in a run without concept_activations"

@@ -1,10 +1,8 @@
 //! The purity matrices of learnt and of true concepts, from their rows.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::super::holdout::Holdout;
 use super::super::left_out::Over;
@@ -105,110 +103,11 @@ impl Purity {
     }
 }
 
-/// Matrices that several scores are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Panel {
-    /// Of activations, or of embeddings where there are none.
-    First,
-    Embeddings,
-}
-
-impl Panel {
-    /// Whether its k² networks are refused because they would delay those of activations.
-    pub fn holds_others_up(self, p: &Prepared) -> bool {
-        self == Self::Embeddings
-            && p.concepts() > MOST_BESIDE
-            && Representation::first(p) == Representation::Activations
-    }
-
-    /// Whether both are of the same representation, and so the same networks.
-    pub fn is_same(self, other: Self, p: &Prepared) -> bool {
-        self.representation(p) == other.representation(p)
-    }
-
-    fn representation(self, p: &Prepared) -> Representation {
-        match self {
-            Self::First => Representation::first(p),
-            Self::Embeddings => Representation::Embeddings,
-        }
-    }
-}
-
-/// Concepts whose embeddings are scored beside activations.
-pub const MOST_BESIDE: usize = 40;
-
-/// Networks per share: they train for seconds, where preparing the sample takes a tenth of one.
-const WORTHWHILE: usize = 2048;
-
-/// Rows of both matrices that one process has computed. Serde preserves them bit for bit.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PurityRows {
-    /// The number of the first.
-    from: usize,
-    rows: Result<Vec<Row>, String>,
-}
-
-impl PurityRows {
-    /// The shares into which the rows of the matrices are divided; `None` where one process computes all faster.
-    pub fn shares(p: &Prepared, panel: Panel) -> Option<Vec<Range<usize>>> {
-        let k = p.concepts();
-        let rows = (WORTHWHILE / (2 * k)).max(1);
-        (rows < k && !panel.holds_others_up(p))
-            .then(|| (0..k).step_by(rows).map(|from| from..(from + rows).min(k)).collect())
-    }
-
-    pub fn compute(p: &Prepared, panel: Panel, range: Range<usize>) -> Self {
-        let from = range.start;
-        Self { from, rows: rows_of(p, panel.representation(p), range).map(|(rows, _)| rows) }
-    }
-
-    /// Rows that no worker could compute.
-    pub fn failed(from: usize, why: &str) -> Self {
-        Self { from, rows: Err(why.to_owned()) }
-    }
-
-    /// Makes the scores of a panel use these rows instead of computing them. Errors where rows are missing, or of
-    /// another sample.
-    pub fn give(p: &Prepared, panel: Panel, mut shares: Vec<Self>) -> Result<(), String> {
-        let k = p.concepts();
-        shares.sort_by_key(|share| share.from);
-        let mut all = Vec::with_capacity(k);
-        let mut failed = None;
-        for Self { from, rows } in shares {
-            match rows {
-                Err(why) => failed = failed.or(Some(why)),
-                Ok(rows) if from == all.len() && rows.iter().all(|row| row.fits(k, p.rows())) => all.extend(rows),
-                Ok(_) if failed.is_some() => {}
-                Ok(_) => return Err(format!("got rows from {from} that do not follow {} rows", all.len())),
-            }
-        }
-        let purity = match failed {
-            Some(why) => Err(why),
-            None if all.len() != k => return Err(format!("got {} rows, expected {k}", all.len())),
-            None => {
-                let representation = panel.representation(p);
-                Side::new(p, 0).map(|side| Purity::of(p, all, matched_latents(p, representation, &side)))
-            }
-        };
-        p.shared(panel.representation(p).matrices(), || purity);
-        Ok(())
-    }
-}
-
 pub fn purity_of(p: &Prepared, representation: Representation) -> Arc<Result<Purity, String>> {
-    p.shared(representation.matrices(), || {
-        let (rows, latents) = rows_of(p, representation, 0..p.concepts())?;
-        Ok(Purity::of(p, rows, latents))
-    })
+    p.shared(representation.matrices(), || compute(p, representation))
 }
 
-/// These rows of both matrices, and the latents that are matched to all concepts.
-#[expect(clippy::type_complexity, reason = "two results of one computation")]
-fn rows_of(
-    p: &Prepared,
-    representation: Representation,
-    range: Range<usize>,
-) -> Result<(Vec<Row>, Option<Vec<Option<usize>>>), String> {
+fn compute(p: &Prepared, representation: Representation) -> Result<Purity, String> {
     // Each matrix has a split of its own, as in the authors' code: on shared rows their errors partly cancel, and
     // the score comes out lower than the published ones (3.2 where they have 4.7 %).
     let sides = [Side::new(p, 0)?, Side::new(p, 1)?];
@@ -231,8 +130,8 @@ fn rows_of(
         let oracle = as_input(&sides[1].targets[&i]);
         Ok(Row::new(p, &sides, i, [&learnt, &oracle]))
     };
-    let rows = range.into_par_iter().map(row).collect::<Result<_, _>>()?;
-    Ok((rows, latents))
+    let rows = (0..p.concepts()).into_par_iter().map(row).collect::<Result<_, _>>()?;
+    Ok(Purity::of(p, rows, latents))
 }
 
 /// The latent that stands for each concept, on the rows that networks train on; `None` where activations belong to

@@ -7,7 +7,6 @@ use ndarray::Array2;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::super::accuracy::{auc, auc_of_classes};
 use super::super::holdout::Holdout;
@@ -54,7 +53,7 @@ impl Side {
 }
 
 /// Row i of both matrices.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     pub learnt: Vec<Result<f64, String>>,
     pub oracle: Vec<Result<f64, String>>,
@@ -113,13 +112,6 @@ impl Row {
             }
         }
         row
-    }
-
-    /// Whether its dimensions are those of `k` concepts and `rows` rows.
-    pub fn fits(&self, k: usize, rows: usize) -> bool {
-        let sums = [&self.deviation, &self.between].map(Sum::rows);
-        let own = self.own.as_ref().map_or(rows, |own| own.influence.len());
-        [self.learnt.len(), self.oracle.len()] == [k; 2] && sums == [rows; 2] && own == rows
     }
 
     fn empty(p: &Prepared) -> Self {

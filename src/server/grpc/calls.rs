@@ -80,9 +80,6 @@ pub const INGEST: &str = "/conceptwatch.v1.ConceptWatch/Ingest";
 pub const CHUNK: u32 = 1;
 pub const ROWS: [u32; 2] = [11, 12];
 
-/// The call that streams a part of a pass.
-pub const SEND_PART: &str = "/conceptwatch.hub.v1.Hub/SendPart";
-
 pub static CALLS: &[Call] = &[
     Call { path: INGEST, request: &INGEST_REQUEST, largest: None },
     Call { path: "/conceptwatch.v1.ConceptWatch/StartRun", request: &START_RUN, largest: None },
@@ -95,10 +92,6 @@ pub static CALLS: &[Call] = &[
     Call { path: "/conceptwatch.v1.ConceptWatch/GetDiagnosis", request: &GET_DIAGNOSIS, largest: Some(SMALL) },
     Call { path: "/conceptwatch.v1.ConceptWatch/GetSidecar", request: &GET_SIDECAR, largest: Some(SMALL) },
     Call { path: "/conceptwatch.hub.v1.Hub/Push", request: &PUSH, largest: Some(hub::PUSH_BYTES) },
-    Call { path: "/conceptwatch.hub.v1.Hub/Declare", request: &DECLARE, largest: None },
-    Call { path: SEND_PART, request: &PART_CHUNK, largest: None },
-    Call { path: "/conceptwatch.hub.v1.Hub/Passes", request: &PASSES, largest: Some(SMALL) },
-    Call { path: "/conceptwatch.hub.v1.Hub/GetAdvice", request: &HUB_ADVICE, largest: Some(SMALL) },
     Call { path: "/grpc.health.v1.Health/Check", request: &HEALTH, largest: Some(SMALL) },
     Call { path: "/grpc.health.v1.Health/Watch", request: &HEALTH, largest: Some(SMALL) },
     Call { path: "/grpc.health.v1.Health/List", request: &HEALTH, largest: Some(SMALL) },
@@ -298,40 +291,6 @@ static UNSCORED: Message = Message {
 };
 static REMARK: Message = Message { name: "remark", fields: &[text(1, "run"), text(2, "title"), text(3, "note")] };
 static REMOVE_RUN: Message = Message { name: "remove_run", fields: &[text(1, "run")] };
-static DECLARE: Message = Message { name: "message", fields: &[text(1, "source"), one(2, "start", &START_RUN)] };
-static PART_CHUNK: Message = Message {
-    name: "message",
-    fields: &[one(1, "", &PART_HEAD), Field { number: 2, name: "", most: ANY, kind: Kind::Bytes }],
-};
-static PART_HEAD: Message = Message {
-    name: "head",
-    fields: &[
-        text(1, "source"),
-        text(2, "run"),
-        text(3, "split"),
-        one(4, "attempt", &NUMBERS),
-        many(7, "ended", 1 << 17, Kind::Varints(4)),
-    ],
-};
-static PASSES: Message = Message {
-    name: "message",
-    fields: &[
-        text(1, "source"),
-        text(2, "run"),
-        many(3, "passes", 1 << 10, Kind::Messages(&PASS, size_of::<hub::proto::Pass>())),
-    ],
-};
-static PASS: Message = Message { name: "passes", fields: &[text(1, "split"), each(2, "attempt", &NUMBERS)] };
-static HUB_ADVICE: Message = Message {
-    name: "message",
-    fields: &[
-        text(1, "source"),
-        text(2, "run"),
-        one(3, "attempt", &NUMBERS),
-        many(6, "splits", 1 << 8, Kind::Texts),
-        many(7, "unanswered_steps", MOST_UNANSWERED, Kind::Varints(8)),
-    ],
-};
 static HEALTH: Message = Message { name: "message", fields: &[text(1, "service")] };
 
 #[cfg(test)]

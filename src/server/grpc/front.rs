@@ -23,15 +23,11 @@ use tonic_prost::ProstCodec;
 use super::budget::{Account, Budget, Reservation};
 use super::calls::{self, Call};
 use super::frames::{Bounds, MESSAGE_DEADLINE, Message, Messages, Unreadable};
-use super::hub::proto::{PartChunk, SendPartResponse};
-use super::hub::service::HubService;
 use super::ingest::{Arrived, Received, Unread};
-use super::project::Project;
 use super::proto::{BatchChunk, IngestRequest, IngestResponse, ingest_request};
 use super::service::Service;
 use super::status::unreadable;
 use super::wire;
-use crate::fault::Fault;
 use crate::server::metrics::Metrics;
 use crate::server::peers::Visit;
 
@@ -65,8 +61,6 @@ pub struct Front<S> {
     limits: Limits,
     /// Serves the streams of batches, which are read here and not by tonic.
     ingest: Option<Service>,
-    /// Takes parts of passes, which are read here, too.
-    parts: Option<HubService>,
 }
 
 #[derive(Clone)]
@@ -79,17 +73,12 @@ pub struct Limits {
 
 impl<S> Front<S> {
     pub fn new(inner: S, limits: Limits) -> Self {
-        Self { inner, limits, ingest: None, parts: None }
+        Self { inner, limits, ingest: None }
     }
 
     /// Serves streams of batches by `service`.
     pub fn with_ingest(self, service: Service) -> Self {
         Self { ingest: Some(service), ..self }
-    }
-
-    /// Takes parts of passes by `service`.
-    pub fn with_parts(self, service: HubService) -> Self {
-        Self { parts: Some(service), ..self }
     }
 }
 
@@ -125,23 +114,6 @@ where
         {
             let response = self.limits.stream(call, &peer, room, request.into_body(), service);
             return futures::future::ready(Ok(response)).boxed();
-        }
-        if call.path == calls::SEND_PART
-            && let Some(service) = self.parts.clone()
-        {
-            let (head, body) = request.into_parts();
-            let project = head.extensions.get::<Project>().cloned().unwrap_or_default();
-            let (account, limit) = (peer.account.clone(), self.limits.budget.limit());
-            let messages = self.limits.messages(call, &peer, body).map(move |message| {
-                // Held for as long as the stream.
-                let _ = &room;
-                whole_chunk(message, call, limit)
-            });
-            return async move {
-                let answer = service.take_part(project, account, messages.boxed()).await;
-                Ok(answer.map_or_else(Status::into_http, answered))
-            }
-            .boxed();
         }
         let (limits, mut inner) = (self.limits.clone(), self.inner.clone());
         async move {
@@ -214,26 +186,6 @@ impl Limits {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         response
     }
-}
-
-/// Decodes a message of a stream that is a part of a pass.
-fn whole_chunk(message: Result<Message, Unreadable>, call: &Call, limit: usize) -> Result<PartChunk, Status> {
-    let Message { bytes, mut room } = message.map_err(|error| unreadable(&error, call))?;
-    let decoded = wire::check(call.request, &bytes).map_err(super::status::refused)?;
-    if !room.resize(bytes.len() + decoded) {
-        return Err(unreadable(&Unreadable::OverBudget { limit }, call));
-    }
-    PartChunk::decode(bytes).map_err(|error| super::status::refused(Fault::new("message", error.to_string())))
-}
-
-/// An answer of one message.
-fn answered(message: SendPartResponse) -> Response<Body> {
-    let encoder = ProstCodec::<SendPartResponse, PartChunk>::raw_encoder(BufferSettings::default());
-    let messages = futures::stream::once(futures::future::ready(Ok(message)));
-    let body = EncodeBody::new_server(encoder, messages, None, SingleMessageCompressionOverride::default(), None);
-    let mut response = Response::new(Body::new(body));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
 }
 
 /// Decodes a message of a stream of batches. One that has too many elements is decoded without them.

@@ -95,10 +95,9 @@ impl Calls {
                 routes.add_service(Front::new(calls, limits).with_ingest(service))
             }
             Self::Hub(service, reads, _) => {
-                let hub = HubServer::new(service.clone()).max_decoding_message_size(PUSH_BYTES);
+                let hub = HubServer::new(service).max_decoding_message_size(PUSH_BYTES);
                 let reads = ConceptWatchServer::new(reads).max_decoding_message_size(largest);
-                let hub = Front::new(hub, limits.clone()).with_parts(service);
-                routes.add_service(hub).add_service(Front::new(reads, limits))
+                routes.add_service(Front::new(hub, limits.clone())).add_service(Front::new(reads, limits))
             }
         }
     }

@@ -35,7 +35,6 @@ use crate::server::live::Event;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 use crate::server::settlement::Settlement;
-use crate::server::upstream::Spread;
 use crate::server::windows::Windows;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.
@@ -53,8 +52,6 @@ pub struct Service {
     pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
-    /// Follows runs over several hosts; `None` without a hub.
-    pub spread: Option<Arc<Spread>>,
     pub stop: CancellationToken,
     pub page_url: String,
     /// Empty where curves are in memory.
@@ -106,11 +103,11 @@ impl ConceptWatch for Service {
                     }
                 };
                 let judged = Judged::of(&record.run, baseline_of(history, &record.run)?);
-                Ok((finished, saved, record, known, judged))
+                Ok((finished, saved, record, judged))
             })
             .await?
         };
-        let (finished, windows, record, known, judged) = record;
+        let (finished, windows, record, judged) = record;
         let joining = Joining {
             client: &request.client,
             attempt: record.attempt,
@@ -122,9 +119,6 @@ impl ConceptWatch for Service {
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
             self.advice.begin(&running.name);
-        }
-        if let Some((spread, attempt)) = self.spread.as_ref().zip(record.attempt) {
-            spread.declared(&running, &request, attempt, &known);
         }
         if self.advice.start(&running.name, judged, unix_time()) && record.continues {
             self.restore_alerts(&running.name).await?;
@@ -178,11 +172,7 @@ impl ConceptWatch for Service {
             Ok((rank, Finished::NotYet(attempt))) => {
                 let stored = name.clone();
                 self.blocking(move |history| history.finish_rank(&stored, attempt, rank, unix_time())).await?;
-                return match &self.spread {
-                    // Other ranks go on, but the client that started it here learns how it went.
-                    Some(spread) if spread.finished(&name, attempt, rank) => self.ended(name.into(), deadline).await,
-                    _ => Ok(Response::new(proto::FinishRunResponse::default())),
-                };
+                return Ok(Response::new(proto::FinishRunResponse::default()));
             }
             Err(refusal) => return Err(refusal.into()),
         }
@@ -265,12 +255,6 @@ impl ConceptWatch for Service {
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
-        if let Some(spread) = &self.spread
-            && let Some((decision, missed)) =
-                spread.advice(&running.name, attempt, request.step, unanswered, deadline).await
-        {
-            return Ok(Response::new(advised(decision, missed)));
-        }
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
         for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;

@@ -56,8 +56,11 @@ impl Newest {
     }
 }
 
-/// The exported curves with step, time and seconds of their newest points; slow scores that join one change the last.
-fn newest(live: &dyn Live) -> Vec<(Arc<str>, Arc<str>, Option<(u64, f64, f64)>)> {
+/// A curve with step, time and seconds of its newest point; slow scores that join it change the seconds.
+type Curve = (Arc<str>, Arc<str>, Option<(u64, f64, f64)>);
+
+/// The exported curves.
+fn newest(live: &dyn Live) -> Vec<Curve> {
     let latest = live.latest().into_iter().take(SERIES_PER_FAMILY);
     latest.map(|one| (one.run, one.split, one.point.map(|point| (point.step, point.time, point.seconds)))).collect()
 }

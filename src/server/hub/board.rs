@@ -31,8 +31,6 @@ struct Curve {
     shown: Shown,
     /// The newest attempt, its first step, and the time of the evaluation that began it.
     attempt: Option<(Attempt, u64, f64)>,
-    /// The latest step of the newest attempt that was judged, or has no point.
-    settled: Option<u64>,
     /// By step: the time of its evaluation and the scores it has.
     known: BTreeMap<u64, (f64, Vec<String>)>,
 }
@@ -104,29 +102,6 @@ impl SharedBoard {
                 if late.is_empty() { News::None } else { News::Late(late) }
             }
         }
-    }
-
-    /// Notes that the evaluation of a step was judged, or that there is none.
-    pub fn settle(&self, run: &str, split: &str, step: u64, attempt: Option<Attempt>) {
-        let mut runs = self.curves.lock();
-        let Some(curves) = runs.get_mut(run) else { return };
-        let curve = curves.splits.entry(split.into()).or_default();
-        if attempt.is_none() || curve.attempt.is_none_or(|(newest, ..)| Some(newest) <= attempt) {
-            curve.settled = curve.settled.max(Some(step));
-        }
-    }
-
-    /// Whether the evaluation of `step` was judged, or a later one of the attempt or a newer one.
-    pub fn is_settled(&self, run: &str, split: &str, step: u64, attempt: Attempt) -> bool {
-        let settled = |curve: &Curve| {
-            let reached = curve.attempt.is_none_or(|(newest, ..)| newest >= attempt);
-            reached && curve.settled.is_some_and(|settled| settled >= step)
-        };
-        self.curves.read(run, split, settled).unwrap_or(false)
-    }
-
-    pub fn has_split(&self, run: &str, split: &str) -> bool {
-        self.curves.has_split(run, split)
     }
 
     /// Names of all runs.
@@ -203,7 +178,6 @@ impl Curve {
             Some((known, ..)) if *known > attempt => return false,
             _ => {
                 self.attempt = Some((attempt, point.step, point.time));
-                self.settled = None;
                 let gone = |known: &Arc<Point>| known.step >= point.step && known.time < point.time;
                 self.shown.newest = self.shown.newest.take().filter(|known| !gone(known));
                 self.shown.late.retain(|_, known| !gone(known));

@@ -226,8 +226,7 @@ impl Follower {
                         self.point_changed(&change.run, split, step, place)?;
                         said.clear();
                     }
-                    (Changed::Unscored, Some((split, step))) => self.pass_ended(&change.run, split, step)?,
-                    (Changed::Point | Changed::Unscored, None) => {}
+                    (Changed::Point, None) | (Changed::Unscored, _) => {}
                 }
             }
             self.metrics.changes_followed.inc_by(changes.len() as u64);
@@ -333,8 +332,6 @@ impl Follower {
                 self.advice.observe_late(&point, &late.iter().map(String::as_str).collect::<Vec<_>>());
             }
         }
-        // Advice that waits for this evaluation is given from here on.
-        self.board.settle(&point.run, &point.split, point.step, attempt);
         self.tell(point);
     }
 
@@ -342,17 +339,6 @@ impl Follower {
         if self.events.are_watched() {
             self.events.send(Event::Point(Arc::new(point)));
         }
-    }
-
-    fn pass_ended(&self, run: &str, split: &str, step: u64) -> Result<(), HistoryError> {
-        let record = match self.store.unscored_at(run, split, step) {
-            Err(HistoryError::Unknown { .. }) => None,
-            record => record?,
-        };
-        if let Some(record) = record {
-            self.board.settle(run, split, step, record.attempt);
-        }
-        Ok(())
     }
 
     /// A point without matrices.
@@ -385,7 +371,6 @@ impl Follower {
         let mut points = Vec::new();
         for (point, attempt) in newest {
             self.board.take(&point, attempt);
-            self.board.settle(name, &point.split, point.step, attempt);
             points.push(point);
         }
         points.retain(|point| self.board.admits(point));

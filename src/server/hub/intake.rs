@@ -1,19 +1,16 @@
-//! What sidecars send: changes of their histories, declarations, and questions for advice. All calls block.
+//! What sidecars send: changes of their histories. All calls block.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::board::SharedBoard;
 use crate::fault::Fault;
 use crate::history::{
-    Applied, Applying, Change, Declared, GivenAdvice, HistoryError, Identity, Launch, PassKey, PassState, Postgres,
-    PutPart, RunRecord, Store, Unscored,
+    Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, RunRecord, Unscored,
 };
 use crate::point::Point;
 use crate::run::{Run, RunFields};
-use crate::sample::{Attempt, Part};
-use crate::server::advice::{Advice, Decision, Missed};
+use crate::sample::Attempt;
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use crate::step::Rank;
@@ -22,8 +19,6 @@ use crate::step::Rank;
 #[derive(Clone)]
 pub struct Intake {
     pub store: Arc<Postgres>,
-    pub board: Arc<SharedBoard>,
-    pub advice: Arc<Advice>,
     pub metrics: HubMetrics,
     /// Wakes the follower.
     pub look: Arc<Notify>,
@@ -36,21 +31,8 @@ pub struct Sender {
     pub project: Arc<str>,
 }
 
-/// What the head of a part says of it.
-#[derive(Debug)]
-pub struct SentPart {
-    pub pass: PassKey,
-    pub world_size: u32,
-    /// Ascending.
-    pub ended: Vec<u32>,
-    pub cutoff: Option<u64>,
-}
-
 /// A change with its number; a fault for one that no history can make.
 pub type Numbered = (u64, Result<Change, Fault>);
-
-/// Where a pass stands, its point, and where the next parts of its split may be cut.
-pub type PassFound = (PassState, Option<Point>, Option<u64>);
 
 /// What became of a push.
 #[derive(Debug, Default, PartialEq)]
@@ -60,16 +42,6 @@ pub struct Pushed {
     pub refused: Vec<(u64, Fault)>,
     /// Runs that were declared: the sender's name, and the one here.
     pub named: Vec<(String, String)>,
-}
-
-/// What advice is asked for.
-#[derive(Debug)]
-pub struct Question {
-    pub run: String,
-    pub attempt: Attempt,
-    pub step: u64,
-    /// Waits for their evaluations; empty: those of the run that rules judge.
-    pub splits: Vec<String>,
 }
 
 impl Intake {
@@ -143,124 +115,6 @@ impl Intake {
         pushed.refused.push((number, fault));
         Ok("refused")
     }
-
-    /// Declares a rank of a run over several hosts. Returns also the ranks of its attempt that have finished.
-    pub fn declare(
-        &self,
-        project: &str,
-        run: &Run,
-        identity: &Identity<'_>,
-        time: f64,
-    ) -> Result<(RunRecord, Vec<u32>), Refusal> {
-        let declared = self.store.declare(project, run, identity, time);
-        self.look.notify_one();
-        let record = declared.map_err(|error| match error {
-            HistoryError::OtherProject { .. } => Refusal::Forbidden(Fault::new("run", error.to_string())),
-            error => error.into(),
-        })?;
-        let known = self.store.ranks(&record.run.name)?;
-        let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);
-        let finished = finished.map(|known| known.rank).collect();
-        Ok((record, finished))
-    }
-
-    /// Errors unless a run belongs to a project.
-    pub fn check_project(&self, project: &str, run: &str) -> Result<(), Refusal> {
-        let owner = self.store.project_of(run)?;
-        match owner == project {
-            true => Ok(()),
-            false => {
-                let message = format!("'{run}' belongs to project '{owner}', got '{project}'");
-                Err(Refusal::Forbidden(Fault::new("run", message)))
-            }
-        }
-    }
-
-    /// Keeps a part of a pass. Returns also where the next parts of its split may be cut.
-    pub fn put_part(&self, source: &str, sent: &SentPart, body: &[u8]) -> Result<(PutPart, Option<u64>), Refusal> {
-        let SentPart { pass, world_size, ended, cutoff } = sent;
-        let part = Part::from_bytes(body)?;
-        let differs = |field: &str, got: String, said: String| {
-            Refusal::Invalid(Fault::new(field, format!("got {got}, expected {said} as its head says")))
-        };
-        if part.world_size() != *world_size {
-            return Err(differs("part.world_size", part.world_size().to_string(), world_size.to_string()));
-        }
-        let of_part: Vec<u32> = part.ended().iter().map(|rank| rank.get()).collect();
-        if of_part != *ended {
-            let text = |ranks: &[u32]| format!("{} ranks", ranks.len());
-            return Err(differs("part.ended", text(&of_part), text(ended)));
-        }
-        if part.cutoff() != *cutoff {
-            return Err(differs("part.cutoff", format!("{:?}", part.cutoff()), format!("{cutoff:?}")));
-        }
-        drop(part);
-        let state = self.store.put_part(pass, source, body)?;
-        self.look.notify_one();
-        Ok((state, self.store.next_cutoff(&pass.run, &pass.split)?))
-    }
-
-    /// Where passes stand, with the points of those that are settled, and where the next parts of their splits may be cut.
-    pub fn pass_states(&self, source: &str, passes: &[PassKey]) -> Result<Vec<PassFound>, Refusal> {
-        let states = self.store.pass_states(source, passes)?;
-        let with_point = |(pass, state): (&PassKey, PassState)| {
-            let (point, cutoff) = match state {
-                PassState::Settled { .. } => (
-                    self.store.point(&pass.run, &pass.split, Some(pass.step), true)?,
-                    self.store.next_cutoff(&pass.run, &pass.split)?,
-                ),
-                _ => (None, None),
-            };
-            Ok((state, point, cutoff))
-        };
-        passes.iter().zip(states).map(with_point).collect()
-    }
-
-    /// Whether this hub has learnt how a pass ended. Never blocks.
-    pub fn is_settled(&self, pass: &PassKey) -> bool {
-        self.board.is_settled(&pass.run, &pass.split, pass.step, pass.attempt)
-    }
-
-    /// The answer that was given for an attempt and a step.
-    pub fn advice(&self, question: &Question) -> Result<Option<Decision>, Refusal> {
-        let Question { run, attempt, step, .. } = question;
-        Ok(self.store.advice(run, *attempt, *step)?.map(decision))
-    }
-
-    /// Whether all evaluations that the answer rests on are judged, or there is nothing to wait for. Never blocks.
-    pub fn is_judged(&self, question: &Question) -> bool {
-        self.unjudged(question).is_empty()
-    }
-
-    /// The splits whose evaluation the answer is to rest on and that is not judged yet.
-    fn unjudged<'q>(&'q self, question: &'q Question) -> Vec<&'q str> {
-        let Question { run, attempt, step, splits } = question;
-        let unsettled = |split: &&str| !self.board.is_settled(run, split, *step, *attempt);
-        match splits.is_empty() {
-            // Rules name splits for all runs, so a run may not have the split at all.
-            true => self.advice.splits().filter(|split| self.board.has_split(run, split) && unsettled(split)).collect(),
-            false => splits.iter().map(String::as_str).filter(unsettled).collect(),
-        }
-    }
-
-    /// Whether training should stop. The first answer of any hub for an attempt and a step is kept.
-    pub fn decide(&self, question: &Question) -> Result<Decision, Refusal> {
-        let Question { run, attempt, step, .. } = question;
-        let found = self.advice.decide(&run.as_str().into(), *attempt, *step, &self.unjudged(question));
-        let offered = GivenAdvice { stop: found.stop, reason: found.reason, decided_by_step: found.decided_by_step };
-        Ok(decision(self.store.keep_advice(run, *attempt, *step, &offered)?))
-    }
-
-    /// The newest of `steps` at which the attempt was advised to stop, by any hub.
-    pub fn missed(&self, question: &Question, steps: &[u64]) -> Result<Option<Missed>, Refusal> {
-        let Question { run, attempt, .. } = question;
-        Ok(self.store.advised_to_stop(run, *attempt, steps)?.map(|(step, reason)| Missed { step, reason }))
-    }
-}
-
-fn decision(given: GivenAdvice) -> Decision {
-    let GivenAdvice { stop, reason, decided_by_step } = given;
-    Decision { stop, reason, decided_by_step, undecided: false }
 }
 
 /// Makes a change in the transaction of its entry. Returns the name of a run that it declares.

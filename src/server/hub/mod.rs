@@ -4,7 +4,7 @@
 //! sidecars ─▶ intake ─▶ PostgreSQL ─▶ follower ─▶ board, alert rules, events ─▶ page, API, metrics, alert receivers
 //! ```
 //!
-//! The intake only writes, and the follower learns what any hub or worker wrote, so all hubs of a database show the same.
+//! The intake only writes, and the follower learns what any hub wrote, so all hubs of a database show the same.
 
 mod board;
 mod clock;
@@ -13,7 +13,6 @@ pub mod intake;
 mod parts;
 mod projects;
 mod state;
-mod threads;
 mod upkeep;
 
 use std::future::Future;
@@ -21,17 +20,16 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::history::{HistoryError, Postgres};
 
 use super::blocking::blocking;
 use super::http::Bounds;
 use super::options::{Listeners, Options, ServeError};
-use super::ports::{DRAIN, Ports};
+use super::ports::Ports;
 
 use parts::Parts;
-use threads::Threads;
 
 pub use projects::projects;
 
@@ -46,8 +44,6 @@ pub struct HubOptions {
     pub store: String,
     /// Projects and their tokens.
     pub projects: Vec<(String, String)>,
-    /// Threads that compute passes over several hosts; 0: workers do.
-    pub workers: usize,
 }
 
 /// Serves as a hub until `shutdown` completes, which may be before the database can be reached. `up` is called once
@@ -61,22 +57,15 @@ pub async fn run_hub(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let mut shutdown = pin!(shutdown);
-    let HubOptions { store, projects, workers } = hub;
-    let (settings, niceness) = (options.worker.settings, options.worker.niceness);
+    let HubOptions { store, projects } = hub;
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let Some(store) = patiently(shutdown.as_mut(), move || Postgres::open(&store)).await? else { return Ok(()) };
     let store = Arc::new(store);
     // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
     std::mem::forget(Arc::clone(&store));
     let parts = Parts::assemble(options, projects, Arc::clone(&store), &listeners)?;
-    let stating = Arc::clone(&store);
     let (follower, reading) = (parts.follower(), parts.follower());
-    let begin = move || {
-        stating.state_settings(&settings)?;
-        reading.begin()
-    };
-    let Some(place) = patiently(shutdown.as_mut(), begin).await? else { return Ok(()) };
-    let threads = (workers > 0).then(|| Threads::start(&store, workers, niceness)).transpose()?;
+    let Some(place) = patiently(shutdown.as_mut(), move || reading.begin()).await? else { return Ok(()) };
 
     let stop = parts.stop.clone();
     let mut ports = Ports::open(listeners, (parts.port(), parts.calls()), (parts.app()?, bounds), &stop);
@@ -88,16 +77,9 @@ pub async fn run_hub(
     }
     tracing::info!("stopping");
     stop.cancel();
-    if let Some(threads) = &threads {
-        threads.stop();
-    }
     let ended = ports.drain().await;
     following.abort();
     upkeep.abort();
-    if let Some(threads) = threads {
-        // A job that is not given back by then waits for the end of its lease.
-        let _ = timeout(DRAIN, tokio::task::spawn_blocking(move || threads.join())).await;
-    }
     ended
 }
 

@@ -120,8 +120,6 @@ impl Parts {
     pub fn calls(&self) -> Calls {
         let intake = Arc::new(Intake {
             store: Arc::clone(&self.store),
-            board: Arc::clone(&self.board),
-            advice: Arc::clone(&self.advice),
             metrics: self.hub_metrics.clone(),
             look: Arc::clone(&self.look),
         });
@@ -145,10 +143,6 @@ impl Parts {
     }
 
     pub fn upkeep(&self) -> Upkeep {
-        Upkeep {
-            store: Arc::clone(&self.store),
-            metrics: self.hub_metrics.clone(),
-            pass_deadline: self.options.sampling.pass_deadline,
-        }
+        Upkeep { store: Arc::clone(&self.store) }
     }
 }

@@ -1,7 +1,6 @@
 //! Metrics of a hub.
 
-use prometheus::core::Collector;
-use prometheus::{Error, Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Error, IntCounter, IntCounterVec, Opts, Registry};
 
 use super::names;
 
@@ -14,10 +13,6 @@ pub struct HubMetrics {
     pub calls_refused: IntCounterVec,
     /// Changes that this hub learnt from the database.
     pub changes_followed: IntCounter,
-    pub jobs_waiting: IntGauge,
-    pub jobs_leased: IntGauge,
-    /// Seconds.
-    pub jobs_oldest: Gauge,
 }
 
 impl HubMetrics {
@@ -31,22 +26,7 @@ impl HubMetrics {
             names::HUB_CHANGES_FOLLOWED,
             "Changes that this hub learnt from the database, its own and those of others.",
         )?;
-        let jobs_waiting = IntGauge::new(
-            names::HUB_JOBS_WAITING,
-            "Evaluations that wait for a worker, the same at every hub of a database.",
-        )?;
-        let jobs_leased = IntGauge::new(names::HUB_JOBS_LEASED, "Evaluations that workers are computing.")?;
-        let jobs_oldest = Gauge::new(
-            names::HUB_JOBS_OLDEST,
-            "How long the evaluation that has waited longest for a worker has waited, in seconds.",
-        )?;
-        let all: [Box<dyn Collector>; 4] = [
-            Box::new(changes_followed.clone()),
-            Box::new(jobs_waiting.clone()),
-            Box::new(jobs_leased.clone()),
-            Box::new(jobs_oldest.clone()),
-        ];
-        all.into_iter().try_for_each(|one| registry.register(one))?;
+        registry.register(Box::new(changes_followed.clone()))?;
         Ok(Self {
             entries: counters(
                 names::HUB_ENTRIES,
@@ -59,9 +39,6 @@ impl HubMetrics {
                 &["call", "code"],
             )?,
             changes_followed,
-            jobs_waiting,
-            jobs_leased,
-            jobs_oldest,
         })
     }
 }

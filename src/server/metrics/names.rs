@@ -95,9 +95,6 @@ pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
 // Labels `call, code`.
 pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
 pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total";
-pub const HUB_JOBS_WAITING: &str = "conceptwatch_hub_jobs_waiting";
-pub const HUB_JOBS_LEASED: &str = "conceptwatch_hub_jobs_leased";
-pub const HUB_JOBS_OLDEST: &str = "conceptwatch_hub_jobs_oldest_seconds";
 
 // Of the hub that a sidecar tells what is new.
 pub const UPSTREAM_REACHED: &str = "conceptwatch_upstream_reached";
@@ -106,8 +103,3 @@ pub const UPSTREAM_ANSWER_AGE: &str = "conceptwatch_upstream_answer_age_seconds"
 pub const UPSTREAM_SENT: &str = "conceptwatch_upstream_entries_sent_total";
 pub const UPSTREAM_REFUSED: &str = "conceptwatch_upstream_entries_refused_total";
 pub const UPSTREAM_DROPPED: &str = "conceptwatch_upstream_entries_dropped_total";
-pub const UPSTREAM_PARTS_SENT: &str = "conceptwatch_upstream_parts_sent_total";
-pub const UPSTREAM_PART_BYTES: &str = "conceptwatch_upstream_part_bytes_total";
-pub const UPSTREAM_PARTS_REFUSED: &str = "conceptwatch_upstream_parts_refused_total";
-pub const UPSTREAM_PASSES_WAITING: &str = "conceptwatch_upstream_passes_waiting";
-pub const UPSTREAM_PASSES_LOST: &str = "conceptwatch_upstream_passes_lost_total";

@@ -141,9 +141,6 @@ impl Runs {
         };
         let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
-        if let Some(shared) = state.shared.get(&member.attempt) {
-            shared.notify_one();
-        }
         self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
@@ -244,10 +241,6 @@ impl Runs {
             if self.memory.load(Ordering::Relaxed).saturating_add(sampler.growth(staged)) <= limit {
                 return Ok(());
             }
-            if let Some(oldest) = sampler.settle_oldest(staged.pass()) {
-                self.give_up(intake, &oldest, "the memory of samples is full, and the hub has yet to say how it ended");
-                continue;
-            }
             let Some(oldest) = sampler.close_oldest(staged.pass(), now) else {
                 return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
             };
@@ -273,11 +266,7 @@ impl Runs {
                 "a newer attempt of the run began: the open passes of the previous attempt were discarded"
             );
         }
-        let (shared, now) = (state.shared.contains_key(&attempt), self.now());
         let Some(intake) = state.splits.get_mut(split) else { return };
-        if let Some(sampler) = intake.sampler.as_mut().filter(|_| shared) {
-            sampler.share(true, now);
-        }
         let beginning = Beginning {
             attempt,
             first_step,

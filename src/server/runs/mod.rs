@@ -5,9 +5,7 @@
 mod intake;
 mod registry;
 mod sampling;
-mod shared;
 
 pub use intake::{Ended, Sent, Stated};
 pub use registry::{Finished, Joining, Outlet, Running, Runs};
 pub use sampling::SamplingOptions;
-pub use shared::SharedPass;

@@ -12,8 +12,6 @@ use crate::sample::{
     client_hash,
 };
 
-use tokio::sync::Notify;
-
 use crate::lock::lock;
 use crate::server::board::Beginning;
 use crate::server::clock::Clock;
@@ -112,8 +110,6 @@ pub(super) struct State {
     streams: Vec<Weak<Mailbox>>,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
     pub held: Option<Duration>,
-    /// Attempts whose ranks also send to other processes, and whom to notify when a rank here ends a pass.
-    pub shared: BTreeMap<Attempt, Arc<Notify>>,
 }
 
 /// The sampler of a split and its counts.
@@ -249,9 +245,6 @@ impl Runs {
         let stated = StatedRank { rank, world_size: running.run.world_size };
         let (rank, last) = state.members.finish(client, stated)?;
         let Some(attempt) = last else { return Ok((rank, Finished::NotYet(of_client))) };
-        if state.shared.contains_key(&attempt) {
-            return Ok((rank, Finished::NotYet(attempt)));
-        }
         Ok((rank, self.end(&mut state, attempt, now)))
     }
 
@@ -262,8 +255,7 @@ impl Runs {
         let mut all = true;
         for intake in state.splits.values_mut() {
             let of = intake.sampler.as_ref().and_then(Split::attempt);
-            let waits = intake.sampler.as_ref().is_some_and(Split::is_shared) && of != Some(attempt);
-            if waits || of.is_some_and(|of| of.launch != attempt.launch && intake.heard > launched) {
+            if of.is_some_and(|of| of.launch != attempt.launch && intake.heard > launched) {
                 all = false;
             } else {
                 self.close(intake, now);

@@ -1,9 +1,9 @@
 //! The point of an evaluation: its first scores, and those of higher costs and tests that join it later.
 //!
-//! Every process that scores does it here. What it may take, when it rests and when it stops are passed in, and none of
+//! What it may take, when it rests and when it stops are passed in, and none of
 //! them changes a bit of the result.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::prepare::Prepared;
 use crate::repeats;
 use crate::sample::Evaluation;
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use crate::score::{Influences, Panel, PurityRows, Wanted, available_at, evaluate, test, testable, together};
+use crate::score::{Influences, Wanted, evaluate, test};
 use crate::step::Epoch;
 
 /// How scores are computed.
@@ -123,68 +123,6 @@ impl<'a> Computing<'a> {
     }
 }
 
-/// The parts of [`late`](Computing::late), for processes that share them.
-impl<'a> Computing<'a> {
-    /// What remains to be computed of a sample after its point.
-    pub fn following(&self, evaluation: &'a Evaluation) -> Vec<Piece> {
-        let prepared = self.prepare(evaluation);
-        let mut pieces = Vec::new();
-        for score in available_at(&prepared, &[Cost::Slow]) {
-            match (score.panel, together(&prepared, score)[0].id == score.id) {
-                (Some(_), false) => {}
-                (None, _) => pieces.push(Piece::Score(score)),
-                (Some(panel), true) => match PurityRows::shares(&prepared, panel) {
-                    Some(shares) => pieces.extend(shares.into_iter().map(|range| Piece::Rows(score, range))),
-                    None => pieces.push(Piece::Score(score)),
-                },
-            }
-        }
-        pieces.extend(testable(&prepared).next().map(|_| Piece::Tests));
-        pieces
-    }
-
-    /// A slow score together with the scores of the same matrices, made of `rows` if any are given; `None` if it is stopped
-    /// first.
-    pub fn slow(
-        &self,
-        evaluation: &'a Evaluation,
-        score: &'static Score,
-        rows: Vec<PurityRows>,
-    ) -> Option<Result<Late, String>> {
-        let prepared = self.prepare(evaluation);
-        if let Some(panel) = score.panel.filter(|_| !rows.is_empty())
-            && let Err(why) = PurityRows::give(&prepared, panel, rows)
-        {
-            return Some(Err(why));
-        }
-        let outcomes = evaluate(&prepared, Wanted::Named(&together(&prepared, score)), self.go_on())?;
-        Some(Ok(Late::of(&prepared, outcomes, Vec::new())))
-    }
-
-    /// Rows of the matrices that a score is made of.
-    pub fn rows(&self, evaluation: &'a Evaluation, panel: Panel, range: Range<usize>) -> PurityRows {
-        PurityRows::compute(&self.prepare(evaluation), panel, range)
-    }
-
-    /// The tests of the scores that the point has; `None` if it is stopped first.
-    pub fn tests(&self, evaluation: &'a Evaluation) -> Option<Late> {
-        let prepared = self.prepare(evaluation);
-        let tests = test(&prepared, |_| true, self.go_on())?;
-        Some(Late::of(&prepared, Vec::new(), tests))
-    }
-}
-
-/// What one of several processes computes of a sample after its point.
-#[derive(Clone)]
-pub enum Piece {
-    /// A score, with those that are made of the same matrices.
-    Score(&'static Score),
-    /// Rows of the matrices that a score is made of. It follows once all are there.
-    Rows(&'static Score, Range<usize>),
-    /// The tests of the scores that the point has.
-    Tests,
-}
-
 /// What joins a point later, by catalogue id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Late {
@@ -219,8 +157,6 @@ impl Late {
 /// The point with what was computed for it in `seconds`, in catalogue order.
 pub fn joined(point: &Point, late: &Late, seconds: f64) -> Point {
     let mut whole = Point { seconds: point.seconds + seconds, ..point.clone() };
-    // Two releases that divide the work differently may both have computed a score.
-    whole.scores.retain(|(id, _)| late.outcomes.iter().all(|(late, _)| late != id));
     whole.scores.extend(late.outcomes.iter().cloned());
     whole.change_errors.extend(late.change_errors.iter().cloned());
     for warning in &late.warnings {

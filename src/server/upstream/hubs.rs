@@ -13,8 +13,6 @@ use crate::history::HistoryError;
 use crate::server::grpc::hub::client::{Failure, HubCalls, Unanswered};
 use crate::server::peers::{Dialer, Protocol, Remote, Trust, read_token};
 
-use super::turn::{Next, Turn};
-
 /// How long a connection may take.
 const CONNECTING: Duration = Duration::from_secs(5);
 
@@ -87,52 +85,6 @@ impl Hubs {
             self.options.token().map_err(|fault| Unanswered { failure: Failure::Refused, why: fault.to_string() })?;
         let connecting = timeout(CONNECTING, HubCalls::connect(&self.dialers[hub], token.as_deref()));
         connecting.await.unwrap_or_else(|_| Err(Unanswered::late(CONNECTING)))
-    }
-}
-
-/// A connection to one of the hubs: another one after a failure.
-pub struct Line<'a> {
-    hubs: &'a Hubs,
-    turn: Turn,
-    calls: Option<HubCalls>,
-}
-
-impl<'a> Line<'a> {
-    pub fn new(hubs: &'a Hubs) -> Self {
-        Self { hubs, turn: Turn::new(hubs.count()), calls: None }
-    }
-
-    /// Makes one call, after the pause due to earlier failures. `limit` bounds the call without the pause.
-    pub async fn ask<T>(
-        &mut self,
-        limit: Duration,
-        call: impl AsyncFnOnce(HubCalls) -> Result<T, Unanswered>,
-    ) -> Result<T, Unanswered> {
-        let hub = loop {
-            match self.turn.next() {
-                Next::Wait(pause) => sleep(pause).await,
-                Next::Now { hub } => break hub,
-            }
-        };
-        let answer = match self.calls.clone() {
-            Some(calls) => timeout(limit, call(calls)).await.unwrap_or_else(|_| Err(Unanswered::late(limit))),
-            None => match self.hubs.connect(hub).await {
-                Ok(calls) => {
-                    self.calls = Some(calls.clone());
-                    timeout(limit, call(calls)).await.unwrap_or_else(|_| Err(Unanswered::late(limit)))
-                }
-                Err(unanswered) => Err(unanswered),
-            },
-        };
-        match &answer {
-            // A request that every hub refuses is no fault of this hub.
-            Ok(_) | Err(Unanswered { failure: Failure::Unfit, .. }) => self.turn.answered(),
-            Err(Unanswered { failure, .. }) => {
-                self.calls = None;
-                self.turn.failed(failure, jitter());
-            }
-        }
-        answer
     }
 }
 

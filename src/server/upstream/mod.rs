@@ -1,13 +1,11 @@
 //! Sends changes of the history to a hub: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
-//! applied; nothing waits for it. [`pump`] decides when to send and [`turn`] to which hub. Of runs over several hosts, the hub
-//! is sent the rows of each pass: see [`spread`].
+//! applied; nothing waits for it. [`pump`] decides when to send and [`turn`] to which hub.
 
 mod hubs;
 mod pump;
 mod reach;
-mod spread;
 mod turn;
 
 use std::sync::Arc;
@@ -27,7 +25,6 @@ use turn::Next;
 
 pub use hubs::{Hubs, UpstreamOptions};
 pub use reach::Reach;
-pub use spread::{Spread, SpreadParts};
 
 /// Interval at which the outbox is read while nothing waits in it.
 const POLL: Duration = Duration::from_millis(250);
@@ -78,11 +75,6 @@ impl Upstream {
 
     pub fn reach(&self) -> Arc<Reach> {
         Arc::clone(&self.reach)
-    }
-
-    /// What takes the place of the hub for runs over several hosts.
-    pub fn spread(&self, parts: SpreadParts) -> Arc<Spread> {
-        Arc::new(Spread::new(Arc::clone(&self.hubs), Arc::clone(&self.history), Arc::clone(&self.reach), parts))
     }
 
     /// Sends until `stop`, and then what is left, unless no hub can be reached.

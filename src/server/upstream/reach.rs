@@ -16,19 +16,7 @@ pub struct Reach {
     refused: AtomicU64,
     /// Entries that could not be read or that no hub takes.
     given_up: AtomicU64,
-    parts: Parts,
     started: Instant,
-}
-
-/// Of runs over several hosts.
-#[derive(Default)]
-pub struct Parts {
-    pub sent: AtomicU64,
-    pub bytes: AtomicU64,
-    pub refused: AtomicU64,
-    /// Passes of all runs that ranks here have ended and the hub has yet to settle.
-    pub waiting: AtomicU64,
-    pub lost: AtomicU64,
 }
 
 struct Known {
@@ -42,8 +30,7 @@ impl Reach {
     pub fn new(hub: String, history: Arc<Sqlite>) -> Self {
         let known = Known { hub, why: Some("not called yet".to_owned()), answered: None };
         let [sent, refused, given_up] = Default::default();
-        let parts = Parts::default();
-        Self { history, known: Mutex::new(known), sent, refused, given_up, parts, started: Instant::now() }
+        Self { history, known: Mutex::new(known), sent, refused, given_up, started: Instant::now() }
     }
 
     pub fn status(&self) -> UpstreamStatus {
@@ -57,11 +44,6 @@ impl Reach {
             sent: self.sent.load(Relaxed),
             refused: self.refused.load(Relaxed),
             dropped: outbox.lost + self.given_up.load(Relaxed),
-            parts_sent: self.parts.sent.load(Relaxed),
-            part_bytes: self.parts.bytes.load(Relaxed),
-            parts_refused: self.parts.refused.load(Relaxed),
-            passes_waiting: self.parts.waiting.load(Relaxed),
-            passes_lost: self.parts.lost.load(Relaxed),
             seconds_since_answer: known.answered.unwrap_or(self.started).elapsed().as_secs_f64(),
         }
     }
@@ -86,10 +68,6 @@ impl Reach {
 
     pub fn sent(&self, entries: u64) {
         self.sent.fetch_add(entries, Relaxed);
-    }
-
-    pub fn parts(&self) -> &Parts {
-        &self.parts
     }
 
     pub fn refused(&self, number: u64, field: &str, message: &str) {

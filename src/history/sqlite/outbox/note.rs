@@ -1,6 +1,6 @@
 //! Noting changes, each within the transaction that makes it.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::table::{By, DECLARE, FINISH, FINISH_RANK, FinishedRank, REMARK, REMOVE, exists, launch, process_of};
 use crate::history::change::Launch;
@@ -83,26 +83,9 @@ fn note_earlier_launches(
     Ok(())
 }
 
-/// Whether ranks of the attempt also send to other sidecars, so that the hub computes its passes.
-pub fn is_shared(connection: &Connection, run: i64, attempt: Option<Attempt>) -> Result<bool, HistoryError> {
-    let Some(Attempt { launch, restart }) = attempt else { return Ok(false) };
-    let statement = "SELECT 1 FROM outbox_shared WHERE run = ?1 AND launch = ?2 AND restart = ?3";
-    Ok(connection.prepare_cached(statement)?.exists(params![run, launch, restart])?)
-}
-
-/// Changes whether an attempt of a run is shared.
-pub fn share(connection: &Connection, run: i64, attempt: Attempt, shared: bool) -> Result<(), HistoryError> {
-    let statement = match shared {
-        true => "INSERT OR IGNORE INTO outbox_shared (run, launch, restart) VALUES (?1, ?2, ?3)",
-        false => "DELETE FROM outbox_shared WHERE run = ?1 AND launch = ?2 AND restart = ?3",
-    };
-    connection.prepare_cached(statement)?.execute(params![run, attempt.launch, attempt.restart])?;
-    Ok(())
-}
-
 /// A point was stored. The entry of the one that it replaced went with it.
-pub fn note_point(connection: &Connection, run: i64, point: i64, attempt: Option<Attempt>) -> Result<(), HistoryError> {
-    if follows(connection, run)? && !is_shared(connection, run, attempt)? {
+pub fn note_point(connection: &Connection, run: i64, point: i64) -> Result<(), HistoryError> {
+    if follows(connection, run)? {
         connection
             .prepare_cached("INSERT INTO outbox (kind, run, point) VALUES ('point', ?1, ?2)")?
             .execute([run, point])?;
@@ -110,13 +93,8 @@ pub fn note_point(connection: &Connection, run: i64, point: i64, attempt: Option
     Ok(())
 }
 
-pub fn note_unscored(
-    connection: &Connection,
-    run: i64,
-    unscored: i64,
-    attempt: Option<Attempt>,
-) -> Result<(), HistoryError> {
-    if follows(connection, run)? && !is_shared(connection, run, attempt)? {
+pub fn note_unscored(connection: &Connection, run: i64, unscored: i64) -> Result<(), HistoryError> {
+    if follows(connection, run)? {
         connection
             .prepare_cached("INSERT INTO outbox (kind, run, unscored) VALUES ('unscored', ?1, ?2)")?
             .execute([run, unscored])?;
@@ -141,19 +119,9 @@ pub fn note_finish_rank(
     add(connection, FINISH_RANK, Some(run), Some(body))
 }
 
-/// A run has finished. Where its newest attempt is shared, its ranks here have, and the hub knows by them when all have.
+/// A run has finished.
 pub fn note_finish(connection: &Connection, run: i64, finished: f64) -> Result<(), HistoryError> {
-    if !follows(connection, run)? {
-        return Ok(());
-    }
-    let newest = connection
-        .prepare_cached(
-            "SELECT (SELECT count(*) FROM launch WHERE run = ?1) - 1, restarts FROM launch WHERE run = ?1 \
-             ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([run], |row| Ok(Attempt { launch: row.get(0)?, restart: row.get(1)? }))
-        .optional()?;
-    match !is_shared(connection, run, newest)? {
+    match follows(connection, run)? {
         true => add(connection, FINISH, Some(run), Some(serde_json::to_string(&finished)?)),
         false => Ok(()),
     }

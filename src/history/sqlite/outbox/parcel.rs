@@ -1,19 +1,16 @@
 //! Reading what waits, and forgetting what a hub has applied.
 
-use super::note::{is_shared, share};
 use super::table::{
     By, DECLARE, FINISH, FINISH_RANK, FinishedRank, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, count, launch, source,
 };
 use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
-use crate::history::sqlite::insert::run_id;
 use crate::history::sqlite::reading::Reading;
 use crate::history::sqlite::seal::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
 use crate::run::{Run, RunFields};
-use crate::sample::Attempt;
 use crate::step::Rank;
 
 /// Entries of one parcel.
@@ -55,17 +52,6 @@ impl Sqlite {
 
     pub fn outbox_source(&self) -> Result<Source, HistoryError> {
         source(&self.store().connection)
-    }
-
-    /// Notes whether ranks of an attempt also send to other sidecars, so that the hub computes its passes: the hub then has
-    /// what is recorded of them here. Errors while the history cannot be written.
-    pub fn share(&self, run: &str, attempt: Attempt, shared: bool) -> Result<(), HistoryError> {
-        self.store().commit_outbox(|connection| share(connection, run_id(connection, run)?, attempt, shared))
-    }
-
-    pub fn is_shared(&self, run: &str, attempt: Attempt) -> Result<bool, HistoryError> {
-        let store = self.store();
-        is_shared(&store.connection, run_id(&store.connection, run)?, Some(attempt))
     }
 
     /// The oldest entries of at most `bytes` bytes together, but at least one. Empty while the history cannot be written:

@@ -18,14 +18,6 @@ CREATE TABLE outbox_run (
     run INTEGER PRIMARY KEY REFERENCES run(id) ON DELETE CASCADE
 ) STRICT;
 
--- Attempts whose ranks send to several sidecars: the hub itself has their points, and how their passes ended.
-CREATE TABLE outbox_shared (
-    run     INTEGER NOT NULL REFERENCES run(id) ON DELETE CASCADE,
-    launch  INTEGER NOT NULL,
-    restart INTEGER NOT NULL,
-    PRIMARY KEY (run, launch, restart)
-) STRICT;
-
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -4,7 +4,6 @@ use super::super::proto;
 use crate::fault::Fault;
 use crate::history::Launch;
 use crate::name::check_optional_name;
-use crate::sample::Attempt;
 use crate::server::grpc::convert::MOST_RESTARTS;
 use crate::step::Step;
 
@@ -24,22 +23,6 @@ pub fn launch_of(field: &str, message: proto::Launch) -> Result<Launch, Fault> {
         }
     }
     Ok(Launch { job: message.job, restart: message.restart, number: message.number })
-}
-
-pub fn attempt(attempt: Attempt) -> proto::Attempt {
-    proto::Attempt { launch: attempt.launch, restart: attempt.restart }
-}
-
-/// An attempt in `field`. Errors when it is missing.
-pub fn attempt_of(field: &str, message: Option<proto::Attempt>) -> Result<Attempt, Fault> {
-    let proto::Attempt { launch, restart } = message.ok_or_else(|| Fault::new(field, "is missing"))?;
-    for (name, number) in [("launch", launch), ("restart", restart)] {
-        if number > MOST_RESTARTS {
-            let message = format!("got {number}, expected at most {MOST_RESTARTS}");
-            return Err(Fault::new(format!("{field}.{name}"), message));
-        }
-    }
-    Ok(Attempt { launch, restart })
 }
 
 pub fn step(field: &str, step: u64) -> Result<u64, Fault> {

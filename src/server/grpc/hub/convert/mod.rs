@@ -6,5 +6,4 @@ mod fields;
 mod point;
 
 pub use change::{change, ending, entry, omit_matrices};
-pub use fields::{attempt, attempt_of};
 pub use point::{point, point_of};

@@ -1,4 +1,4 @@
--- Schema 1. Absent cells of a blob are NaN; all numbers in blobs are little-endian. Times are in seconds since
+-- Absent cells of a blob are NaN; all numbers in blobs are little-endian. Times are in seconds since
 -- 1970-01-01 UTC where they are numbers. Names are compared and sorted by their bytes.
 
 CREATE TABLE run (
@@ -38,6 +38,17 @@ CREATE TABLE rank (
     PRIMARY KEY (launch, rank)
 );
 
+-- The processes of a launch's last restarts. See `sample/restart.rs`.
+CREATE TABLE process (
+    launch     bigint NOT NULL REFERENCES launch ON DELETE CASCADE,
+    name       text COLLATE "C" NOT NULL,
+    restart    bigint NOT NULL,
+    rank       bigint NOT NULL,
+    world_size bigint NOT NULL,
+    PRIMARY KEY (launch, name)
+);
+CREATE INDEX process_restart ON process (launch, restart, rank);
+
 CREATE TABLE point (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run               bigint NOT NULL REFERENCES run ON DELETE CASCADE,
@@ -61,7 +72,10 @@ CREATE TABLE point (
     launch            bigint,                  -- of the attempt that made it; NULL where unknown
     restart           bigint,
     thinned           boolean NOT NULL DEFAULT false, -- its matrices were removed
-    UNIQUE (run, split, step)
+    superseded        bigint NOT NULL DEFAULT 0, -- 0: of the newest branch; otherwise the point's own id
+    ordinal           bigint NOT NULL DEFAULT 1, -- of the pass among those of its step and attempt
+    repeated_rows     bigint NOT NULL DEFAULT 0, -- copies of the scored rows
+    UNIQUE (run, split, step, superseded)
 );
 
 -- What `retain.rs` looks through every minute: a few points of each split.
@@ -93,6 +107,16 @@ CREATE TABLE matrix (
     PRIMARY KEY (point, score)
 );
 
+-- What comparisons of many runs read of the newest finished evaluations of each split: some scores, each as a whole.
+CREATE TABLE recent (
+    run   bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    split text COLLATE "C" NOT NULL,
+    body  bytea NOT NULL,                      -- as postcard writes `recent::Recent`
+    PRIMARY KEY (run, split)
+);
+-- Its numbers do not shrink.
+ALTER TABLE recent ALTER body SET STORAGE EXTERNAL;
+
 -- Passes that were settled without a complete point. A larger id was recorded later.
 CREATE TABLE unscored (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -105,23 +129,8 @@ CREATE TABLE unscored (
     rows_seen bigint NOT NULL,
     launch    bigint,                          -- of the attempt; NULL where unknown
     restart   bigint,
+    ordinal   bigint NOT NULL DEFAULT 1,
     UNIQUE (run, split, step)
-);
-
--- The newest value of each score: what lists of many runs show.
-CREATE TABLE latest (
-    run            bigint NOT NULL REFERENCES run ON DELETE CASCADE,
-    split          text COLLATE "C" NOT NULL,
-    score          text COLLATE "C" NOT NULL,
-    step           bigint NOT NULL,
-    epoch          double precision,
-    time           double precision NOT NULL,
-    provisional    boolean NOT NULL,
-    incomplete     boolean NOT NULL,
-    value          double precision,
-    standard_error double precision,
-    undefined      text,
-    PRIMARY KEY (run, split, score)
 );
 
 -- What has changed, for those who follow; kept for an hour. A transaction has a smaller xid than one that begins to write
@@ -153,15 +162,3 @@ CREATE TABLE origin (
     PRIMARY KEY (source, local_run)
 );
 CREATE INDEX origin_run ON origin (run);
-
--- Whether training should stop, as it was answered first for an attempt and a step.
-CREATE TABLE given_advice (
-    run             bigint NOT NULL REFERENCES run ON DELETE CASCADE,
-    launch          bigint NOT NULL,
-    restart         bigint NOT NULL,
-    step            bigint NOT NULL,
-    stop            boolean NOT NULL,
-    reason          text NOT NULL,
-    decided_by_step bigint NOT NULL,
-    PRIMARY KEY (run, launch, restart, step)
-);
