@@ -7,6 +7,7 @@ mod common;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 
 use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
 use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
@@ -122,19 +123,7 @@ async fn the_file_alone_has_every_point_after_a_clean_stop() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_costs_history_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
-    // A limit on file size simulates a full disk, for the history and for the log on standard error.
-    let mut command = program();
-    // SAFETY: setrlimit takes a number and a struct of two, and may be called between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            let limit = libc::rlimit { rlim_cur: 400 << 10, rlim_max: 400 << 10 };
-            match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
-                0 => Ok(()),
-                _ => Err(std::io::Error::last_os_error()),
-            }
-        });
-    }
-    let mut sidecar = Sidecar::start_as(command, &["--data-dir", text(directory.path()), "--log", "trace"]);
+    let mut sidecar = on_a_full_disk(directory.path());
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
     let waiting = |sidecar: &Sidecar| sidecar.metric("conceptwatch_history_waiting_bytes", "");
@@ -161,6 +150,44 @@ async fn a_full_disk_costs_history_and_nothing_else() {
     assert_eq!(sidecar.metric("conceptwatch_history_writable", ""), 0.0);
     assert_eq!(sidecar.metric("conceptwatch_history_errors_total", ""), 0.0, "nothing is lost yet");
     client.start_run(run("next")).await.expect("new runs go on in memory");
-    let status = sidecar.terminate();
+    assert_eq!(sidecar.terminate().code(), Some(1), "what waits is lost");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_room_is_written_at_the_end_if_there_is_room_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = on_a_full_disk(directory.path());
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    let (mut step, mut after) = (0, 0);
+    while after < 20 {
+        step += 1;
+        pass(&mut client, step).await;
+        after += u32::from(sidecar.metric("conceptwatch_history_waiting_bytes", "") > 0.0);
+    }
+    let roomy = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    let process = sidecar.process_id() as libc::pid_t;
+    // SAFETY: prlimit reads one struct, and the old limit is not asked for.
+    assert_eq!(unsafe { libc::prlimit(process, libc::RLIMIT_FSIZE, &roomy, std::ptr::null_mut()) }, 0);
+    // By now the next attempt is seconds away.
+    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
     assert!(status.success(), "ended with {status}");
+    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    assert_eq!(history.newest_steps("r", "val", 999).unwrap(), (1..=step).collect::<Vec<_>>());
+}
+
+/// A limit on file size simulates the full disk, for the history and for the log on standard error.
+fn on_a_full_disk(directory: &Path) -> Sidecar {
+    let mut command = program();
+    // SAFETY: setrlimit takes a number and a struct of two, and may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let limit = libc::rlimit { rlim_cur: 400 << 10, rlim_max: libc::RLIM_INFINITY };
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        });
+    }
+    Sidecar::start_as(command, &["--data-dir", text(directory), "--log", "trace"])
 }

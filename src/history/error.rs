@@ -24,11 +24,17 @@ pub enum HistoryError {
     #[error("history: damaged ({0}): stop the sidecar, then `conceptwatch doctor --repair` salvages what is readable")]
     Damaged(Cause),
     /// The open file is not in its directory any more, so what is written to it would be lost.
-    #[error("history {path}: was {what} while in use")]
+    #[error("history {path}: was {what} while in use: export the curves, then start the sidecar again")]
     Detached { path: PathBuf, what: String },
     /// The history cannot be written, and as much as may waits already.
     #[error("history: cannot be written, and too much waits already: {why}")]
     Unwritten { why: String },
+    /// The process ends while changes wait.
+    #[error(
+        "history: {entries} changes could not be written before the sidecar stopped ({why}): they are lost unless their jobs \
+         still run and send them to the next sidecar"
+    )]
+    Lost { entries: u64, why: String },
     /// There is no room for another declaration.
     #[error("run: declarations take {bytes} bytes of the history, expected at most {limit} (see --history-mib)")]
     DeclarationsFull { bytes: u64, limit: u64 },

@@ -57,13 +57,25 @@ pub fn remove_address(directory: &Path) {
     let _ = std::fs::remove_file(directory.join(ADDRESS_FILE));
 }
 
-/// Moves the log of the history into its file, as far as there is time, so that a copy of the file alone has everything.
-pub async fn empty_log(history: Arc<Sqlite>, deadline: Instant) {
-    let emptying = tokio::task::spawn_blocking(move || history.empty_log(deadline));
+/// Writes what waits, and moves the log of the history into its file as far as there is time, so that a copy of the file alone
+/// has everything. Errors where changes are lost.
+pub async fn close(history: Arc<Sqlite>, deadline: Instant) -> Result<(), HistoryError> {
+    let closing = Arc::clone(&history);
+    let closing = tokio::task::spawn_blocking(move || {
+        closing.write_at_last()?;
+        closing.empty_log(deadline)
+    });
     // A disk that does not answer must not delay the end.
-    match tokio::time::timeout_at(deadline.into(), emptying).await {
-        Ok(Ok(Ok(true))) => {}
-        Ok(Ok(Err(error))) => tracing::warn!(%error, "the log of the history stays beside its file"),
-        _ => tracing::info!("the log of the history stays beside its file: there was no time to move it"),
+    match tokio::time::timeout_at(deadline.into(), closing).await {
+        Ok(Ok(Ok(true))) => Ok(()),
+        Ok(Ok(Err(error @ HistoryError::Lost { .. }))) => Err(error),
+        Ok(Ok(Err(error))) => {
+            tracing::warn!(%error, "the log of the history stays beside its file");
+            Ok(())
+        }
+        _ => {
+            tracing::info!("the log of the history stays beside its file: there was no time to move it");
+            history.all_written()
+        }
     }
 }

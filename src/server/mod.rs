@@ -128,6 +128,9 @@ pub async fn run(
         // What the hub is not told by then waits in the history.
         let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), told).await;
     }
-    directory::empty_log(log, stopped + EMPTYING).await;
+    if let Err(error) = directory::close(log, stopped + EMPTYING).await {
+        tracing::error!(%error, "the sidecar stops");
+        return Err(error.into());
+    }
     ended
 }

@@ -1,4 +1,4 @@
-//! The last checkpoint: the log is moved into the file, so that a stopped sidecar's file alone has everything.
+//! The end: what waits is written, and the log is moved into the file, so that a stopped sidecar's file alone has everything.
 
 use std::sync::mpsc;
 use std::thread;
@@ -6,11 +6,29 @@ use std::time::{Duration, Instant};
 
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
+use crate::history::usage::Waiting;
 
 /// Pause between two looks at a store that is in use.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Sqlite {
+    /// Tries once more to write what waits, also before the next attempt is due. Errors where it still waits.
+    pub fn write_at_last(&self) -> Result<(), HistoryError> {
+        let mut store = self.store();
+        store.write_waiting(None);
+        self.note(&store);
+        drop(store);
+        self.all_written()
+    }
+
+    /// Errors where changes wait. Does not block.
+    pub fn all_written(&self) -> Result<(), HistoryError> {
+        match self.noted() {
+            Waiting { why: Some(why), entries: entries @ 1.., .. } => Err(HistoryError::Lost { entries, why }),
+            _ => Ok(()),
+        }
+    }
+
     /// Moves the log into the file, if that is done at `deadline`. Returns whether nothing is left in the log. What is left
     /// is as durable as before: the next one who opens the history reads it. Blocks until `deadline` at most, unless the
     /// disk does not answer.

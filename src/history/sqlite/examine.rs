@@ -4,11 +4,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::fault::is_busy;
-use super::header;
 use super::intact::{Contents, for_each_intact};
-use super::log;
 use super::open;
-use super::place::FILE_NAME;
+use super::place::{FILE_NAME, emptied};
 use super::tables;
 use crate::history::error::HistoryError;
 
@@ -53,14 +51,10 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
         faults.push(format!("free space: got {} MiB, expected at least {} MiB", free >> 20, LITTLE_ROOM >> 20));
     }
     let before = faults.len();
-    let hidden = log::hidden(&directory.join(format!("{FILE_NAME}-wal"))).map_err(fault)?;
-    if hidden > 0 {
-        faults.push(format!("log: damaged, {hidden} committed changes in it cannot be read"));
-    }
     let mut examination =
         Examination { path, schema: 0, bytes: file.len(), free, intact: Contents::default(), faults, damaged: false };
     if file.len() == 0 {
-        let why = header::emptied(directory).unwrap_or_else(|| {
+        let why = emptied(directory).unwrap_or_else(|| {
             "the file has 0 bytes: it was never written, or all of it is lost. A sidecar begins a new history in it"
                 .into()
         });
@@ -68,8 +62,6 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
         examination.damaged = true;
         return Ok(examination);
     }
-    let damaged = header::fault(&examination.path).map_err(fault)?;
-    examination.faults.extend(damaged.map(|fault| format!("file: {fault}")));
     for part in [check, count] {
         match part(&mut examination) {
             Ok(()) => {}

@@ -11,12 +11,10 @@ mod entry;
 mod examine;
 mod fault;
 mod gap;
-mod header;
 mod home;
 mod insert;
 mod intact;
 mod listing;
-mod log;
 mod open;
 mod outbox;
 mod place;
@@ -138,7 +136,7 @@ impl Store for Sqlite {
 
     fn write_waiting(&self) -> Vec<Written> {
         let mut store = self.store();
-        let written = store.write_waiting(Instant::now());
+        let written = store.write_waiting(Some(Instant::now()));
         self.note(&store);
         written
     }

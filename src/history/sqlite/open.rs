@@ -9,9 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 use super::fault::is_damage;
-use super::header;
-use super::log;
-use super::place::{FILE_NAME, Place, is_remote};
+use super::place::{FILE_NAME, Place, emptied, is_remote};
 use super::tables::{SCHEMA, TABLES, altered, recognise};
 use crate::history::error::HistoryError;
 
@@ -40,13 +38,12 @@ pub(super) fn memory() -> Result<Connection, HistoryError> {
 pub(super) fn open(directory: &Path) -> Result<(Connection, Place), HistoryError> {
     Place::prepare(directory)?;
     let path = directory.join(FILE_NAME);
-    if let Some(why) = header::emptied(directory) {
+    if let Some(why) = emptied(directory) {
         return Err(HistoryError::Corrupt { path, why });
     }
-    let hidden = keep_damaged_log(directory);
     let journal = if is_remote(directory) { "DELETE" } else { "WAL" };
     let connection = prepare(&path, journal).map_err(|fault| named(fault, path))?;
-    Ok((connection, Place::of_open(directory, hidden)?))
+    Ok((connection, Place::of_open(directory)?))
 }
 
 /// Creates a history beside the one that it will replace.
@@ -58,20 +55,6 @@ pub(super) fn create(path: &Path) -> Result<Connection, HistoryError> {
 /// of the file to which they belong. Where this fails, SQLite fails at the same and says why.
 pub(super) fn create_private(path: &Path) {
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-}
-
-/// SQLite overwrites what it does not read of a log. If that has committed changes, a copy is kept. Returns how many.
-fn keep_damaged_log(directory: &Path) -> u64 {
-    let log = directory.join(format!("{FILE_NAME}-wal"));
-    let Ok(hidden @ 1..) = log::hidden(&log) else { return 0 };
-    let copy =
-        (1..).map(|number| directory.join(format!("{FILE_NAME}-wal.damaged-{number}"))).find(|copy| !copy.exists());
-    let kept = copy.as_ref().map(|copy| std::fs::copy(&log, copy));
-    tracing::error!(
-        changes = hidden, copy = ?copy.unwrap_or_default(), kept = kept.is_some_and(|kept| kept.is_ok()),
-        "the log of the history is damaged: its last committed changes cannot be read"
-    );
-    hidden
 }
 
 /// Whether a directory has no history, or one that was never written.

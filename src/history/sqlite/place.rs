@@ -21,8 +21,6 @@ pub(super) struct Place {
     pub directory: PathBuf,
     /// On a file system of the network. SQLite's write-ahead log is meant for local ones.
     pub remote: bool,
-    /// Committed changes that a damaged log hid when the history was opened.
-    pub hidden: u64,
     file: Identity,
     log: Option<Identity>,
 }
@@ -43,12 +41,12 @@ impl Place {
 
     /// The place of the history that has just been opened or created in `directory`. Its directory entries are durable
     /// when this returns.
-    pub fn of_open(directory: &Path, hidden: u64) -> Result<Self, HistoryError> {
+    pub fn of_open(directory: &Path) -> Result<Self, HistoryError> {
         let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
         sync(directory).map_err(fault)?;
         let remote = is_remote(directory);
         let file = identity(&std::fs::metadata(directory.join(FILE_NAME)).map_err(fault)?);
-        Ok(Self { directory: directory.to_owned(), remote, hidden, file, log: log(directory) })
+        Ok(Self { directory: directory.to_owned(), remote, file, log: log(directory) })
     }
 
     pub fn file(&self) -> PathBuf {
@@ -72,11 +70,6 @@ impl Place {
         }
     }
 
-    /// Whether the file itself is still there; only its log may not be.
-    pub fn has_file(&self) -> bool {
-        std::fs::metadata(self.file()).is_ok_and(|found| identity(&found) == self.file)
-    }
-
     #[cfg(test)]
     pub fn move_to_network(&mut self) {
         (self.remote, self.log) = (true, None);
@@ -96,6 +89,16 @@ fn identity(metadata: &Metadata) -> Identity {
 
 fn log(directory: &Path) -> Option<Identity> {
     std::fs::metadata(directory.join(format!("{FILE_NAME}-wal"))).ok().as_ref().map(identity)
+}
+
+/// Says that a file has no bytes although its log has, which SQLite would delete. Without a log such a file is one that was
+/// never written.
+pub(super) fn emptied(directory: &Path) -> Option<String> {
+    let length = |name: &str| std::fs::metadata(directory.join(name)).map(|file| file.len()).ok();
+    match (length(FILE_NAME), length(&format!("{FILE_NAME}-wal"))) {
+        (Some(0), Some(log @ 1..)) => Some(format!("the file has 0 bytes, its log {log}")),
+        _ => None,
+    }
 }
 
 /// Makes the entries of a directory durable.

@@ -10,7 +10,6 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::fault::is_busy;
-use super::header::Mended;
 use super::intact::{Contents, Found, for_each_intact};
 use super::open;
 use super::place::{FILE_NAME, is_remote, sync};
@@ -36,10 +35,8 @@ pub fn repair(directory: &Path) -> Result<Repair, HistoryError> {
     let _ = std::fs::remove_file(&unfinished);
     let (mut kept, mut lost) = (Contents::default(), Contents::default());
     {
-        let mended = Mended::of(directory).map_err(fault)?;
-        let readable = mended.as_ref().map_or(path.as_path(), Mended::path);
         let new = open::create(&unfinished)?;
-        match open::salvaged(readable).and_then(|old| copy(&old, &new, readable, &mut lost)) {
+        match open::salvaged(&path).and_then(|old| copy(&old, &new, &path, &mut lost)) {
             Ok(()) | Err(HistoryError::Damaged(_)) => {}
             Err(HistoryError::Storage(error)) if is_busy(&error) => return Err(HistoryError::InUse { path }),
             Err(error) => return Err(error),

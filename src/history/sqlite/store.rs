@@ -18,7 +18,7 @@ use super::fault::is_passing;
 use super::gap::Gap;
 use super::open;
 use super::outbox;
-use super::place::{FILE_NAME, Place, sync};
+use super::place::{FILE_NAME, Place};
 use super::reading::Reading;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
@@ -64,8 +64,6 @@ impl Sqlite {
         {
             let store = history.store();
             history.note(&store);
-            let hidden = store.place.as_ref().map_or(0, |place| place.hidden);
-            (0..hidden).for_each(|change| history.damage().other(format!("change {change} of the log's end")));
         }
         Ok(history)
     }
@@ -288,14 +286,15 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn write_waiting(&mut self, now: Instant) -> Vec<Written> {
+    /// Tries to write what waits, unless that is not due `now`.
+    pub(super) fn write_waiting(&mut self, now: Option<Instant>) -> Vec<Written> {
         if self.gap.is_none() {
             match self.check() {
                 Ok(()) => return Vec::new(),
                 Err(detached) => self.begin_gap(&detached),
             }
         }
-        if !self.gap_mut().is_due(now) {
+        if now.is_some_and(|now| !self.gap_mut().is_due(now)) {
             return Vec::new();
         }
         match self.try_again() {
@@ -319,16 +318,7 @@ impl Inner {
         if self.gap_mut().unopened {
             return self.open_at_last();
         }
-        if let Err(detached) = self.check() {
-            if !self.connection.is_autocommit() {
-                self.connection.execute_batch("ROLLBACK")?;
-            }
-            self.attach().map_err(|error| match error {
-                // The reason for the reason says less.
-                HistoryError::Directory { .. } => detached,
-                error => error,
-            })?;
-        }
+        self.check()?;
         // A rollback journal must be on the disk before what it protects.
         if self.place.as_ref().is_some_and(|place| place.remote) {
             self.begin_again("DELETE")?;
@@ -365,39 +355,6 @@ impl Inner {
             apply_again(&transaction, entry)?;
         }
         transaction.commit()?;
-        place.note_log();
-        (self.connection, self.place) = (connection, Some(place));
-        Ok(())
-    }
-
-    /// Gives the history a file again after it was removed, where its directory is back and has no other.
-    fn attach(&mut self) -> Result<(), HistoryError> {
-        let Some(place) = &self.place else { return Ok(()) };
-        let (directory, file) = (place.directory.clone(), place.file());
-        if !place.has_file() {
-            let fault = |source| HistoryError::Directory { path: directory.clone(), source };
-            if file.try_exists().map_err(fault)? {
-                return Err(HistoryError::Detached { path: file, what: "replaced by another file".to_owned() });
-            }
-            // Not created where it is absent: it may be the mount point of a volume that comes back.
-            std::fs::metadata(&directory).map_err(fault)?;
-            // The open file still has everything.
-            let unfinished = directory.join(format!("{FILE_NAME}.unfinished"));
-            let _ = std::fs::remove_file(&unfinished);
-            open::create_private(&unfinished);
-            self.connection.execute("VACUUM INTO ?1", [unfinished.to_string_lossy()])?;
-            std::fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).map_err(fault)?;
-            for left in [format!("{FILE_NAME}-wal"), format!("{FILE_NAME}-journal")] {
-                let _ = std::fs::remove_file(directory.join(left));
-            }
-            std::fs::rename(&unfinished, &file).and_then(|()| sync(&directory)).map_err(fault)?;
-        }
-        // Closing moves the log's pages into the file where only the log was removed.
-        self.connection = open::memory()?;
-        // Until the file is open, the changes that wait are all that there is.
-        self.gap_mut().unopened = true;
-        let (connection, mut place) = open::open(&directory)?;
-        self.gap_mut().unopened = false;
         place.note_log();
         (self.connection, self.place) = (connection, Some(place));
         Ok(())

@@ -1,11 +1,11 @@
 //! The history in SQLite, by what happens to its file.
 
-mod away;
 mod damage;
 mod kept;
 mod limits;
 mod opening;
 mod schemas;
+mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
