@@ -10,8 +10,9 @@ use crate::fault::Fault;
 /// Most characters (code points) of a name.
 pub const MAX_NAME: usize = 200;
 
-/// Errors unless `name` is 1 to [`MAX_NAME`] code points of Unicode text in normalisation form C, not blank, without
-/// control characters (Cc), formatting characters (Cf), and separators of lines (Zl) and paragraphs (Zp).
+/// Errors unless `name` is 1 to [`MAX_NAME`] code points of Unicode text in normalisation form C, with one that can be seen, and
+/// without control characters (Cc), formatting characters (Cf), separators of lines (Zl) and paragraphs (Zp), and fillers.
+/// The joiners U+200C and U+200D stand between two characters that can be seen, as in Persian, Sinhala and emoji.
 ///
 /// Normalised text has one spelling for what looks the same; control and formatting characters could forge a line of a
 /// log or reverse the text that follows.
@@ -26,8 +27,12 @@ pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
             format!("has the character {}, expected text without control characters", character.escape_unicode());
         return Err(Fault::new(field, message));
     }
-    if name.chars().all(char::is_whitespace) {
+    if !name.chars().any(is_seen) {
         return Err(Fault::new(field, "is blank, expected text"));
+    }
+    if !joiners_join(name) {
+        let message = "has a joiner (U+200C or U+200D) that joins nothing, expected it between two characters";
+        return Err(Fault::new(field, message));
     }
     if !is_nfc(name) {
         return Err(Fault::new(field, "is not in Unicode normalisation form C (NFC), expected composed characters"));
@@ -40,6 +45,23 @@ pub fn check_optional_name(field: &str, name: &str) -> Result<(), Fault> {
     if name.is_empty() { Ok(()) } else { check_name(field, name) }
 }
 
+/// Zero width non-joiner and joiner.
+const JOINERS: [char; 2] = ['\u{200C}', '\u{200D}'];
+
+/// Whether a character can be seen on its own: no joiner, selector of a variation, or blank pattern of Braille.
+fn is_seen(character: char) -> bool {
+    let selects = matches!(character, '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}');
+    !(character.is_whitespace() || JOINERS.contains(&character) || selects || character == '\u{2800}')
+}
+
+/// Whether every joiner stands after and before another character.
+fn joiners_join(name: &str) -> bool {
+    let apart = |piece: &str| {
+        piece.is_empty() || piece.starts_with(char::is_whitespace) || piece.ends_with(char::is_whitespace)
+    };
+    name.is_ascii() || !name.contains(JOINERS) || !name.split(JOINERS).any(apart)
+}
+
 /// Whether a character changes how text is shown and is not seen itself.
 fn is_hidden(character: char) -> bool {
     use GeneralCategory::{Control, Format, LineSeparator, ParagraphSeparator};
@@ -47,5 +69,10 @@ fn is_hidden(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
     }
-    matches!(character.general_category(), Control | Format | LineSeparator | ParagraphSeparator)
+    match character {
+        '\u{200C}' | '\u{200D}' => false,
+        // Fillers: letters and marks without a form of their own.
+        '\u{34F}' | '\u{115F}' | '\u{1160}' | '\u{17B4}' | '\u{17B5}' | '\u{3164}' | '\u{FFA0}' => true,
+        _ => matches!(character.general_category(), Control | Format | LineSeparator | ParagraphSeparator),
+    }
 }

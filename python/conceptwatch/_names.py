@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 MAX_NAME = 200
@@ -12,6 +13,20 @@ _HIDDEN = {
     "Zl": "a line separator",
     "Zp": "a paragraph separator",
 }
+# Letters and marks without a form of their own.
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+# Zero width non-joiner and joiner, which Persian, Sinhala and emoji need between two characters.
+_JOINERS = "\u200c\u200d"
+_JOINS_NOTHING = re.compile(rf"(?:^|\s|[{_JOINERS}])[{_JOINERS}]|[{_JOINERS}](?:\s|$)")
+_BLANK = re.compile(rf"[\s{_JOINERS}\u180b-\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]*")
+
+
+def _what_is_hidden(character: str) -> str | None:
+    if character in _JOINERS:
+        return None
+    if character in _FILLERS:
+        return "a filler"
+    return _HIDDEN.get(unicodedata.category(character))
 
 
 def composed(name: str) -> str:
@@ -24,10 +39,12 @@ def checked(field: str, name: str) -> str:
     name = composed(name)
     if not 1 <= len(name) <= MAX_NAME:
         raise ValueError(f"{field}: got {len(name)} characters, expected 1 to {MAX_NAME}")
-    hidden = next((character for character in name if unicodedata.category(character) in _HIDDEN), None)
-    if hidden is not None:
-        what = _HIDDEN[unicodedata.category(hidden)]
-        raise ValueError(f"{field}: {name!r} contains U+{ord(hidden):04X}, {what}; remove it")
-    if name.isspace():
+    for character in name:
+        what = _what_is_hidden(character)
+        if what is not None:
+            raise ValueError(f"{field}: {name!r} contains U+{ord(character):04X}, {what}; remove it")
+    if _BLANK.fullmatch(name):
         raise ValueError(f"{field}: {name!r} is blank; give it a name")
+    if _JOINS_NOTHING.search(name):
+        raise ValueError(f"{field}: {name!r} has a joiner, U+200C or U+200D, that joins nothing; remove it")
     return name

@@ -61,6 +61,8 @@ PHRASES = [
     "größer als 5 µm",
     "緑の翼",
     "ذيل طويل",
+    "می\u200cخو",
+    "\U0001f426\u200d\u2b1b",
 ]
 # Each would end a string, a tag, a label, a cell or a template, if an output did not escape it.
 BREAKING = [
@@ -78,7 +80,10 @@ REFUSED = {
     "a\u200bb": "contains U.200B, an invisible format character",
     "a\u2028b": "contains U.2028, a line separator",
     "a\u2029b": "contains U.2029, a paragraph separator",
-    "\U0001f426\u200d\u2b1b": "contains U.200D, an invisible format character; remove it",
+    "a\u3164": "contains U.3164, a filler; remove it",
+    "a\u200d": "joins nothing",
+    "a\u200d\u200db": "joins nothing",
+    "\u2800\ufe0f": "is blank",
     " \u3000\t"[:2]: "is blank",
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::fault::Fault;
-use crate::history::{DEFAULT_PROJECT, FILE_NAME, HistoryError, Limits, Postgres, Sqlite, Store, StoredRun, copy_run};
+use crate::history::{DEFAULT_PROJECT, FILE_NAME, HistoryError, Postgres, Sqlite, Store, StoredRun, copy_run};
 use crate::name::check_name;
 
 use super::failure::{Failure, conclude};
@@ -37,7 +37,7 @@ fn import(options: &Options) -> Result<String, Failure> {
     if !directory.join(FILE_NAME).is_file() {
         return Err(Fault::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
     }
-    let from = Sqlite::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    let from = Sqlite::open_to_read(directory).map_err(Failure::running)?;
     check_name("project", &options.project)?;
     copy(&from, &database(&options.store)?.in_project(&options.project), |_| true)
 }

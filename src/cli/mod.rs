@@ -34,9 +34,11 @@ mod terminal;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
 
 pub use options::ServeOptions;
 
@@ -73,12 +75,32 @@ enum Command {
     Rm(Box<curate::RemoveOptions>),
 }
 
+/// The environment variable whose value an error is about; `None` where the command line gave the value.
+fn variable_of(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return None };
+    let option = argument.split_whitespace().next()?;
+    if std::env::args().any(|given| given.split('=').next() == Some(option)) {
+        return None;
+    }
+    let all = CommandLine::command();
+    let mut arguments = all.get_subcommands().flat_map(clap::Command::get_arguments);
+    let found = arguments.find(|one| one.get_long() == option.strip_prefix("--") && one.get_env().is_some())?;
+    let name = found.get_env()?.to_str()?.to_owned();
+    std::env::var_os(&name).map(|_| name)
+}
+
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     memory::keep_freed();
     let command = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line.command,
         Err(error) => {
+            if let Some(name) = variable_of(&error) {
+                let said = error.to_string();
+                let why = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+                let _ = writeln!(std::io::stderr(), "error: {name}: {why}");
+                return ExitCode::from(BAD_INPUT);
+            }
             // clap reports --help and --version as errors that belong on standard output.
             let status = if error.use_stderr() { ExitCode::from(BAD_INPUT) } else { ExitCode::SUCCESS };
             // If standard output is closed, the failure cannot be reported.

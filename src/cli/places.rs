@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::history::{ADDRESS_FILE, Limits, Sqlite, Store, histories, user_home};
+use crate::history::{ADDRESS_FILE, Sqlite, Store, histories, user_home};
 use crate::server::peers::Remote;
 
 use super::failure::Failure;
@@ -17,7 +17,7 @@ pub struct Place {
 
 impl Place {
     pub fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        let opened = Sqlite::open(Some(&self.directory), Limits { bytes: u64::MAX });
+        let opened = Sqlite::open_to_read(&self.directory);
         Ok(Arc::new(opened.map_err(Failure::running)?))
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::history::{FILE_NAME, Limits, Sqlite};
+use crate::history::{FILE_NAME, Sqlite};
 use crate::server::http::stored_answers;
 
 use super::failure::{Failure, conclude};
@@ -41,7 +41,7 @@ fn read(options: &ReadOptions) -> Result<String, Failure> {
     if !options.data_dir.join(FILE_NAME).is_file() {
         return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", options.data_dir.display())).into());
     }
-    let history = Sqlite::open(Some(&options.data_dir), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    let history = Sqlite::open_to_read(&options.data_dir).map_err(Failure::running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
     let answers =
         runtime.block_on(stored_answers(Arc::new(history), rules, &options.requests)).map_err(Failure::running)?;

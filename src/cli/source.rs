@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
-use crate::history::{FILE_NAME, Limits, Sqlite, Store};
+use crate::history::{FILE_NAME, Sqlite, Store};
 use crate::question::Refused;
 use crate::server::peers::Remote;
 
@@ -54,7 +54,7 @@ impl Source {
         if !directory.join(FILE_NAME).is_file() {
             return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
         }
-        let history = Sqlite::open(Some(directory), Limits { bytes: u64::MAX }).map_err(Refused::from)?;
+        let history = Sqlite::open_to_read(directory).map_err(Refused::from)?;
         Ok(local(&history)?)
     }
 

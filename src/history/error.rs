@@ -74,4 +74,14 @@ impl HistoryError {
     pub(super) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::Invalid { field: field.into(), message: message.into() }
     }
+
+    /// The same about the file at `path`, of which a copy was read.
+    pub(super) fn at(self, path: PathBuf) -> Self {
+        match self {
+            Self::NotHistory { why, .. } => Self::NotHistory { path, why },
+            Self::OtherSchema { found, known, .. } => Self::OtherSchema { path, found, known },
+            Self::Corrupt { why, .. } => Self::Corrupt { path, why },
+            error => error,
+        }
+    }
 }

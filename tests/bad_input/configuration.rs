@@ -234,6 +234,24 @@ fn does_not_start_with_an_invalid_configuration() {
 }
 
 #[test]
+fn a_wrong_environment_variable_is_named() {
+    let ends = |arguments: &[&str]| {
+        let mut command = program();
+        let output = command.arg("serve").args(arguments).env("CONCEPTWATCH_THREADS", "many").output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = ends(&[]);
+    assert!(
+        error.starts_with("error: CONCEPTWATCH_THREADS: invalid value 'many'") && error.lines().count() == 1,
+        "{error}"
+    );
+    // That of the command line stands above it.
+    let error = ends(&["--threads", "few"]);
+    assert!(error.starts_with("error: invalid value 'few' for '--threads"), "{error}");
+}
+
+#[test]
 fn two_sidecars_do_not_share_a_data_directory() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");

@@ -172,6 +172,20 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     let output = diagnose(&["poor", "--address", &address, "--html", "/nowhere/report.html"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("--html: /nowhere/report.html cannot be written"));
+    // A link stays and its target is replaced; what is no regular file is written in place.
+    let link = directory.path().join("link.html");
+    std::os::unix::fs::symlink(&report, &link).unwrap();
+    std::fs::write(&report, "before").unwrap();
+    assert!(diagnose(&["poor", "--address", &address, "--html", text(&link)]).status.success());
+    assert!(link.is_symlink() && std::fs::read_to_string(&report).unwrap().contains("poor"));
+    let fifo = std::ffi::CString::new(text(&directory.path().join("fifo"))).unwrap();
+    // SAFETY: the path ends with NUL.
+    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+    let fifo = directory.path().join("fifo");
+    let reading = fifo.clone();
+    let reader = std::thread::spawn(move || std::fs::read_to_string(reading).unwrap());
+    assert!(diagnose(&["poor", "--address", &address, "--html", text(&fifo)]).status.success());
+    assert!(reader.join().unwrap().contains("poor"));
     sidecar.terminate();
     let left = diagnose(&["poor", "--data-dir", text(&curves), "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&left.stdout).unwrap(), poor);

@@ -13,5 +13,6 @@ mod doctor;
 mod import;
 mod kinds;
 mod ports;
+mod read_only;
 mod score;
 mod usual_page;

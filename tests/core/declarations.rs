@@ -457,8 +457,9 @@ fn a_schema_names_what_changed() {
 fn names_are_text_that_a_person_can_read() {
     let names =
         ["a", "val/clean", "has_bill_shape::curved_(up_or_down)", "λ=0.1", "lr=1e-3,seed=2", "a bird's beak", "緑の翼"];
+    let joined = ["می\u{200c}خواهم", "ක්\u{200d}ෂ", "👩\u{200d}👧", "❤\u{fe0f}"];
     let breaking = ["<b>", "a\"b", "{}", "a\\b", "%2e", "=1+1", " padded ", "😀", "\u{301}"];
-    for name in names.into_iter().chain(breaking).chain([&*"é".repeat(200)]) {
+    for name in names.into_iter().chain(joined).chain(breaking).chain([&*"é".repeat(200)]) {
         assert_eq!(check_name("run.name", name), Ok(()), "{name}");
     }
     let refused = [
@@ -468,7 +469,15 @@ fn names_are_text_that_a_person_can_read() {
         ("a\0", "the character \\u{0}"),
         ("a\tb", "the character \\u{9}"),
         ("\u{202e}a", "the character \\u{202e}"),
-        ("a\u{200d}b", "the character \\u{200d}"),
+        ("a\u{200b}b", "the character \\u{200b}"),
+        ("a\u{200d}", "joins nothing"),
+        ("\u{200c}a", "joins nothing"),
+        ("a\u{200d}\u{200d}b", "joins nothing"),
+        ("a \u{200d}b", "joins nothing"),
+        ("\u{3164}", "the character \\u{3164}"),
+        ("a\u{115f}", "the character \\u{115f}"),
+        ("\u{2800}\u{fe0f}", "is blank"),
+        ("\u{200d}", "is blank"),
         ("a\u{2028}b", "the character \\u{2028}"),
         ("a\u{2029}b", "the character \\u{2029}"),
         ("a\u{ad}b", "the character \\u{ad}"),

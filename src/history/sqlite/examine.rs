@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::copied::Copy;
 use super::fault::is_busy;
 use super::intact::{Contents, for_each_intact};
 use super::open;
@@ -62,8 +63,10 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
         examination.damaged = true;
         return Ok(examination);
     }
+    let copy = Copy::if_needed(directory)?;
+    let readable = copy.as_ref().map_or_else(|| examination.path.clone(), |copy| copy.0.join(FILE_NAME));
     for part in [check, count] {
-        match part(&mut examination) {
+        match part(&mut examination, &readable) {
             Ok(()) => {}
             Err(HistoryError::Damaged(error)) => {
                 let fault = format!("file: {error}");
@@ -96,8 +99,8 @@ fn free_bytes(directory: &Path) -> std::io::Result<u64> {
 }
 
 /// What SQLite finds, and what the tables are.
-fn check(examination: &mut Examination) -> Result<(), HistoryError> {
-    let connection = open::unchanged(&examination.path)?;
+fn check(examination: &mut Examination, readable: &Path) -> Result<(), HistoryError> {
+    let connection = open::unchanged(readable)?;
     examination.schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let (_, fault) = tables::recognise(&connection, &examination.path)?;
     examination.faults.extend(fault.map(|fault| format!("file: {fault}")));
@@ -109,8 +112,8 @@ fn check(examination: &mut Examination) -> Result<(), HistoryError> {
 }
 
 /// Counts the rows that a repair would keep.
-fn count(examination: &mut Examination) -> Result<(), HistoryError> {
-    let connection = open::salvaged(&examination.path)?;
+fn count(examination: &mut Examination, readable: &Path) -> Result<(), HistoryError> {
+    let connection = open::salvaged(readable)?;
     tables::recognise(&connection, &examination.path)?;
     let mut lost = Contents::default();
     for_each_intact(&connection, &mut examination.intact, &mut lost, |_, _| Ok(true))?;

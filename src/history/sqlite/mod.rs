@@ -5,6 +5,7 @@
 
 mod branch;
 mod checkpoint;
+mod copied;
 mod damage;
 mod declare;
 mod entry;

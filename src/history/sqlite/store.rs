@@ -6,7 +6,7 @@
 //! the changes are made again, in their order, in the next.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
@@ -43,9 +43,11 @@ pub(super) struct Inner {
     pub told: (Dropped, Option<Instant>),
     place: Option<Place>,
     /// Where to open the history if it could not be opened yet.
-    directory: Option<std::path::PathBuf>,
+    directory: Option<PathBuf>,
     gap: Option<Gap>,
     refused: u64,
+    /// The file that is read in a copy, and cannot be changed.
+    copy_of: Option<PathBuf>,
     /// Every file that is opened from now on has an outbox.
     has_outbox: bool,
     /// Entries of the outbox that were removed before they were sent, and when that was logged last.
@@ -148,6 +150,7 @@ impl Inner {
             directory: directory.map(Path::to_owned),
             gap: None,
             refused: 0,
+            copy_of: None,
             has_outbox: false,
             unsent: 0,
             told_unsent: None,
@@ -198,6 +201,11 @@ impl Inner {
         }
     }
 
+    /// From now on every change is refused.
+    pub fn is_copy_of(&mut self, path: PathBuf) {
+        self.copy_of = Some(path);
+    }
+
     pub fn is_waiting(&self) -> bool {
         self.gap.is_some()
     }
@@ -214,6 +222,9 @@ impl Inner {
         apply: impl Fn(&Connection) -> Result<T, HistoryError>,
         entry: impl FnOnce() -> Entry,
     ) -> Result<(T, bool), HistoryError> {
+        if let Some(path) = self.copy_of.clone() {
+            return Err(HistoryError::Unwritable { path, source: "this user can only read it here".into() });
+        }
         if self.gap.is_none() {
             match self.commit(&apply) {
                 Ok(value) => match self.check() {

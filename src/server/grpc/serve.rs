@@ -26,7 +26,7 @@ use tracing::Instrument;
 use crate::server::metrics::Metrics;
 use crate::server::peers::{
     Attempts, ClientCertificate, Connection, Counts, Endpoint, Gate, Held, Listener, Patience, Protocol, Secret, Tls,
-    Visit, same_secret,
+    Visit, same_secret, with_scheme,
 };
 
 use super::budget::Budget;
@@ -234,10 +234,9 @@ impl Guard {
         let given = request.headers().get(AUTHORIZATION);
         // Every token is compared, so that the time taken does not tell which one is near.
         let of_token = |given: &HeaderValue| {
-            let same = self
-                .tokens
-                .iter()
-                .map(|(token, project)| same_secret(token.as_bytes(), given.as_bytes()).then_some(project));
+            let given = with_scheme(given.as_bytes());
+            let same =
+                self.tokens.iter().map(|(token, project)| same_secret(token.as_bytes(), &given).then_some(project));
             same.fold(None, Option::or).cloned()
         };
         let open = || self.tokens.is_empty() || visit.is_some_and(Visit::has_certificate);

@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use super::session::{LASTS, Sessions};
 use crate::fault::in_short;
 use crate::server::clock::unix_time;
-use crate::server::peers::{Endpoint, Tls, Visit, same_secret};
+use crate::server::peers::{Endpoint, Tls, Visit, same_secret, with_scheme};
 
 /// The path whose run can be changed.
 const RUN: &str = "/api/v1/run";
@@ -187,9 +187,9 @@ fn host_of(authority: &str) -> Option<&str> {
 }
 
 fn check_token(accepted: &[String; 2], got: Option<&str>) -> Result<(), Refusal> {
-    let got = got.unwrap_or_default().as_bytes();
+    let got = with_scheme(got.unwrap_or_default().as_bytes());
     // Both are always compared, so that the time does not depend on which one matches.
-    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), got));
+    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), &got));
     match matches[0] | matches[1] {
         true => Ok(()),
         false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token")),

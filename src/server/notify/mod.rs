@@ -62,7 +62,13 @@ pub struct Target(Uri);
 impl Target {
     /// Parses `http://host[:port][/path]` or the same with https. Errors name `field`.
     pub fn parse(field: &str, address: &str) -> Result<Self, Fault> {
-        let fault = |why: &str| Fault::new(field, format!("got '{address}', expected http://host:port/path: {why}"));
+        // A user name and a password stand before the last @ of the authority.
+        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+        let shown = match rest.rsplit_once('@') {
+            Some((_, host)) => format!("{scheme}://…@{host}"),
+            None => address.to_owned(),
+        };
+        let fault = |why: &str| Fault::new(field, format!("got '{shown}', expected http://host:port/path: {why}"));
         let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(fault("it has no scheme, http or https"));

@@ -181,11 +181,14 @@ fn addresses_that_cannot_be_posted_to_are_named() {
     for (address, why) in [
         ("hooks.example/x", "got"),
         ("http://", "got"),
-        ("http://user@host/", "user names"),
+        ("http://user:s3cret@host/", "user names"),
+        ("ftp://user:s3cret@host/", "no scheme"),
+        ("user:s3cret@host", "got"),
         ("ftp://host/", "no scheme"),
     ] {
         let fault = Target::parse("webhook", address).unwrap_err();
         assert!(fault.field == "webhook" && fault.message.contains(why), "{fault}");
+        assert!(!fault.message.contains("s3cret"), "{fault}");
     }
     let target = Target::parse("webhook", "https://[::1]:9093/a?b=c").unwrap();
     assert_eq!((target.0.to_string().as_str(), target.authority()), ("https://[::1]:9093/a?b=c", "[::1]:9093"));

@@ -20,5 +20,5 @@ pub use files::{fitting, raise_file_limit};
 pub use gate::{Connection, Counts, Gate, Held, Patience, Visit};
 pub use listener::{Listener, Peer, own_user};
 pub use private::{check_private, read_token};
-pub use proof::{Secret, same_secret};
+pub use proof::{Secret, same_secret, with_scheme};
 pub use tls::{ClientCertificate, Protocol, Tls, TlsFiles};

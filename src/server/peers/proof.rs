@@ -50,6 +50,18 @@ pub fn same_secret(expected: &[u8], got: &[u8]) -> bool {
     expected.len() == got.len() && difference == 0
 }
 
+/// The value of an `Authorization` header with the scheme as RFC 9110 writes it: schemes are case-insensitive.
+pub fn with_scheme(given: &[u8]) -> Vec<u8> {
+    let mut given = given.to_vec();
+    for scheme in ["Bearer ", "Basic "] {
+        if let Some(start) = given.get_mut(..scheme.len()).filter(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+        {
+            start.copy_from_slice(scheme.as_bytes());
+        }
+    }
+    given
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

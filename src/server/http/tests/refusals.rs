@@ -130,7 +130,9 @@ async fn a_token_is_needed_where_one_is_set() {
             assert!(reply.headers["www-authenticate"].starts_with("Bearer"));
         }
     }
-    assert_eq!(ask("/metrics", "Authorization: Bearer s3cret\r\n").await.status, 200);
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        assert_eq!(ask("/metrics", &format!("Authorization: {scheme} s3cret\r\n")).await.status, 200, "{scheme}");
+    }
     // conceptwatch:s3cret
     assert_eq!(ask("/", "Authorization: Basic Y29uY2VwdHdhdGNoOnMzY3JldA==\r\n").await.status, 200);
     assert_eq!(ask("/live", "").await.status, 200);

@@ -1,0 +1,83 @@
+//! Curves where nothing can be written: of another user, or on a read-only mount.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::{program, text};
+use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
+use conceptwatch::point::{Outcome, Point, ScoreValue};
+use conceptwatch::run::{Concept, Run, RunFields};
+
+/// A user without a right to anything.
+const NOBODY: u32 = 65534;
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn curves_that_can_only_be_read_are_read_and_not_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    set_mode(directory.path(), 0o755);
+    let data = directory.path().join("data");
+    // Its last points are in the log alone, as after a kill.
+    let history = Sqlite::open(Some(&data), Limits { bytes: 1 << 30 }).unwrap();
+    let concepts = vec![Concept { name: "a".into(), cardinality: 2 }];
+    let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
+    history.record_run(&run, &Identity::default(), 1.0).unwrap();
+    for step in 1..=3 {
+        let score = Outcome::Value(ScoreValue { value: 0.25, ..ScoreValue::default() });
+        let point = Point {
+            run: "r".into(),
+            split: "val".into(),
+            step,
+            time: 1e9 + step as f64,
+            rows: 64,
+            rows_seen: 64,
+            neighbours: 3,
+            scores: vec![("icl".into(), score)],
+            ..Point::default()
+        };
+        history.record_point(&point, None).unwrap();
+    }
+    std::mem::forget(history);
+    let log = data.join(format!("{FILE_NAME}-wal"));
+    assert!(std::fs::metadata(&log).unwrap().len() > 0);
+    for file in [&data.join(FILE_NAME), &log] {
+        set_mode(file, 0o444);
+    }
+    set_mode(&data, 0o555);
+    let copy = directory.path().join("conceptwatch");
+    std::fs::copy(program().get_program(), &copy).unwrap();
+    let temporary = directory.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    set_mode(&temporary, 0o1777);
+    let told = |arguments: &[&str]| -> Output {
+        let mut command = Command::new(&copy);
+        command.args(arguments).args(["--data-dir", text(&data)]).env("TMPDIR", &temporary).current_dir(&temporary);
+        // SAFETY: geteuid has no conditions and cannot fail.
+        if unsafe { libc::geteuid() } == 0 {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.output().unwrap()
+    };
+    let said = |output: Output| {
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(said(told(&["ls"])).contains('r'));
+    assert!(said(told(&["diagnose", "r", "--split", "val", "--json"])).contains("\"step\":3"));
+    let tables = temporary.join("tables");
+    said(told(&["export", "--to", text(&tables)]));
+    assert_eq!(std::fs::read_to_string(tables.join("points.csv")).unwrap().lines().count(), 4);
+    let examined = String::from_utf8(told(&["doctor"]).stdout).unwrap();
+    assert!(examined.contains("3 points") && !examined.contains("file:"), "{examined}");
+    let refused = told(&["rename", "r", "a title"]);
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && why.contains("can only read it"), "{why}");
+    let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().map(|found| found.unwrap().file_name()).collect();
+    assert_eq!(left, ["tables"], "no copy stays");
+    set_mode(&data, 0o755);
+}
