@@ -59,6 +59,9 @@ impl Upkeep {
             for run in self.runs.close_overdue() {
                 self.traces.forget(&run);
             }
+            for run in self.runs.settled() {
+                self.traces.history.forget_run(&run);
+            }
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
                 self.queue.spare(cores);

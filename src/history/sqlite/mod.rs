@@ -87,9 +87,8 @@ impl Store for Sqlite {
 
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
         let entry = || Entry::FinishRun { run: run.to_owned(), finished };
-        self.write(|connection| insert::mark_finished(connection, run, finished), entry)?;
-        self.forget_run(run);
-        Ok(())
+        // It stays open to the size limit until its evaluations are scored: see `forget_run`.
+        self.write(|connection| insert::mark_finished(connection, run, finished), entry).map(drop)
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {

@@ -23,7 +23,8 @@ const AT_ONCE: i64 = 16;
 const TELL: Duration = Duration::from_secs(60);
 
 impl Inner {
-    pub(super) fn retain(&mut self, limits: &Limits) -> Result<(), HistoryError> {
+    /// Removes what exceeds the limit. Runs of `declared_here` stay: their evaluations may still come.
+    pub(super) fn retain(&mut self, limits: &Limits, declared_here: &HashSet<String>) -> Result<(), HistoryError> {
         let for_points = limits.bytes.saturating_sub(limits.declarations());
         if self.is_waiting() || used(&self.connection)? <= for_points {
             return Ok(());
@@ -55,11 +56,6 @@ impl Inner {
                  WHERE id < (SELECT max(id) FROM point) ORDER BY id LIMIT ?1)",
                 &mut dropped.points,
             ),
-            (
-                "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE finished IS NOT NULL \
-                 AND NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) ORDER BY finished LIMIT ?1)",
-                &mut dropped.runs,
-            ),
         ];
         // A little more than must be, so that not every point at the limit costs a second commit.
         let down_to = for_points - for_points / 64;
@@ -68,6 +64,17 @@ impl Inner {
                 match transaction.prepare_cached(statement)?.execute([AT_ONCE])? {
                     0 => break,
                     rows => *removed += rows as u64,
+                }
+            }
+        }
+        if over(&transaction, down_to)? {
+            for run in finished_without_points(&transaction)? {
+                if !over(&transaction, down_to)? {
+                    break;
+                }
+                if !declared_here.contains(&run) {
+                    transaction.prepare_cached("DELETE FROM run WHERE name = ?1")?.execute([&run])?;
+                    dropped.runs += 1;
                 }
             }
         }
@@ -108,6 +115,14 @@ impl Inner {
             "the history has reached its size limit; removed since the start"
         );
     }
+}
+
+/// Names, those that finished first ahead.
+fn finished_without_points(connection: &Connection) -> Result<Vec<String>, HistoryError> {
+    let statement = "SELECT name FROM run WHERE finished IS NOT NULL \
+                     AND NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) ORDER BY finished";
+    let names = connection.prepare_cached(statement)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(names)
 }
 
 /// Removes runs without points until declarations fit into their budget: finished runs first, then those that nobody

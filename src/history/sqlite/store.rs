@@ -119,7 +119,7 @@ impl Sqlite {
         let mut store = self.store();
         let written = store.write(apply, entry);
         if written.as_ref().is_ok_and(|(_, durable)| *durable)
-            && let Err(error) = store.retain(&self.limits)
+            && let Err(error) = store.retain(&self.limits, &self.declared())
         {
             tracing::error!(%error, "the size limit of the history could not be applied");
         }

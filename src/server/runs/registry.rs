@@ -321,6 +321,12 @@ impl Runs {
         forgotten
     }
 
+    /// Runs in memory that have finished and of which nothing waits to be scored.
+    pub fn settled(&self) -> Vec<String> {
+        let over = |running: &Arc<Running>| running.finished().is_some() && !self.outlet.is_pending(&running.run.name);
+        self.all().into_iter().filter(over).map(|running| running.run.name.clone()).collect()
+    }
+
     /// Frees what is held of a run that the history has removed.
     pub fn remove(&self, name: &str) {
         let removed = lock(&self.runs).remove(name);

@@ -7,6 +7,7 @@ fn fill_past_the_limit(directory: Option<&Path>) {
     let history = Sqlite::open(directory, limits).unwrap();
     history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
     history.finish_run("old", 1.0).unwrap();
+    history.forget_run("old");
     history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
     for step in 0..200 {
         history.record_point(&point("a", "val", step, 64), None).unwrap();
@@ -40,13 +41,17 @@ fn the_oldest_points_are_removed_above_the_limit() {
 #[test]
 fn the_newest_point_stays_under_any_limit() {
     let history = Sqlite::open(None, Limits { bytes: 0 }).unwrap();
-    history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
-    history.finish_run("old", 1.0).unwrap();
+    for name in ["old", "waiting"] {
+        history.record_run(&run(name, 1), &Identity::default(), 0.0).unwrap();
+        history.finish_run(name, 1.0).unwrap();
+    }
+    history.forget_run("old");
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     for step in 0..3 {
         history.record_point(&point("a", "val", step, 2), None).unwrap();
         assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
     }
+    history.record_point(&point("waiting", "val", 1, 1), None).expect("a run whose evaluations wait stays");
     assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1, unscored: 0 });
 }
 
@@ -85,7 +90,10 @@ fn declarations_never_cost_another_run_its_points() {
     for i in 0..300 {
         let declared = run(&format!("large {i}"), 4096);
         match history.record_run(&declared, &Identity::default(), 1.0) {
-            Ok(_) if i % 3 == 0 => history.finish_run(&declared.name, f64::from(i)).unwrap(),
+            Ok(_) if i % 3 == 0 => {
+                history.finish_run(&declared.name, f64::from(i)).unwrap();
+                history.forget_run(&declared.name);
+            }
             Ok(_) => {}
             Err(HistoryError::DeclarationsFull { .. }) => refused += 1,
             Err(error) => panic!("{error}"),
