@@ -2,7 +2,7 @@
 .NOTPARALLEL:
 .PHONY: help demo test missing npm test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
 	bench-alerts bench-joint bench-scale bench-page screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
-	licences release-check sbom docs reference wheels workflows
+	nightly licences release-check sbom docs reference wheels workflows
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -18,11 +18,17 @@ demo: ## watch two models train, at http://127.0.0.1:7801 (ARGS="--keep-open" le
 	cargo run --release --locked -- demo $(ARGS)
 
 # Whatever make can install is installed before the first test. What is missing is said first and, below the results, last.
-STEPS := rust core widths python page
-test: missing .venv/all npm ## every test, Rust, Python and the page: half an hour on two cores
+STEPS := rust python page
+test: missing .venv/all npm ## every test that a change needs, Rust, Python and the page: half an hour on two cores
 	@set -e; number=0; for step in $(STEPS); do \
 		number=$$((number + 1)); printf '\n== step %s of %s: make test-%s\n' $$number $(words $(STEPS)) $$step; \
 		$(MAKE) --no-print-directory test-$$step; \
+	done
+	@sh tests/missing.sh
+
+nightly: missing ## what takes too long for each change: the core alone, vector widths, the sanitiser, licences, torture
+	@set -e; for step in test-core test-widths sanitize licences workflows torture-slice; do \
+		printf '\n== make %s\n' $$step; $(MAKE) --no-print-directory $$step; \
 	done
 	@sh tests/missing.sh
 

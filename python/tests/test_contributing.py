@@ -22,12 +22,10 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 # Run in full by a step of .ci/run.
 ELSEWHERE = {
-    "make test": ["make .venv/all", "make test-rust", "make test-core", "make test-widths", "make test-python",
-                  "make test-page"],
+    "make test": ["make .venv/all", "make test-rust", "make test-python", "make test-page"],
     "make test-quick": ["make test-rust", "make test-python"],
     "make check": ["make check"],
     "make protocol": ["make protocol"],
-    "sh tests/widths/run.sh": ["make test-widths"],
     "PYTHONPATH=python .venv/bin/python -m pytest": ["make test-python"],
 }  # fmt: skip
 
