@@ -35,3 +35,16 @@ fn the_message_code_is_that_of_the_protocol() {
         assert!(is_current(), "{code} is not that of proto/: run `make protocol`");
     }
 }
+
+/// A comment behind a field that goes on in the next line would document the next field.
+#[test]
+fn a_comment_behind_a_field_is_of_one_line() {
+    for (_, file, _) in PROTOCOLS {
+        let text = std::fs::read_to_string(format!("{}/proto/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for (at, pair) in lines.windows(2).enumerate() {
+            let behind = pair[0].split_once(';').is_some_and(|(_, rest)| rest.trim_start().starts_with("//"));
+            assert!(!behind || !pair[1].starts_with("//"), "{file}:{}: {}", at + 1, pair[0]);
+        }
+    }
+}
