@@ -35,18 +35,7 @@ impl Publisher {
     /// that more scores can be added.
     pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>, has_fast: bool) -> bool {
         self.metrics.score_duration.observe(point.seconds);
-        self.publish_lacking(evaluation, point, has_fast, evaluation.lacks())
-    }
-
-    /// Publishes a point that was computed elsewhere, and what its evaluation lacked there, in words.
-    pub fn publish_lacking(
-        &self,
-        evaluation: &Evaluation,
-        point: &Arc<Point>,
-        has_fast: bool,
-        lacks: Option<String>,
-    ) -> bool {
-        if !self.record(evaluation, point, lacks) {
+        if !self.record(evaluation, point) {
             self.close(evaluation);
             return false;
         }
@@ -64,32 +53,26 @@ impl Publisher {
     pub fn join(
         &self,
         evaluation: &Evaluation,
-        point: &Point,
+        published: &Point,
         cost: Cost,
         late: &Late,
         seconds: f64,
     ) -> Option<Arc<Point>> {
-        let whole = Arc::new(joined(point, late, seconds));
-        self.publish_joined(evaluation, point, cost, &whole).then_some(whole)
-    }
-
-    /// Publishes `whole`, the point `published` that scores of a cost have joined, here or elsewhere. Returns false if another
-    /// evaluation of the step has taken its place.
-    pub fn publish_joined(&self, evaluation: &Evaluation, published: &Point, cost: Cost, whole: &Arc<Point>) -> bool {
         if self.is_evaluated_again(evaluation, published) {
             LATE.into_iter().filter(|late| *late >= cost).for_each(|late| self.board.close(evaluation, late));
-            return false;
+            return None;
         }
-        if let Err(error) = self.history.record_point(whole, Some(evaluation.attempt)) {
+        let whole = Arc::new(joined(published, late, seconds));
+        if let Err(error) = self.history.record_point(&whole, Some(evaluation.attempt)) {
             self.metrics.history_errors.inc();
             tracing::error!(run = %whole.run, step = whole.step, %error, "scores that joined a point could not be stored");
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
-        self.advice.observe_late(whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
-        self.board.join(evaluation, cost, whole, Arc::new(Point { scores, ..Point::clone(whole) }));
-        self.send(whole);
-        true
+        self.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        self.board.join(evaluation, cost, &whole, Arc::new(Point { scores, ..Point::clone(&whole) }));
+        self.send(&whole);
+        Some(whole)
     }
 
     /// Whether the newest point of the split is another evaluation of the step of `published`: a run that resumed from a
@@ -124,9 +107,9 @@ impl Publisher {
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one
     /// of the same attempt and step.
-    fn record(&self, evaluation: &Evaluation, point: &Point, lacks: Option<String>) -> bool {
+    fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
         let pass = Pass::of(evaluation);
-        let (outcome, reason) = match lacks {
+        let (outcome, reason) = match evaluation.lacks() {
             None => (Settled::Point, String::new()),
             Some(lacks) => (Settled::Incomplete, lacks),
         };
