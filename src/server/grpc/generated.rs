@@ -47,11 +47,10 @@ pub struct RunConstants {
     /// of sparsity, precision and accuracy in Clarity, >= 0, not all 0; empty: equal
     #[prost(double, repeated, tag = "12")]
     pub clarity_weights: ::prost::alloc::vec::Vec<f64>,
-    /// numbers of concepts set in the columns of intervention_predictions, strictly
+    /// Numbers of concepts set in the columns of intervention_predictions, strictly ascending, 0 to k; empty: evenly spaced
+    /// from 0 to k, rounded half up.
     #[prost(uint32, repeated, tag = "13")]
     pub intervention_counts: ::prost::alloc::vec::Vec<u32>,
-    /// ascending, 0 to k; empty: evenly spaced from 0 to k, rounded half up
-    ///
     /// l biases of the linear head; empty: 0
     #[prost(double, repeated, tag = "17")]
     pub head_bias: ::prost::alloc::vec::Vec<f64>,
@@ -95,13 +94,14 @@ pub struct Run {
     pub missing_concept_labels: bool,
     #[prost(enumeration = "ActivationColumns", tag = "10")]
     pub activation_columns: i32,
-    /// concept_activations has this many columns, learnt without labels, and none
+    /// The number of columns of concept_activations that are learnt without labels, of which none belongs to a concept; k to
+    /// 65536; 0: the columns belong to the concepts.
     #[prost(uint32, tag = "11")]
     pub latents: u32,
-    /// belongs to a concept; k to 65536; 0: the columns belong to the concepts
     #[prost(enumeration = "Training", tag = "12")]
     pub training: i32,
-    /// a run of the same data, trained without the task: leakage counts above what
+    /// A run of the same data, trained without the task: leakage counts above what its newest evaluation of the split has;
+    /// empty: above 0.
     #[prost(string, tag = "13")]
     pub reference: ::prost::alloc::string::String,
 }
@@ -115,11 +115,10 @@ pub struct StartRunRequest {
     /// version of the client package, for the log
     #[prost(string, tag = "3")]
     pub client_version: ::prost::alloc::string::String,
-    /// name of the launch, equal on all its ranks; empty: clients form attempts in the order
+    /// Name of the launch, equal on all its ranks; empty: clients form attempts in the order of their declarations,
+    /// world_size clients each, and resume the run of that name.
     #[prost(string, tag = "4")]
     pub job: ::prost::alloc::string::String,
-    /// of their declarations, world_size clients each, and resume the run of that name
-    ///
     /// restarts of the launch so far, as the launcher counts them; 0 to 2^31 - 1
     #[prost(uint32, tag = "5")]
     pub attempt: u32,
@@ -165,16 +164,13 @@ pub struct StartRunResponse {
     /// an end of pass may be sent with the last batch: BatchChunk.end_pass
     #[prost(bool, tag = "10")]
     pub takes_joined_ends: bool,
-    /// the run's name, to be used in all later calls; differs from the declared one if that
+    /// The run's name, to be used in all later calls; differs from the declared one if that was taken.
     #[prost(string, tag = "11")]
     pub run: ::prost::alloc::string::String,
-    /// was taken
-    ///
-    /// of the sidecar's process. If it differs from that of an earlier answer, send the passes
+    /// Names the sidecar's process. If it differs from that of an earlier answer, send the passes that are not settled again,
+    /// oldest first. Empty: passes are never reported as settled.
     #[prost(string, tag = "12")]
     pub incarnation: ::prost::alloc::string::String,
-    /// that are not settled again, oldest first. Empty: passes are never reported as settled
-    ///
     /// it ends once no job uses it, so a job that finds it gone may start another
     #[prost(bool, tag = "13")]
     pub ends_unused: bool,
@@ -356,11 +352,9 @@ pub struct BatchChunk {
     /// as in StartRunRequest
     #[prost(string, tag = "6")]
     pub client: ::prost::alloc::string::String,
-    /// number of this batch among the client's batches and ends of passes, from 1; a retry
+    /// Number of this batch among the client's batches and ends of passes, from 1; a retry repeats it.
     #[prost(uint64, tag = "7")]
     pub sequence: u64,
-    /// repeats it
-    ///
     /// 0, 1, ...
     #[prost(uint32, tag = "8")]
     pub chunk: u32,
@@ -423,15 +417,15 @@ pub struct EndPass {
     /// earlier passes of the split that were held back (see keep_ms) and not sent; they count as skipped
     #[prost(uint64, tag = "9")]
     pub left_out: u64,
-    /// the pass did not end just now: it waited while the sidecar could not be reached, or is sent again to
+    /// The pass did not end just now: it waited while the sidecar could not be reached, or is sent again to another
+    /// incarnation. It is scored in its turn, oldest first, and not skipped for a newer one.
     #[prost(bool, tag = "10")]
     pub backlog: bool,
-    /// another incarnation. It is scored in its turn, oldest first, and not skipped for a newer one
-    ///
     /// as in BatchChunk
     #[prost(uint32, tag = "11")]
     pub ordinal: u32,
-    /// why the rank left the pass without ending it, such as KeyboardInterrupt: the pass is discarded with
+    /// Why the rank left the pass without ending it, such as KeyboardInterrupt: the pass is discarded with the rows of all
+    /// ranks. Empty: the pass has ended.
     #[prost(string, tag = "12")]
     pub abandoned: ::prost::alloc::string::String,
 }
@@ -635,11 +629,10 @@ pub struct Score {
     /// k*k values or none, row-major; NaN: undefined for that pair
     #[prost(double, repeated, tag = "6")]
     pub matrix: ::prost::alloc::vec::Vec<f64>,
-    /// age in seconds, >= 0, of its oldest pair (or concept, for a score without
+    /// Age in seconds, >= 0, of its oldest pair (or concept, for a score without pairs): from the sample it was computed on
+    /// to this point's sample. Absent if all are of this point's sample; only rolling windows reuse earlier ones.
     #[prost(double, optional, tag = "7")]
     pub age: ::core::option::Option<f64>,
-    /// pairs): from the sample it was computed on to this point's sample. Absent if
-    /// all are of this point's sample; only rolling windows reuse earlier ones
     /// What the mean leaves out because it has no value of its own, all absent where nothing is left out:
     ///
     /// indices of concepts, ascending; of a score over pairs, of those without any pair
@@ -747,7 +740,8 @@ pub struct GetScoresRequest {
     /// include the k*k matrices
     #[prost(bool, tag = "5")]
     pub matrices: bool,
-    /// of the pass of `step`, as in BatchChunk; 0: any pass of it. A point of another pass is no
+    /// Which pass of `step`, as in BatchChunk; 0: any pass of it. A point of another pass is no answer, even if it is the
+    /// current one of the step.
     #[prost(uint32, tag = "6")]
     pub ordinal: u32,
 }
@@ -872,11 +866,9 @@ pub struct GetAdviceRequest {
     /// how long to wait for the evaluation of `step`, 0 to 3600
     #[prost(double, tag = "3")]
     pub timeout_seconds: f64,
-    /// as in StartRunRequest, identifies the attempt, which gets one answer per step; empty: the
+    /// As in StartRunRequest, identifies the attempt, which gets one answer per step; empty: the newest attempt.
     #[prost(string, tag = "4")]
     pub client: ::prost::alloc::string::String,
-    /// newest attempt
-    ///
     /// earlier steps for which this client got no answer, or an undecided one; at most 64
     #[prost(uint64, repeated, tag = "5")]
     pub unanswered_steps: ::prost::alloc::vec::Vec<u64>,
@@ -907,11 +899,9 @@ pub struct GetDiagnosisRequest {
     pub run: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub split: ::prost::alloc::string::String,
-    /// wait until the evaluation of this step has all its scores or was skipped; absent: until
+    /// Wait until the evaluation of this step has all its scores or was skipped; absent: until there is any.
     #[prost(uint64, optional, tag = "3")]
     pub step: ::core::option::Option<u64>,
-    /// there is any
-    ///
     /// how long to wait, 0 to 3600; then the newest finished evaluation is diagnosed
     #[prost(double, tag = "4")]
     pub timeout_seconds: f64,

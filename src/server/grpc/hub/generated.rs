@@ -43,10 +43,10 @@ pub struct DeclareRun {
     /// under the sidecar's name
     #[prost(message, optional, tag = "1")]
     pub run: ::core::option::Option<crate::server::grpc::proto::Run>,
-    /// the name that the job asked for; empty: the same. The hub gives the run this name, or the
+    /// The name that the job asked for; empty: the same. The hub gives the run this name, or the next free one if another
+    /// launch has it.
     #[prost(string, tag = "2")]
     pub declared_name: ::prost::alloc::string::String,
-    /// next free one if another launch has it
     #[prost(message, optional, tag = "3")]
     pub launch: ::core::option::Option<Launch>,
     /// 0 to world_size - 1; not kept for an unnamed launch
