@@ -1,12 +1,12 @@
-"""Measures hubs, workers and sidecars under load, against the goals of docs/scale.md.
+"""Measures hubs and sidecars under load, against the goals of docs/scale.md.
 
 usage: scale.py [--parts small,stream,...] [--again] [--outage-seconds 600] [--stream-seconds 300]
 
-Starts PostgreSQL by deploy/hub/database.sh, and hubs, workers and sidecars as programs of their own. What a part found
+Starts PostgreSQL by deploy/hub/database.sh, and hubs and sidecars as programs of their own. What a part found
 is kept in target/scale/results.json, so a bench that was stopped goes on where it was; a line that was not measured is
 left out of the table. CONCEPTWATCH_BINARY is the program; SCALE_PROGRAM the one of benches/scale. `stream` and `page`
 use the database that `small` has filled. Four minutes show that all of it runs:
-`--again --runs 500 --streams 50 --stream-seconds 20 --outage-seconds 20 --rows 128`.
+`--again --runs 500 --streams 50 --stream-seconds 20 --outage-seconds 20`.
 """
 
 from __future__ import annotations
@@ -250,11 +250,6 @@ def size(_: argparse.Namespace) -> dict[str, Any]:
         return found
 
 
-def parts(_: argparse.Namespace) -> dict[str, Any]:
-    found: dict[str, Any] = program("bytes")
-    return found
-
-
 def resident(process: int, kind: str = "VmRSS") -> float:
     """Resident memory in MiB; `RssAnon` is that which no file on the disk holds."""
     status = Path(f"/proc/{process}/status").read_text().splitlines()
@@ -331,72 +326,15 @@ def steps(page: Page) -> list[int]:
     return [point["step"] for point in points]
 
 
-def work(given: argparse.Namespace) -> dict[str, Any]:
-    """Passes of 112 concepts with all slow scores: by one worker, and by two, one of which is killed."""
-    found: dict[str, Any] = {"rows": given.rows}
-    with database("work") as url:
-        command = [BINARY, "work", "--store", url, "--threads", "1", "--log", "warn"]
-        for name, count in [("one", 1), ("two", 2)]:
-            found["jobs"] = program("put", store=url, run=name, passes=2, rows=given.rows)["waiting"]
-            begun = time.monotonic()
-            workers = [subprocess.Popen(command) for _ in range(count)]
-            if count == 2:
-                time.sleep(found["one_seconds"] / 4)
-                workers[0].kill()
-                found["killed_after"] = time.monotonic() - begun
-
-            def told(run: str = name) -> Any:
-                return program("points", store=url, run=run)
-
-            def done(told: Callable[[], Any] = told) -> bool:
-                queue = told()
-                return bool(queue["waiting"] == 0 and queue["leased"] == 0)
-
-            while not done():
-                time.sleep(0.2)
-            found[f"{name}_seconds"] = time.monotonic() - begun
-            for worker in workers:
-                worker.terminate()
-                worker.wait()
-            found[name] = told()
-    found["same"] = found["one"]["hash"] == found["two"]["hash"]
-    found["ideal_seconds"] = found["one_seconds"] - found["killed_after"]
-    return found
-
-
-def wide(given: argparse.Namespace) -> dict[str, Any]:
-    """The impurity scores of 1,000 concepts: each job sleeps for as long as one of them took on one thread."""
-    with database("wide") as url:
-        found: dict[str, Any] = program("simulate", store=url, concepts=1000, rows=4096, workers=given.workers)
-    return found
-
-
 PARTS: dict[str, Part] = {
-    "parts": parts,
     "memory": memory,
     "small": small,
     "stream": stream,
     "page": page,
     "large": large,
     "size": size,
-    "work": work,
-    "wide": wide,
     "outage": outage,
 }
-
-
-def shared_out(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """As `table`, of jobs for workers."""
-    if one := found.get("work"):
-        share = one["two_seconds"] / one["ideal_seconds"] - 1
-        yield "2 workers, one killed: over the ideal", "<= 5 %", f"{100 * share:.0f} %"
-        yield "the same bits as of one worker", "yes", "yes" if one["same"] else "no"
-    if one := found.get("wide"):
-        jobs = f"{one['jobs']:,} jobs of {one['job_seconds']:.1f} s, {one['workers']} workers, one killed"
-        share = one["seconds"] / one["ideal_seconds"] - 1
-        yield f"ois of {one['concepts']:,} concepts by cost, {jobs}: over the ideal", "", f"{100 * share:.0f} %"
-        before = f"{one['before_p50_seconds']:.2f} s"
-        yield "the same: from asking for a job until its parts are joined, median", "", before
 
 
 def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -433,14 +371,10 @@ def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "a window at a time to the end", "all", shown
         frames = f"{one['frame_p99_ms']:.0f} and {one['longest_frame_ms']:.0f} ms"
         yield "the same: time between frames, p99 and longest", "", frames
-    if one := found.get("parts"):
-        yield "a rank and pass, from the second pass on", "<= 70 kB", f"{one['cut'] / 1e3:.0f} kB"
-        yield "a rank, first pass", "", f"{one['whole'] / 1e3:.0f} kB"
     if one := found.get("outage"):
         yield f"{one['seconds']:.0f} s without a hub: p.log, p99", "< 1 ms", f"{one['log_p99_ms']:.2f} ms"
         yield "the outbox is drained within", "< 60 s", f"{one['drained_seconds']:.1f} s ({one['waiting']} changes)"
         yield "points lost, twice", "0, 0", f"{one['lost']}, {one['twice']} of {one['scored']}"
-    yield from shared_out(found)
     if one := found.get("memory"):
         yield "a sidecar without flags, idle", "", f"{one['idle_mib']:.1f} MiB"
         yield "the same without pages of files", "", f"{one['private_mib']:.1f} MiB"
@@ -455,8 +389,6 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="also those that were measured")
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--streams", type=int, default=STREAMS)
-    parser.add_argument("--rows", type=int, default=1024, help="that evaluations for workers keep")
-    parser.add_argument("--workers", type=int, default=8, help="that sleep for the jobs of 1,000 concepts")
     parser.add_argument("--outage-seconds", type=float, default=600)
     parser.add_argument("--stream-seconds", type=float, default=300)
     parser.add_argument("--results", type=Path, default=KEPT / "results.json")
@@ -467,7 +399,7 @@ def main() -> None:
     for name in given.parts.split(","):
         if name in found and not given.again:
             continue
-        if name in ("small", "large", "size", "work", "wide", "outage"):
+        if name in ("small", "large", "size", "outage"):
             stale = Path(tempfile.gettempdir()) / f"conceptwatch-scale-{os.getuid()}" / name
             shutil.rmtree(stale, ignore_errors=True)
         print(f"{name} …", flush=True)

@@ -16,7 +16,7 @@ from ._disabled import DisabledRun
 from ._head import Head, even_counts
 from ._home import user_home
 from ._joining import reach
-from ._launch import own_launch
+from ._launch import own_launch, spans_nodes
 from ._link import Link
 from ._loggers import Loggers, loggers_of
 from ._names import checked
@@ -117,7 +117,7 @@ def init(
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
         socket of this user's sidecar, or 127.0.0.1:7800 where a sidecar of this user or of root listens there and
-        suits, as docs/operating.md says.
+        suits, as docs/operating.md says. Ranks on several nodes need the address of one sidecar, as docs/scale.md says.
     token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
     ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
         those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
@@ -202,6 +202,13 @@ def init(
     token = None if token_file is None else _declaration.token_of(token_file)
     contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
     stated = contact.address if address else None
+    # With spawn=False an address of this node may be a tunnel to the sidecar.
+    if spans_nodes(world_size) and (stated is None or (spawn and is_local(contact.target))):
+        got = "none" if stated is None else f"{stated}, which only this node reaches,"
+        raise ValueError(
+            f"address: got {got} in a launch over several nodes; start one sidecar for all ranks and set "
+            "CONCEPTWATCH_ADDRESS to its address on every node, see docs/scale.md"
+        )
     wish = _sidecar.Wish(token_file, data_dir)
     hindrance = wish.hindrance() if spawn else ""
     if hindrance and _starts_one(stated, wish, token, rank):

@@ -111,6 +111,20 @@ def launcher_job(world_size: int, environment: Mapping[str, str], started: Calla
     return None
 
 
+# Ranks of a launch and those of this node, as torchrun and Open MPI state them.
+_RANKS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
+
+
+def spans_nodes(world_size: int, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a launcher has started the ranks of a run on several nodes. False where none says so."""
+    for all_ranks, ranks_here in _RANKS:
+        if _same(environment, all_ranks, str(world_size)) and ranks_here in environment:
+            return _count(environment, ranks_here) < world_size
+    # Tasks of a step may also be runs of one rank each, or agents that start the ranks of one node.
+    is_rank = world_size > 1 and _same(environment, "SLURM_STEP_NUM_TASKS", str(world_size))
+    return is_rank and _count(environment, "SLURM_STEP_NUM_NODES") > 1
+
+
 def restarts(environment: Mapping[str, str]) -> int:
     """Restarts of the launch. A requeued Slurm job starts torchrun again, whose own count then starts from 0."""
     requeued, restarted = (_count(environment, name) for name in ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"))

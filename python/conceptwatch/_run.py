@@ -262,9 +262,9 @@ class Run:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
         The answer for a step never changes; `stop_reason` gives the reason. Where the scores of the step are late, the
-        answer rests on those before it; the reason says so, and it is logged. False when the sidecar, or of a run over
-        several hosts a hub, cannot be reached: if other ranks were advised to stop at that step, the next answer that
-        this rank gets is True. Where ranks must stop at the same step, call this on one rank and broadcast its answer.
+        answer rests on those before it; the reason says so, and it is logged. False when the sidecar cannot be reached:
+        if other ranks were advised to stop at that step, the next answer that this rank gets is True. Where ranks must
+        stop at the same step, call this on one rank and broadcast its answer.
         """
         if not self._is_step(step):
             return False
@@ -284,7 +284,7 @@ class Run:
             if answer is not None and not stop and answer.HasField("missed_step"):
                 stop, reason = True, f"missed at step {answer.missed_step}: {answer.missed_reason}"
                 self._unanswered = [unanswered for unanswered in self._unanswered if unanswered > answer.missed_step]
-            if answer is None or answer.undecided:
+            if answer is None:
                 self._unanswered = [*self._unanswered, step][-MOST_UNANSWERED:]
             elif _is_over(began, timeout) and answer.decided_by_step < step:
                 self._link.warn(f"whether to stop at step {step} was asked too early: {reason}", is_fault=False)

@@ -47,6 +47,15 @@ def free_ports() -> int:
     raise AssertionError("no two ports in a row are free")
 
 
+def own_name() -> str:
+    """This machine as other nodes call it: the client refuses loopback addresses in a launch over several nodes."""
+    try:
+        socket.gethostbyname(socket.gethostname())
+    except OSError:
+        not_tested("the host's name", "has no address")
+    return socket.gethostname()
+
+
 def listens(port: int) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):

@@ -99,7 +99,6 @@ class Sidecar:
     # How passes were settled that no open stream has the end of, by run, split and step: said to whoever sends it next.
     _settled: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     advice_asked: int = 0
-    undecided: bool = False
     # Steps at which other ranks were advised to stop.
     stopped: list[int] = field(default_factory=list)
     server: Any = None
@@ -194,7 +193,6 @@ class Sidecar:
         return messages.GetAdviceResponse(
             stop=self.stop,
             reason="a rule fires" if self.stop else "no rule fires",
-            undecided=self.undecided,
             missed_step=missed,
             missed_reason="" if missed is None else "it fired",
         )

@@ -328,6 +328,53 @@ def test_kubernetes_takes_the_job_with_its_sidecar(tmp_path: Path) -> None:
         assert told == f"{at}/token"
 
 
+def jobset() -> Any:
+    (document,) = parsed(KUBERNETES / "hosts" / "jobset.yaml")
+    return document
+
+
+def test_kubernetes_takes_each_job_of_a_run_over_several_pods(tmp_path: Path) -> None:
+    """Its own schema is in no package registry, so the Jobs that JobSet makes of it are checked."""
+    for job in jobset()["spec"]["replicatedJobs"]:
+        document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job["name"]}, **job["template"]}
+        (tmp_path / "job.json").write_text(json.dumps(document))
+        for version in ("1.29", "1.33"):
+            succeeds(tool("kubernetes-validate"), "--strict", "-k", version, tmp_path / "job.json")
+        pod = job["template"]["spec"]["template"]["spec"]
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        for container in pod.get("initContainers", []) + pod["containers"]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def test_all_pods_of_a_run_reach_the_sidecar_of_the_first() -> None:
+    told = jobset()
+    leader, workers = (job["template"]["spec"] for job in told["spec"]["replicatedJobs"])
+    assert leader["template"]["spec"]["initContainers"] == [sidecar()]
+    assert "initContainers" not in workers["template"]["spec"]
+    labels = leader["template"]["metadata"]["labels"]
+    assert component("podmonitor")["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    # JOBSET-JOB-0-POD.SUBDOMAIN, by JobSet's documentation.
+    assert told["spec"]["network"]["enableDNSHostnames"] is True
+    host = f"{told['metadata']['name']}-leader-0-0.{told['spec']['network']['subdomain']}"
+    for job in (leader, workers):
+        (container,) = job["template"]["spec"]["containers"]
+        environment = {one["name"]: one["value"] for one in container["env"]}
+        assert environment["CONCEPTWATCH_ADDRESS"] == f"{host}:7800"
+        assert environment["CONCEPTWATCH_TOKEN_FILE"] == sidecar()["env"][0]["value"]
+        assert f"--rdzv-endpoint={host}:29500" in container["command"]
+        assert f"--nnodes={leader['completions'] + workers['completions']}" in container["command"]
+        assert (job["completions"], job["backoffLimit"]) == (job["parallelism"], 0)
+
+
+def test_the_sidecar_may_take_what_its_own_limits_allow() -> None:
+    defaults = (DEPLOY / "conceptwatch.toml").read_text()
+    budgets = ("ingest_mib", "sample_mib", "scoring_memory_mib")
+    limits = [int(re.findall(rf"^{name} = (\d+)", defaults, flags=re.MULTILINE)[0]) for name in budgets]
+    # And the values kept between ticks, and 64 MiB, as docs/operating.md says.
+    assert sidecar()["resources"]["limits"]["memory"] == "4Gi"
+    assert sum(limits) + 384 + 64 < 4096
+
+
 def test_the_sidecar_starts_first_and_ends_with_the_job() -> None:
     container = sidecar()
     assert container["restartPolicy"] == "Always"
@@ -382,18 +429,31 @@ def test_the_operators_resources_have_their_types(tmp_path: Path) -> None:
         succeeds(node, CHECKS / "check.mjs", tmp_path / "wrong.json")
 
 
-def test_kustomize_adds_the_sidecar(tmp_path: Path) -> None:
+def kustomized(name: str, folder: Path) -> dict[str, Any]:
+    """What kubectl makes of a folder, by kind."""
     kubectl = program_path("kubectl")
     if kubectl is None:
         not_tested("kubectl")
-    built = tmp_path / "built.yaml"
+    built = folder / "built.yaml"
     built.write_text(
         subprocess.run(
-            [kubectl, "kustomize", str(KUBERNETES / "example")],
-            env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=60,
+            [kubectl, "kustomize", str(KUBERNETES / name)],
+            env={**os.environ, "HOME": str(folder)}, capture_output=True, text=True, check=True, timeout=60,
         ).stdout
     )  # fmt: skip
-    documents = {document["kind"]: document for document in parsed(built)}
+    return {document["kind"]: document for document in parsed(built)}
+
+
+def test_kustomize_builds_a_run_over_several_pods(tmp_path: Path) -> None:
+    documents = kustomized("hosts", tmp_path)
+    assert set(documents) == {"JobSet", "PodMonitor", "PrometheusRule"}
+    leader, _ = documents["JobSet"]["spec"]["replicatedJobs"]
+    (added,) = leader["template"]["spec"]["template"]["spec"]["initContainers"]
+    assert added["image"] == "registry.example/conceptwatch:0.1.0"
+
+
+def test_kustomize_adds_the_sidecar(tmp_path: Path) -> None:
+    documents = kustomized("example", tmp_path)
     assert set(documents) == {"Job", "PodMonitor", "PrometheusRule"}
     pod = documents["Job"]["spec"]["template"]["spec"]
     (added,) = pod["initContainers"]

@@ -35,7 +35,10 @@ ELSEWHERE = {
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
     "conceptwatch rm": "tests/commands/curate.rs",
     "sh deploy/hub/": "python/tests/test_quick_start.py",
-    "python deploy/hub/two_hosts.py": "python/tests/test_quick_start.py",
+    "python deploy/hub/trainings.py": "python/tests/test_quick_start.py",
+    "(umask 077": "python/tests/test_slurm.py",
+    "export CONCEPTWATCH_ADDRESS": "python/tests/test_hosts.py",
+    "torchrun --nnodes": "python/tests/test_hosts.py",
     "sbatch deploy/slurm/": "python/tests/test_slurm.py",
     # As the sidecars there are told.
     "export CONCEPTWATCH_UPSTREAM": "python/tests/test_quick_start.py",

@@ -1,4 +1,4 @@
-"""What deploy/ says of hubs, workers and the sidecars below them, checked without images or a cluster.
+"""What deploy/ says of hubs and the sidecars below them, checked without images or a cluster.
 
 The manifests against their schemas and against each other, the services as systemd reads them, the balancer's
 configuration as HAProxy reads it. `test_quick_start.py` runs hubs.
@@ -11,17 +11,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-from test_containers import CHECKS, DEPLOY, KUBERNETES, _requirements, last, parsed, sidecar, succeeds, tool
+from test_containers import DEPLOY, KUBERNETES, _requirements, last, parsed, sidecar, succeeds, tool
 
-from conftest import not_tested, npm_packages
+from conftest import not_tested
 from monitoring import program_path
 from real_sidecar import binary, free_ports
 
 __all__ = ["_requirements"]
 
 HUB = KUBERNETES / "hub"
-FILES = ["hub", "worker", "service", "disruption", "network"]
+FILES = ["hub", "service", "disruption", "network"]
 
 
 def resources() -> list[dict[str, Any]]:
@@ -33,8 +32,8 @@ def resource(kind: str, name: str = "conceptwatch-hub") -> Any:
     return found
 
 
-def pods() -> list[dict[str, Any]]:
-    return [one["spec"]["template"] for one in resources() if one["kind"] == "Deployment"]
+def pod() -> Any:
+    return resource("Deployment")["spec"]["template"]["spec"]
 
 
 def test_kubernetes_takes_every_resource(tmp_path: Path) -> None:
@@ -48,31 +47,27 @@ def test_kubernetes_takes_every_resource(tmp_path: Path) -> None:
 def test_the_kustomization_names_every_file() -> None:
     (told,) = parsed(HUB / "kustomization.yaml")
     assert told["resources"] == [f"{name}.yaml" for name in FILES]
-    assert {path.stem for path in HUB.glob("*.yaml")} == {*FILES, "kustomization", "keda"}
+    assert {path.stem for path in HUB.glob("*.yaml")} == {*FILES, "kustomization"}
 
 
 def test_selectors_choose_the_pods_they_mean() -> None:
-    for deployment in (one for one in resources() if one["kind"] == "Deployment"):
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
-        assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    hub = resource("Deployment")["spec"]["template"]["metadata"]["labels"]
+    deployment = resource("Deployment")["spec"]
+    hub = deployment["template"]["metadata"]["labels"]
+    assert deployment["selector"]["matchLabels"].items() <= hub.items()
     assert resource("Service")["spec"]["selector"].items() <= hub.items()
     assert resource("PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= hub.items()
-    for name in ("conceptwatch-hub", "conceptwatch-worker"):
-        labels = resource("Deployment", name)["spec"]["template"]["metadata"]["labels"]
-        assert resource("NetworkPolicy", name)["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert resource("NetworkPolicy")["spec"]["podSelector"]["matchLabels"].items() <= hub.items()
     assert resource("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"] == "conceptwatch-hub"
     (allowed, _) = resource("NetworkPolicy")["spec"]["ingress"]
     job = parsed(KUBERNETES / "sidecar" / "sidecar.yaml")[0]["spec"]["template"]["metadata"]["labels"]
     assert allowed["from"][0]["podSelector"]["matchLabels"].items() <= job.items()
 
 
-def test_hubs_and_workers_alone_know_the_database_and_its_password_is_in_no_argument() -> None:
-    for pod in pods():
-        (container,) = pod["spec"]["containers"]
-        environment = {one["name"]: one for one in container["env"]}
-        assert environment["PGPASSWORD"]["valueFrom"]["secretKeyRef"]["name"] == "conceptwatch-database"
-        assert container["args"][1:] == ["--store", "$(DATABASE)"]
+def test_hubs_alone_know_the_database_and_its_password_is_in_no_argument() -> None:
+    (container,) = pod()["containers"]
+    environment = {one["name"]: one for one in container["env"]}
+    assert environment["PGPASSWORD"]["valueFrom"]["secretKeyRef"]["name"] == "conceptwatch-database"
+    assert container["args"] == ["serve", "--store", "$(DATABASE)"]
     (told,) = parsed(HUB / "kustomization.yaml")
     (url,) = told["configMapGenerator"][0]["literals"]
     assert url.startswith("url=postgres://conceptwatch@")
@@ -81,13 +76,12 @@ def test_hubs_and_workers_alone_know_the_database_and_its_password_is_in_no_argu
     assert "DATABASE" not in json.dumps(added)
 
 
-def test_hubs_and_workers_have_no_rights() -> None:
-    for pod in pods():
-        assert pod["spec"]["automountServiceAccountToken"] is False
-        (container,) = pod["spec"]["containers"]
-        assert container["securityContext"] == sidecar()["securityContext"]
-        volumes = {volume["name"] for volume in pod["spec"]["volumes"]}
-        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+def test_hubs_have_no_rights() -> None:
+    assert pod()["automountServiceAccountToken"] is False
+    (container,) = pod()["containers"]
+    assert container["securityContext"] == sidecar()["securityContext"]
+    volumes = {volume["name"] for volume in pod()["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
 
 
 def test_sidecars_push_to_the_service_of_the_hubs() -> None:
@@ -106,12 +100,11 @@ def test_sidecars_push_to_the_service_of_the_hubs() -> None:
 
 
 def test_sidecars_push_with_the_token_of_a_project_and_never_know_that_of_the_page() -> None:
-    pod = resource("Deployment")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    (container,) = pod()["containers"]
     at = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     environment = {one["name"]: one.get("value") for one in container["env"]}
-    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
-    (maps,) = [one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "conceptwatch-projects"]
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in pod()["volumes"] if "secret" in volume}
+    (maps,) = [one["configMap"]["name"] for one in pod()["volumes"] if one["name"] == "conceptwatch-projects"]
     (told,) = parsed(HUB / "kustomization.yaml")
     assert maps in [one["name"] for one in told["configMapGenerator"] if "projects.toml" in one.get("files", [])]
     assert environment["CONCEPTWATCH_PROJECTS"] == f"{at['conceptwatch-projects']}/projects.toml"
@@ -135,23 +128,6 @@ def projects(path: Path) -> list[str]:
     return re.findall(r'^\w+ = "(.+)"$', table, flags=re.MULTILINE)
 
 
-def test_keda_takes_its_resources(tmp_path: Path) -> None:
-    node = program_path("node") or not_tested("node")
-    npm_packages(CHECKS)
-    authentication, scaled = parsed(HUB / "keda.yaml")
-    for document in (authentication, scaled):
-        path = tmp_path / f"{document['kind']}.json"
-        path.write_text(json.dumps(document))
-        succeeds(node, CHECKS / "check.mjs", path)
-    assert scaled["spec"]["scaleTargetRef"]["name"] == resource("Deployment", "conceptwatch-worker")["metadata"]["name"]
-    (trigger,) = scaled["spec"]["triggers"]
-    assert trigger["authenticationRef"]["name"] == authentication["metadata"]["name"]
-    scaled["spec"]["minReplicas"] = 0
-    (tmp_path / "wrong.json").write_text(json.dumps(scaled))
-    with pytest.raises(AssertionError, match="minReplicas"):
-        succeeds(node, CHECKS / "check.mjs", tmp_path / "wrong.json")
-
-
 # ---------------------------------------------------------------- Compose
 
 
@@ -165,7 +141,7 @@ def test_compose_has_the_form_that_compose_takes() -> None:
     succeeds(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.hub.yaml")
 
 
-def test_compose_has_two_hubs_a_worker_and_a_balancer_that_knows_both_hubs() -> None:
+def test_compose_has_two_hubs_and_a_balancer_that_knows_both() -> None:
     services = compose()["services"]
     assert services["hub-1"] == services["hub-2"]
     assert {name for name, service in services.items() if "ports" in service} == {"balancer"}
@@ -177,14 +153,12 @@ def test_compose_has_two_hubs_a_worker_and_a_balancer_that_knows_both_hubs() -> 
     secrets = {name for service in services.values() for name in service.get("secrets", [])}
     assert secrets == set(compose()["secrets"]) == {"conceptwatch_token", "conceptwatch_jobs_token"}
     assert "/run/secrets/conceptwatch_token" in last("ENV")
-    # The page's token is the image's; sidecars push with that of a project, and workers need none.
+    # The page's token is the image's; sidecars push with that of a project.
     assert projects(DEPLOY / "compose" / "projects.toml") == ["/run/secrets/conceptwatch_jobs_token"]
     (mounted,) = services["hub-1"]["volumes"]
     assert mounted == f"./compose/projects.toml:{services['hub-1']['environment']['CONCEPTWATCH_PROJECTS']}:ro"
-    assert not services["worker"].get("secrets")
-    for name in ("hub-1", "worker"):
-        assert services[name]["read_only"] is True
-        assert services[name]["cap_drop"] == ["ALL"]
+    assert services["hub-1"]["read_only"] is True
+    assert services["hub-1"]["cap_drop"] == ["ALL"]
 
 
 def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
@@ -212,11 +186,7 @@ def test_systemd_takes_the_services(tmp_path: Path) -> None:
     if analyze is None:
         not_tested("systemd-analyze")
     units = sorted((DEPLOY / "systemd").glob("*.service"))
-    assert [unit.name for unit in units] == [
-        "conceptwatch-hub.service",
-        "conceptwatch-worker@.service",
-        "conceptwatch.service",
-    ]
+    assert [unit.name for unit in units] == ["conceptwatch-hub.service", "conceptwatch.service"]
     for unit in units:
         text = unit.read_text()
         assert "/usr/local/bin/conceptwatch " in text

@@ -81,6 +81,71 @@ def test_what_is_stated_comes_first() -> None:
         find(4, environment, attempt=-1)
 
 
+SPANNING = [
+    (4, TORCHRUN, True),
+    (4, {**TORCHRUN, "LOCAL_WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "1"}, False),
+    # A rank that logs alone, whatever it was started with.
+    (1, TORCHRUN, False),
+    (4, {**SLURM, "SLURM_STEP_NUM_NODES": "2"}, True),
+    (4, {**SLURM, "SLURM_STEP_NUM_NODES": "1", "SLURM_NNODES": "2"}, False),
+    # Each task is a run of its own, or starts the ranks of its node.
+    (1, {**SLURM, "SLURM_STEP_NUM_NODES": "2"}, False),
+    (8, {**SLURM, "SLURM_STEP_NUM_NODES": "2"}, False),
+    (4, {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", **SLURM, "SLURM_STEP_NUM_NODES": "2"}, False),
+    (4, {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, True),
+    (4, {"WORLD_SIZE": "4"}, False),
+    (4, {}, False),
+]
+
+
+@pytest.mark.parametrize(("world_size", "environment", "expected"), SPANNING)
+def test_a_launch_over_several_nodes_is_known(world_size: int, environment: dict[str, str], expected: bool) -> None:
+    assert _launch.spans_nodes(world_size, environment) is expected
+
+
+@pytest.fixture
+def over_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONCEPTWATCH_ADDRESS", raising=False)
+    for name, value in {**TORCHRUN, "RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("address", "got"),
+    [
+        (None, "none in a launch"),
+        ("127.0.0.1:7800", "127.0.0.1:7800, which only this node reaches, in a launch"),
+        ("http://localhost:0", "localhost:0, which only this node reaches, in a launch"),
+        ("https://[::1]:7800", r"https://\[::1\]:7800, which"),
+        ("unix:///run/x.sock", "unix:///run/x.sock, which"),
+    ],
+)
+def test_ranks_on_several_nodes_need_the_address_of_one_sidecar(
+    over_nodes: None, monkeypatch: pytest.MonkeyPatch, address: str | None, got: str
+) -> None:
+    with pytest.raises(ValueError, match=f"address: got {got}.* set CONCEPTWATCH_ADDRESS .* see docs/scale.md"):
+        conceptwatch.init("run", concepts=K, address=address)
+    if address is not None:
+        monkeypatch.setenv("CONCEPTWATCH_ADDRESS", address)
+        with pytest.raises(ValueError, match=got):
+            conceptwatch.init("run", concepts=K)
+
+
+def test_only_what_would_divide_the_run_among_nodes_is_refused(
+    over_nodes: None, sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="address: got none"):
+        conceptwatch.init("run", concepts=K, spawn=False)
+    # Another host; a tunnel; modes that need no sidecar.
+    conceptwatch.init("run", concepts=K, address="sidecar.invalid:7800").finish(timeout=0.0)
+    address = sidecar.serve()
+    assert start(address=address).finish()
+    assert conceptwatch.init("run", concepts=K, mode="disabled").finish()
+    assert conceptwatch.init("run", concepts=K, mode="offline", offline_dir=tmp_path).finish()
+    # One rank logs for all.
+    assert conceptwatch.init("run", concepts=K, rank=0, world_size=1, address=address).finish()
+
+
 def test_one_rank_without_a_launcher_is_another_job_each_time() -> None:
     for environment in ({}, SLURM, {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_NAMESPACE": "33"}):
         jobs = {find(1, environment).job for _ in range(3)}

@@ -1,4 +1,4 @@
-"""The three commands of deploy/README.md: a database, two hubs, trainings over two hosts; and a balancer before hubs.
+"""The three commands of deploy/README.md: a database, two hubs, two trainings; and a balancer before hubs.
 
 What the pages of both hubs say is compared with what the trainings printed; one hub is killed while they run.
 """
@@ -54,7 +54,7 @@ def started(tmp_path: Path) -> Iterator[tuple[int, dict[str, str], subprocess.Po
 
 def train(addresses: str, environment: dict[str, str], epochs: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, HUB / "two_hosts.py", "--hubs", addresses, "--epochs", str(epochs)],
+        [sys.executable, HUB / "trainings.py", "--hubs", addresses, "--epochs", str(epochs)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
@@ -73,7 +73,7 @@ def newest(page: str, run: str, score: str) -> str:
     return f"{points[-1]['value']:.4f}"
 
 
-def test_both_pages_show_the_trainings_of_both_hosts(
+def test_both_pages_show_both_trainings(
     started: tuple[int, dict[str, str], subprocess.Popen[bytes]],
 ) -> None:
     port, environment, _ = started

@@ -47,8 +47,8 @@ def real(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     _sidecar._own.clear()
 
 
-def certificates(folder: Path) -> dict[str, Path]:
-    """An authority, and a server and a client that it signed, as files."""
+def certificates(folder: Path, served: str = "DNS:localhost,IP:127.0.0.1") -> dict[str, Path]:
+    """An authority, and a server and a client that it signed, as files. served: names of the server."""
     names = {"ca": "authority", "server": "localhost", "client": "a job"}
     try:
         for name, subject in names.items():
@@ -58,7 +58,7 @@ def certificates(folder: Path) -> dict[str, Path]:
                 subprocess.run([*new, "-x509", "-days", "2", "-out", str(done)], check=True, capture_output=True)
                 continue
             subprocess.run([*new, "-out", str(request)], check=True, capture_output=True)
-            (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+            (folder / "names").write_text(f"subjectAltName={served}\n")
             sign = ["openssl", "x509", "-req", "-in", str(request), "-CA", str(folder / "ca.pem"), "-days", "2"]
             sign += ["-CAkey", str(folder / "ca.key"), "-CAcreateserial", "-extfile", str(folder / "names")]
             subprocess.run([*sign, "-out", str(done)], check=True, capture_output=True)

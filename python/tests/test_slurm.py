@@ -1,61 +1,125 @@
-"""`deploy/slurm`: what Slurm starts on each node, here on two that are processes of this machine, with a hub."""
+"""`deploy/slurm`: what Slurm starts on each node, here on two nodes that are processes of this machine."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from postgresql import database
-from test_upstream import page
+import pytest
 
-from conftest import package, wait_for
-from real_sidecar import ask, binary, free_ports, serving
+import conceptwatch
+from conceptwatch._source import Api, Directory
+from conftest import batch, package, wait_for
+from jobs import EAGER
+from real_sidecar import binary, free_ports, listens, own_name
 
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 
 
-def test_the_script_for_sbatch_is_one_and_starts_the_other_on_each_node() -> None:
-    script = SLURM / "train.sbatch"
-    subprocess.run(["/bin/bash", "-n", script], check=True, timeout=60)
-    text = script.read_text()
+@pytest.mark.parametrize("name", ["train.sbatch", "host.sh"])
+def test_the_scripts_are_scripts(name: str) -> None:
+    subprocess.run(["/bin/bash", "-n", SLURM / name], check=True, timeout=60)
+
+
+def test_the_job_starts_the_script_of_a_node_once_on_each() -> None:
+    text = (SLURM / "train.sbatch").read_text()
     assert "#SBATCH --ntasks-per-node=1" in text
     assert "deploy/slurm/host.sh" in text
 
 
-def test_ranks_on_two_nodes_share_a_run_at_the_hub(tmp_path: Path) -> None:
+def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
+    tmp_path: Path, warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     package("torch")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "conceptwatch").symlink_to(binary())
-    here = Path(__file__).parent
-    with (
-        database() as store,
-        serving("--store", store, "--workers", "1", "--log", "warn") as hub,
-    ):
-        environment = {
-            **os.environ,
-            "PATH": f"{tmp_path}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{here.parent}:{here}",
-            "CONCEPTWATCH_UPSTREAM": hub,
-            "SLURM_JOB_ID": "4711",
-            "SLURM_NNODES": "2",
-            "SLURM_SUBMIT_DIR": str(tmp_path),
-            "RENDEZVOUS": f"127.0.0.1:{free_ports()}",
-            "RANKS_PER_HOST": "2",
-            "OMP_NUM_THREADS": "1",
-        }
-        nodes = [
+    here, goes_on = Path(__file__).parent, tmp_path / "goes on"
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": f"{here.parent}:{here}",
+        **EAGER,
+        "SLURM_JOB_ID": "4711",
+        "SLURM_NNODES": "2",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "RENDEZVOUS": f"{own_name()}:{free_ports()}",
+        "RANKS_PER_HOST": "2",
+        "OMP_NUM_THREADS": "1",
+    }
+    said, nodes = tmp_path / "said", []
+
+    def start(**more: str) -> None:
+        nodes[:] = [
             subprocess.Popen(
-                ["/bin/sh", SLURM / "host.sh", here / "slurm_training.py"],
-                env={**environment, "SLURM_NODEID": str(node)},
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                ["/bin/bash", SLURM / "host.sh", here / "slurm_training.py", goes_on],
+                env={**environment, **more, "SLURM_NODEID": str(node)},
+                stdout=said.open("a"), stderr=subprocess.STDOUT, start_new_session=True,
             )
             for node in range(2)
         ]  # fmt: skip
-        said = [node.communicate(timeout=240)[0] for node in nodes]
-        assert [node.returncode for node in nodes] == [0, 0], "\n".join(said)
-        wait_for(lambda: all(run["finished"] for run in ask(page(hub), "/api/v1/runs")["runs"]))
-        (run,) = ask(page(hub), "/api/v1/runs")["runs"]
-        assert (run["name"], run["world_size"]) == ("over-hosts", 4)
-        assert [split["points"] for split in run["splits"]] == [1]
+
+    def ended() -> None:
+        assert [node.wait(timeout=240) for node in nodes] == [0, 0], said.read_text()
+
+    start()
+    folder = tmp_path / "conceptwatch" / "4711"
+    token = folder / "token"
+    try:
+        ports = folder / "ports-0-0"
+        wait_for(lambda: ports.exists() or any(node.poll() is not None for node in nodes))
+        grpc, page = ports.read_text().split()
+        port = int(grpc.rpartition(":")[2])
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        sidecar = Api(f"http://{page}", str(token))
+
+        wait_for(lambda: any(run["splits"] for run in sidecar.ask("/api/v1/runs")["runs"]), seconds=120)
+        # A program of another user of the node.
+        monkeypatch.delenv("CONCEPTWATCH_TOKEN_FILE", raising=False)
+        stranger = conceptwatch.init("stranger", concepts=3, address=f"127.0.0.1:{port}", spawn=False)
+        stranger.log(step=1, **batch())
+        wait_for(lambda: "it requires a token" in str(warned()))
+        stranger.finish()
+        assert stranger.stats.batches_dropped == {"run_refused": 1}
+        # The sidecar comes back at its port, and the ranks go on there.
+        (killed,) = serving(folder)
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: listens(port) and serving(folder) not in ([], [killed]))
+        goes_on.touch()
+        ended()
+        assert "was ended by an exception" not in said.read_text()
+        # It has ended with the first node, after all scores were stored, those that train networks too.
+        assert not listens(port)
+        point = Directory(folder / "curves").ask("/api/v1/point", run="over-hosts", split="val", step=2)
+        assert "value" in point["scores"]["ois"]
+        start(SLURM_RESTART_COUNT="1")
+        ended()
+    finally:
+        for node in nodes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(node.pid, signal.SIGKILL)
+    # A requeued job continues its run.
+    (over,) = Directory(folder / "curves").ask("/api/v1/runs")["runs"]
+    assert (over["name"], over["finished"], over["world_size"]) == ("over-hosts", True, 4)
+    for step in (1, 2):
+        point = Directory(folder / "curves").ask("/api/v1/point", run="over-hosts", split="val", step=step)
+        assert (point["rows"], point["incomplete"]) == (800, False)
+
+
+def serving(folder: Path) -> list[int]:
+    """Processes that serve the curves of this folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            continue
+        if words[1:2] == [b"serve"] and f"{folder}/curves".encode() in words:
+            found.append(int(process.name))
+    return found

@@ -1,6 +1,7 @@
-"""Two hosts with a sidecar each, two hubs, two workers and a PostgreSQL, each of which can be killed alone.
+"""Two hosts with one sidecar, two hubs and a PostgreSQL, each of which can be killed alone.
 
-Ranks and questions reach sidecars and pages by Unix sockets, so the network between hosts and hubs can be parted.
+Hubs and hosts are in a row of networks: hubs, the host of the sidecar, the other host. Pages are asked by Unix sockets,
+which no network parts.
 """
 
 from __future__ import annotations
@@ -12,20 +13,19 @@ import signal
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from .network import Network, address
 from .results import Setting
 from .sidecar import Sidecar, free_port, wait_for
 
 DATABASE = Path(__file__).parents[2] / "deploy" / "hub" / "database.sh"
 HOSTS = 2
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a network of its own
-# Less than the rows of a pass, so that parts are cut.
+LOOPBACK = "127.0.0.1"
+# Less than the rows of a pass, so that ranks leave out rows.
 SAMPLE = ("--sample-rows", "256")
-LEASE = "5"
-TOKEN = "of-the-project-that-trains"  # noqa: S105 - of nobody
 
 
 class Victim(Protocol):
@@ -84,10 +84,6 @@ class Database:
         current = Counter(int(step) for step, is_past in rows if is_past == "f")
         return current, len(rows) - current.total()
 
-    def waiting(self) -> int:
-        """Number of unfinished jobs."""
-        return int(self.ask("SELECT count(*) FROM job WHERE NOT done")[0][0])
-
 
 class Program:
     """A sidecar or hub that can be restarted unchanged."""
@@ -102,82 +98,6 @@ class Program:
         self.sidecar.start()
 
 
-class Worker:
-    def __init__(self, name: str, binary: Path, folder: Path, url: str) -> None:
-        self.name, self._log = name, folder / f"{name.replace(' ', '-')}.log"
-        self._command = [str(binary), "work", "--store", url, "--threads", "1", "--lease", LEASE]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(
-        [shutil.which("ip") or "ip", *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-
-
-class Link:
-    """The network between a host and the hubs; killing it cuts the connection."""
-
-    def __init__(self, host: int, namespace: str) -> None:
-        self.name, self._namespace = f"network of host {host}", namespace
-
-    def kill(self) -> None:
-        _ip("-n", self._namespace, "link", "set", "eth0", "down")
-
-    def start(self) -> None:
-        _ip("-n", self._namespace, "link", "set", "eth0", "up")
-
-
-class Network:
-    """A namespace for the hubs and one for each host, with a link between each host and the hubs."""
-
-    def __init__(self) -> None:
-        self.hubs = f"cw{os.getpid()}-hubs"
-        self.hosts = [f"cw{os.getpid()}-{host}" for host in range(HOSTS)]
-        self.links = [Link(host, name) for host, name in enumerate(self.hosts)]
-
-    def open(self) -> None:
-        """Errors where it is not allowed."""
-        for name in (self.hubs, *self.hosts):
-            _ip("netns", "add", name)
-            _ip("-n", name, "link", "set", "lo", "up")
-        for host, name in enumerate(self.hosts):
-            _ip("-n", self.hubs, "link", "add", f"host{host}", "type", "veth", "peer", "name", "eth0", "netns", name)
-            for namespace, device, last in ((self.hubs, f"host{host}", 1), (name, "eth0", 2)):
-                _ip("-n", namespace, "address", "add", f"10.77.{host}.{last}/24", "dev", device)
-                _ip("-n", namespace, "link", "set", device, "up")
-
-    def close(self) -> None:
-        for name in (self.hubs, *self.hosts):
-            with contextlib.suppress(OSError, subprocess.CalledProcessError):
-                _ip("netns", "delete", name)
-
-
-def may_part() -> bool:
-    """Whether this user may make networks."""
-    network = Network()
-    try:
-        network.open()
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    finally:
-        network.close()
-    return True
-
-
-def _within(namespace: str) -> Sequence[str]:
-    return ("ip", "netns", "exec", namespace)
-
-
 class Cluster:
     def __init__(self, setting: Setting, folder: Path, rules: str, sockets: Path, network: Network | None) -> None:
         """rules: of the alerts, as the configuration file has them."""
@@ -185,62 +105,61 @@ class Cluster:
         self.folder, self.network = folder, network
         self.database = Database(sockets / "database")
         (folder / "rules.toml").write_text(rules)
-        (folder / "token").write_text(TOKEN)
-        (folder / "token").chmod(0o600)
+        self.token_file, page_token = folder / "token", folder / "page-token"
+        for file in (self.token_file, page_token):
+            file.write_text(f"the-{file.name}-of-nobody")
+            file.chmod(0o600)
         (folder / "projects.toml").write_text('[projects]\ntraining = "token"\n')
         ports = [free_port() for _ in range(2)]
         self.hubs = [
             Sidecar(
                 setting.binary, folder / f"hub-{number}",
-                "--store", self.database.url, "--projects", str(folder / "projects.toml"), "--config",
-                str(folder / "rules.toml"),
-                within=() if network is None else _within(network.hubs),
-                listen=f"{EVERYWHERE if network else '127.0.0.1'}:{port}",
+                "--store", self.database.url, "--projects", str(folder / "projects.toml"),
+                within=() if network is None else network.within(0),
+                listen=f"{LOOPBACK if network is None else address(0)}:{port}",
                 page=sockets / f"hub-{number}",
+                token_file=page_token,
             )
             for number, port in enumerate(ports)
         ]  # fmt: skip
-        self.sidecars = [
-            Sidecar(
-                setting.binary, folder / f"host-{host}", *SAMPLE,
-                "--upstream",
-                ",".join(f"http://{f'10.77.{host}.1' if network else '127.0.0.1'}:{port}" for port in ports),
-                "--upstream-token-file", str(folder / "token"),
-                within=() if network is None else _within(network.hosts[host]),
-                listen=f"unix://{sockets}/host-{host}",
-                page=sockets / f"page-{host}",
-            )
-            for host in range(HOSTS)
-        ]  # fmt: skip
-        self.workers = [Worker(f"worker {number}", setting.binary, folder, self.database.url) for number in range(2)]
+        upstream = ",".join(f"http://{hub.address}" for hub in self.hubs)
+        self.sidecar = Sidecar(
+            setting.binary, folder / "sidecar", *SAMPLE,
+            "--config", str(folder / "rules.toml"),
+            "--upstream", upstream, "--upstream-token-file", str(self.token_file),
+            within=() if network is None else network.within(1),
+            listen=f"{LOOPBACK if network is None else address(1)}:{free_port()}",
+            page=sockets / "page",
+            token_file=self.token_file,
+        )  # fmt: skip
         self.served: list[Victim] = [
             *(Program(f"hub {number}", hub) for number, hub in enumerate(self.hubs)),
-            *self.workers,
             self.database,
         ]
-        self.beside: list[Victim] = [Program(f"sidecar {host}", one) for host, one in enumerate(self.sidecars)]
+
+    def hosts(self, ranks: int) -> tuple[str, ...]:
+        """The host of each rank: half of them beside the sidecar."""
+        if self.network is None:
+            return ()
+        return tuple(self.network.hosts[1 + rank * HOSTS // ranks] for rank in range(ranks))
 
     def start(self) -> None:
-        for one in (*self.hubs, *self.sidecars):
+        for one in (*self.hubs, self.sidecar):
             one.start()
-        for worker in self.workers:
-            worker.start()
-        for one in (*self.hubs, *self.sidecars):
+        for one in (*self.hubs, self.sidecar):
             one.wait_ready()
 
     def stop(self) -> None:
-        for one in (*self.sidecars, *self.hubs):
+        for one in (self.sidecar, *self.hubs):
             if one.is_running:
                 one.kill()
-        for worker in self.workers:
-            worker.kill()
         self.database.stop()
 
 
 @contextlib.contextmanager
 def cluster(setting: Setting, folder: Path, rules: str, *, parted: bool) -> Iterator[Cluster]:
-    """parted: hosts and hubs get networks of their own."""
-    network = Network() if parted else None
+    """parted: hubs and hosts get networks of their own."""
+    network = Network(1 + HOSTS) if parted else None
     # Names of sockets are short.
     with tempfile.TemporaryDirectory(prefix="conceptwatch-") as sockets, contextlib.ExitStack() as after:
         if network is not None:

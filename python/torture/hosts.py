@@ -1,4 +1,4 @@
-"""Runs whose ranks are on two hosts: a SIGKILL every two seconds, checked against a job of one process left alone."""
+"""A run over two hosts with one sidecar: a SIGKILL every two seconds, checked against a job of one process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .cluster import HOSTS, SAMPLE, Cluster, Victim, cluster, may_part
+from .cluster import SAMPLE, Cluster, Program, Victim, cluster
 from .job import SPLIT, Job, Plan, Report, Shape
+from .network import may_part
 from .points import MATRICES, Point, difference, point, undisturbed
 from .results import Figures, Outcome, Part, Row, Setting
-from .sidecar import PATIENCE, Sidecar, wait_for
+from .sidecar import Sidecar, wait_for
 
 SHAPE = Shape(rows=400, batch=25)
 RANKS = 4
@@ -39,7 +40,7 @@ MISSED = "missed at step "
 # Kept for some points only.
 OF_MATRICES = ("step", "concepts", "matrix", "ages", "matrix_q")
 APART = "steps at which some ranks stop and others do not"
-KINDS = ("hub", "worker", "PostgreSQL", "sidecar", "network")
+KINDS = ("hub", "PostgreSQL", "sidecar", "network")
 
 
 class Chaos:
@@ -74,16 +75,21 @@ class Chaos:
 def scenario(setting: Setting, kind: str, passes: int) -> Outcome:
     folder = setting.folder / f"hosts-{kind.replace(' ', '-')}-{time.time_ns()}"
     seed = setting.seed_of(f"hosts {kind}")
-    expected = _alone(setting, passes + RANKS)
+    expected = _alone(setting, passes)
     limit = statistics.median(one["scores"]["icl"]["value"] for one in expected)
     with cluster(setting, folder / "killed", RULE.format(limit=limit), parted=kind == "partitions") as hosts:
         victims = [*hosts.served]
-        if kind == "sidecars":
-            victims += hosts.beside
+        if kind != "hubs":
+            victims.append(Program("sidecar", hosts.sidecar))
         if hosts.network is not None:
             victims += hosts.network.links
-        addresses = tuple(hosts.sidecars[rank * HOSTS // RANKS].address for rank in range(RANKS))
-        job = Job(Plan("", RUN, RANKS, SHAPE, seed, pause=0.3, timeout=600.0, addresses=addresses, advice=ADVICE))
+        job = Job(
+            Plan(
+                hosts.sidecar.address, RUN, RANKS, SHAPE, seed, pause=0.3, timeout=600.0, advice=ADVICE,
+                token_file=str(hosts.token_file), hosts=hosts.hosts(RANKS),
+            )
+        )  # fmt: skip
+        job.shared.end(passes - 1)
         chaos = Chaos(victims, seed)
         try:
             wait_for(lambda: job.shared.step >= 1)
@@ -100,12 +106,10 @@ def scenario(setting: Setting, kind: str, passes: int) -> Outcome:
             reports = job.end()
         finally:
             job.kill()
-        for one in (*hosts.hubs, *hosts.sidecars):
+        for one in (*hosts.hubs, hosts.sidecar):
             one.wait_ready()
-        for one in hosts.sidecars:
-            wait_for(functools.partial(_has_told_all, one))
-        wait_for(lambda: hosts.database.waiting() == 0, PATIENCE)
-        figures, faults = judged(hosts, reports, expected, sidecars_died=kind == "sidecars")
+        wait_for(lambda: hosts.sidecar.ask("/api/v1/status")["upstream"]["waiting"] == 0)
+        figures, faults = judged(hosts, reports, expected, sidecar_died=kind != "hubs")
     return Outcome({**figures, "seconds": round(seconds), "kills": sum(chaos.kills.values()), **chaos.kills}, faults)
 
 
@@ -115,54 +119,37 @@ def _alone(setting: Setting, passes: int) -> list[Point]:
     return undisturbed(setting.binary, setting.folder / f"hosts-alone-{time.time_ns()}", SHAPE, passes, *SAMPLE)
 
 
-def _has_told_all(sidecar: Sidecar) -> bool:
-    about = sidecar.ask("/api/v1/status")["upstream"]
-    return bool(about["waiting"] == 0 and about["passes_waiting"] == 0)
-
-
 def judged(
-    hosts: Cluster, reports: list[Report], expected: list[Point], *, sidecars_died: bool
+    hosts: Cluster, reports: list[Report], expected: list[Point], *, sidecar_died: bool
 ) -> tuple[Figures, list[str]]:
-    """Compares what hubs and sidecars have with the logged passes, and the advice of the ranks."""
+    """Compares what the sidecar and the hubs have with the logged passes, and the advice of the ranks."""
     steps = max(report.last for report in reports) + 1
-    counts: dict[str, int] = dict.fromkeys(("equal", "incomplete", "recorded", "later"), 0)
+    counts: dict[str, int] = dict.fromkeys(("equal", "later"), 0)
     faults: list[str] = []
     bad: Counter[str] = Counter()
     stored, past = hosts.database.points()
     bad["points that were replaced"] = past
     bad["points twice in the database"] = sum(count > 1 for count in stored.values())
-    reasons = hosts.hubs[0].unscored(RUN, SPLIT)
+    shown = hosts.sidecar.steps(RUN, SPLIT)
+    bad["points twice at the sidecar"] = sum(count > 1 for count in shown.values())
+    reasons = hosts.sidecar.unscored(RUN, SPLIT)
     for step in range(steps):
-        if stored[step]:
-            kind, late, different = _compared(hosts.hubs[step % 2], step, expected[step])
-            counts[kind] += kind in counts
-            counts["later"] += late > 0
-            bad["points that are wrong"] += kind == "wrong"
-            if different:
-                faults.append(f"step {step}: {different}")
-        elif step in reasons:
-            counts["recorded"] += 1
-        else:
-            bad["passes absent"] += 1
-    if not sidecars_died:
-        bad["incomplete points, though every sidecar lived"] = counts["incomplete"]
-        bad["passes without a point, though every sidecar lived"] = counts["recorded"]
+        for name, of in (("the sidecar", hosts.sidecar), ("a hub", hosts.hubs[step % 2])):
+            if not (shown if of is hosts.sidecar else stored)[step]:
+                bad[f"passes without a point at {name}"] += 1
+                faults += [f"step {step}: {reasons[step]}"] if step in reasons else []
+                continue
+            different, late, incomplete = _compared(of, step, expected[step])
+            bad[f"points that are incomplete at {name}"] += incomplete
+            bad[f"points that are wrong at {name}"] += bool(different)
+            faults += [f"step {step} at {name}: {different}"] if different else []
+            counts["equal"] += of is hosts.sidecar and not different and not incomplete
+            counts["later"] += of is hosts.sidecar and late > 0
     told = [_steps(hub) for hub in hosts.hubs]
     bad["steps that one hub shows and the other does not"] = len(told[0] ^ told[1])
-    for host, sidecar in enumerate(hosts.sidecars):
-        shown, named = sidecar.steps(RUN, SPLIT), sidecar.unscored(RUN, SPLIT)
-        bad["points twice at a sidecar"] += sum(count > 1 for count in shown.values())
-        for step in range(steps):
-            if shown[step]:
-                kind, _, different = _compared(sidecar, step, expected[step])
-                bad["points that are wrong at a sidecar"] += kind == "wrong"
-                if different:
-                    faults.append(f"step {step} at host {host}: {different}")
-            else:
-                bad["passes absent at a sidecar"] += step not in named
     answers, of_advice = _advice(reports, steps)
-    if sidecars_died:
-        # A client whose sidecar is dead gets no answer, and training goes on.
+    if sidecar_died:
+        # A client without a sidecar, or cut off from it, gets no answer, and training goes on.
         answers["apart"] = of_advice.pop(APART, 0)
     bad += of_advice
     bad["passes unprotected"] = sum(report.stats["passes_unprotected"] for report in reports)
@@ -177,13 +164,12 @@ def _steps(hub: Sidecar) -> set[int]:
     return set(hub.steps(RUN, SPLIT))
 
 
-def _compared(sidecar: Sidecar, step: int, expected: Point) -> tuple[str, int, str]:
-    """Whether a point is equal, incomplete or wrong; how many values may still join it; and the first that differs."""
+def _compared(sidecar: Sidecar, step: int, expected: Point) -> tuple[str, int, bool]:
+    """The first value of a point that differs; how many may still join it; whether it is incomplete."""
     got = point(sidecar, RUN, step)
     if got["incomplete"]:
-        return "incomplete", 0, ""
-    different, late = difference(got, _as_kept(expected, got))
-    return "wrong" if different else "equal", late, different
+        return "", 0, True
+    return (*difference(got, _as_kept(expected, got)), False)
 
 
 def _as_kept(expected: Point, got: Point) -> Point:
@@ -225,17 +211,16 @@ def measured(figures: list[Figures]) -> str:
     killed = ", ".join(f"{total(kind)} {kind}" for kind in KINDS if total(kind))
     return (
         f"{total('kills')} kills ({killed}) in {total('seconds')} s, {total('passes')} passes: {total('equal')} points "
-        f"bit-equal to one process, {total('twice')} twice, {total('incomplete')} incomplete, {total('recorded')} with "
-        f"a recorded reason; advice asked for {total('asked')} of them, {total('stops')} to stop, at "
-        f"{total('differing')} steps two different answers; {total('unanswered')} questions of ranks without an answer "
-        f"in time, at {total('apart')} steps while ranks of living sidecars stopped, {total('missed')} of them "
-        f"answered later; {total('later')} points without all p-values"
+        f"bit-equal to one process, {total('twice')} twice; advice asked for {total('asked')} of them, "
+        f"{total('stops')} to stop, at {total('differing')} steps two different answers; {total('unanswered')} "
+        f"questions of ranks without an answer in time, at {total('apart')} steps while other ranks stopped, "
+        f"{total('missed')} of them answered later; {total('later')} points without all p-values"
     )
 
 
 def parts(setting: Setting) -> list[Part]:
     passes = setting.size(200, 20)
-    kinds = ["hubs"] if setting.is_slice else ["hubs", "sidecars"]
+    kinds = ["sidecar"] if setting.is_slice else ["hubs", "sidecar"]
     if not setting.is_slice and setting.binary != Path() and may_part():
         kinds.append("partitions")
     return [Part(kind, functools.partial(scenario, kind=kind, passes=passes)) for kind in kinds]
@@ -243,8 +228,8 @@ def parts(setting: Setting) -> list[Part]:
 
 ROW = Row(
     "hosts",
-    "a SIGKILL every 2 s among 2 hubs, 2 workers and PostgreSQL, below a run of 200 passes over two hosts; also among "
-    "their sidecars; also with the network of a host down",
+    "a SIGKILL every 2 s among 2 hubs and PostgreSQL, during a run of 200 passes over two hosts; also of its sidecar; "
+    "also with the network between the hosts, or to the hubs, down",
     parts,
     measured,
 )

@@ -17,6 +17,8 @@ import numpy as np
 
 import conceptwatch
 
+from .network import enter
+
 # A forked process would inherit the threads of gRPC.
 PROCESSES = multiprocessing.get_context("spawn")
 SPLIT = "val"
@@ -43,7 +45,8 @@ class Plan:
     in_step: bool = True
     pause: float = 0.05  # seconds between two passes, on average
     timeout: float = 400.0  # seconds for `finish`
-    addresses: tuple[str, ...] = ()  # of the sidecar of each rank, in place of `address`
+    token_file: str | None = None
+    hosts: tuple[str, ...] = ()  # of each rank, in `torture.network`
     advice: float = 0.0  # seconds that a rank waits for the advice of a step; 0: it does not ask
 
     def asks_after(self, step: int) -> bool:
@@ -94,7 +97,8 @@ def joined(plan: Plan, rank: int) -> conceptwatch.Run:
     return conceptwatch.init(
         plan.name,
         concepts=plan.shape.concepts,
-        address=plan.addresses[rank] if plan.addresses else plan.address,
+        address=plan.address,
+        token_file=plan.token_file,
         spawn=False,
         rank=rank,
         world_size=plan.world_size,
@@ -120,6 +124,8 @@ def _answer(run: conceptwatch.Run, rank: int, shared: Shared) -> None:
 
 
 def _rank(plan: Plan, rank: int, shared: Shared, reports: Queue[Report]) -> None:
+    if plan.hosts:
+        enter(plan.hosts[rank])
     run = joined(plan, rank)
     threading.Thread(target=_answer, args=(run, rank, shared), daemon=True).start()
     pauses = random.Random(f"{plan.seed} {rank}")
@@ -167,9 +173,10 @@ class Shared:
     def meet(self) -> None:
         self._barrier.wait()
 
-    def end(self) -> None:
+    def end(self, step: int = 0) -> None:
+        """No rank goes beyond this step, or beyond the one that some rank is at."""
         with self._lock:
-            self._last.value = max(*self._steps, 0)
+            self._last.value = max(*self._steps, step)
 
     @property
     def step(self) -> int:

@@ -109,7 +109,7 @@ ROWS = [
     ),
     Row(
         "disk",
-        "ENOSPC and EIO at every operation; directory removed",
+        "ENOSPC and EIO at every operation",
         functools.partial(
             portions,
             name="faults",
@@ -117,7 +117,7 @@ ROWS = [
             cases=DISKS,
         ),
         lambda figures: (
-            f"{total(figures, 'failed'):,} disks that fail from some operation on, or are removed: the sidecar says "
+            f"{total(figures, 'failed'):,} disks that fail from some operation on: the sidecar says "
             "so, continues and recovers without a restart; nothing settled is lost"
         ),
     ),

@@ -73,12 +73,14 @@ class Sidecar:
         within: Sequence[str] = (),
         listen: str | None = None,
         page: Path | None = None,
+        token_file: Path | None = None,
     ) -> None:
         """files: the limit on open files, which it cannot raise.
 
         within: a command that starts it.
         listen: the address of its gRPC port.
         page: the Unix socket of its page.
+        token_file: of the token that both ports require.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.binary, self.folder, self.data = binary, folder, folder / "data"
@@ -93,6 +95,10 @@ class Sidecar:
         self._command = [*within, *limit, str(binary), "serve", "--grpc-address", self.address]
         self._command += ["--http-address", at, *kept]
         self._command += [*scoring, "--log", "info", *options]
+        self._headers = {}
+        if token_file is not None:
+            self._command += ["--token-file", str(token_file)]
+            self._headers["Authorization"] = f"Bearer {token_file.read_text().strip()}"
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Returns at once; see `wait_ready`."""
@@ -153,7 +159,8 @@ class Sidecar:
             http.client.HTTPConnection("127.0.0.1", port, timeout=60) if self.page is None else _Local(self.page, 60)
         )
         try:
-            connection.request("GET", f"{path}?{urllib.parse.urlencode(query)}" if query else path)
+            target = f"{path}?{urllib.parse.urlencode(query)}" if query else path
+            connection.request("GET", target, headers=self._headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except http.client.HTTPException as error:

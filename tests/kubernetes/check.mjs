@@ -1,4 +1,4 @@
-// Checks resources of the Prometheus operator and of KEDA, one JSON file each: `node check.mjs FILE…`.
+// Checks resources of the Prometheus operator, one JSON file each: `node check.mjs FILE…`.
 // The schemas know patterns and what is required; the types know that no other field is there.
 
 import { readFileSync } from "node:fs";
@@ -8,7 +8,6 @@ import ts from "typescript";
 /** Where the models of an API's version are. */
 const MODELS = {
   "monitoring.coreos.com/v1": "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1",
-  "keda.sh/v1alpha1": "@kubernetes-models/keda/keda.sh/v1alpha1",
 };
 const here = fileURLToPath(new URL(".", import.meta.url));
 

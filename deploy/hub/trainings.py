@@ -1,10 +1,8 @@
-"""Trainings over two hosts, each with a sidecar that sends to the hubs; here the hosts are processes of this machine.
+"""Two trainings as on two machines, each with a sidecar of its own that pushes to the hubs.
 
-Each run has a rank on every host. Its ranks train the same concept bottleneck model on a synthetic table, as those of
-data-parallel training do after each step, and each logs its share of the evaluation rows. The second run hardly weighs
-the concepts.
+Both train a concept bottleneck model on a synthetic table. The second hardly weighs the concepts.
 
-usage: python two_hosts.py [--hubs ADDRESS[,ADDRESS]] [--epochs N]
+usage: python trainings.py [--hubs ADDRESS[,ADDRESS]] [--epochs N]
 """
 
 from __future__ import annotations
@@ -25,9 +23,8 @@ from numpy.typing import NDArray
 
 import conceptwatch
 
-# The weight of the concept loss relative to the task's, by run.
+# The weight of the concept loss relative to the task's, by training.
 WEIGHTS = (1.0, 0.01)
-HOSTS = 2
 ROWS, FEATURES, CONCEPTS = 4000, 8, 3
 
 Array = NDArray[np.float64]
@@ -46,12 +43,11 @@ def data(seed: int) -> tuple[Array, Array, Array]:
     return x, concepts, task
 
 
-def train(host: int, weight: float, address: str, epochs: int) -> None:
+def train(weight: float, address: str, epochs: int) -> None:
     rng = np.random.default_rng(0)
     x, concepts, task = data(1)
     held_out_x, held_out_concepts, held_out_task = data(2)
     to_concepts, to_task = rng.normal(size=(FEATURES, CONCEPTS)) * 0.1, rng.normal(size=CONCEPTS) * 0.1
-    mine = np.arange(host, ROWS, HOSTS)
 
     def head(logits: Array) -> Array:
         return np.stack([-logits @ to_task, logits @ to_task], axis=1) / 2
@@ -60,9 +56,6 @@ def train(host: int, weight: float, address: str, epochs: int) -> None:
         f"lambda-{weight}",
         concepts=[f"concept {index}" for index in range(CONCEPTS)],
         activation_kind="logit",
-        rank=host,
-        world_size=HOSTS,
-        job=f"trial-{weight}",
         labels={"lambda": weight},
         address=address,
         spawn=False,
@@ -75,30 +68,29 @@ def train(host: int, weight: float, address: str, epochs: int) -> None:
             concept_error = weight * (sigmoid(logits) - concepts)
             to_task -= 0.5 * logits.T @ task_error / ROWS
             to_concepts -= 0.5 * x.T @ (concept_error + np.outer(task_error, to_task)) / ROWS
-        logits = held_out_x[mine] @ to_concepts
+        logits = held_out_x @ to_concepts
         with run.evaluation("val", step=epoch, epoch=epoch) as evaluation:
             evaluation.log(
                 concept_activations=logits,
-                concept_labels=held_out_concepts[mine].astype(np.int64),
-                task_labels=held_out_task[mine].astype(np.int64),
+                concept_labels=held_out_concepts.astype(np.int64),
+                task_labels=held_out_task.astype(np.int64),
                 task_logits=head(logits),
-                sample_ids=mine,
+                sample_ids=np.arange(ROWS),
             )
         time.sleep(0.2)
-    # A job leased by a hub that dies is blocked for 15 seconds.
     if not run.finish(timeout=120):
-        sys.exit(f"host {host}: not everything was settled")
+        sys.exit(f"{run.name}: not everything was settled")
 
 
 def program() -> str:
     found = shutil.which("conceptwatch")
     if found is None:
-        sys.exit("two_hosts.py: got no program conceptwatch on the PATH, expected one; install the wheel")
+        sys.exit("trainings.py: got no program conceptwatch on the PATH, expected one; install the wheel")
     return found
 
 
 def waiting(page: str) -> int:
-    """Changes of a sidecar's curves that the hub has yet to be told of."""
+    """Changes of a sidecar's curves that no hub has yet."""
     with urllib.request.urlopen(f"http://{page}/api/v1/status", timeout=10) as answer:
         return int(json.load(answer)["upstream"]["waiting"])
 
@@ -107,37 +99,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--hubs", default="127.0.0.1:7810,127.0.0.1:7820")
     parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--host", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--weight", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)
     told = parser.parse_args()
-    if told.host is not None:
-        train(told.host, told.weight, told.address, told.epochs)
+    if told.weight is not None:
+        train(told.weight, told.address, told.epochs)
         return
     with tempfile.TemporaryDirectory() as folder:
-        hosts = range(HOSTS)
         sidecars = [
             subprocess.Popen(
                 [program(), "serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-                 "--port-file", f"{folder}/ports-{host}", "--data-dir", f"{folder}/host-{host}"],
+                 "--port-file", f"{folder}/ports-{weight}", "--data-dir", f"{folder}/curves-{weight}"],
                 env={**os.environ, "CONCEPTWATCH_UPSTREAM": told.hubs},
             )
-            for host in hosts
+            for weight in WEIGHTS
         ]  # fmt: skip
-        files = [Path(folder) / f"ports-{host}" for host in hosts]
+        files = [Path(folder) / f"ports-{weight}" for weight in WEIGHTS]
         while not all(file.exists() for file in files):
             time.sleep(0.05)
         addresses = [file.read_text().split() for file in files]
-        ranks = [
+        trainings = [
             subprocess.Popen(
-                [sys.executable, __file__, "--epochs", str(told.epochs), "--host", str(host), "--weight", str(weight),
-                 "--address", addresses[host][0]]
+                [sys.executable, __file__, "--epochs", str(told.epochs), "--weight", str(weight), "--address", address]
             )
-            for host in hosts
-            for weight in WEIGHTS
-        ]  # fmt: skip
-        failed = sum(process.wait() != 0 for process in ranks)
-        # What a hub has yet to be told stays in the data directory, which ends with this program.
+            for weight, (address, _) in zip(WEIGHTS, addresses, strict=True)
+        ]
+        failed = sum(training.wait() != 0 for training in trainings)
+        # The data directories end with this program, and unsent changes with them.
         for _, page in addresses:
             while not failed and waiting(page):
                 time.sleep(0.2)
