@@ -24,6 +24,7 @@ needs Alertmanager prometheus-alertmanager prometheus-alertmanager alertmanager 
 needs HAProxy haproxy haproxy haproxy haproxy /usr/sbin/haproxy
 needs faketime faketime libfaketime libfaketime faketime
 needs systemd-analyze systemd systemd systemd systemd-analyze
+needs iproute2 iproute2 iproute iproute2mac ip /usr/sbin/ip
 needs PostgreSQL postgresql postgresql-server postgresql initdb $(ls /usr/lib/postgresql/*/bin/initdb 2>/dev/null)
 
 [ -n "$names" ] || exit 0
