@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use conceptwatch::estimate::choice::{Shortcut, without};
+use conceptwatch::estimate::thresholds::{Shortcut, without};
 use conceptwatch::estimate::{Key, Settings, Variable, mutual_information};
 use half::{bf16, f16};
 use rand::seq::SliceRandom;

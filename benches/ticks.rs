@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use conceptwatch::batch::{Batch, NonFinite};
 use conceptwatch::estimate::Settings;
-use conceptwatch::kept::{Budgeted, Kept};
+use conceptwatch::pair_cache::{Budgeted, Kept};
 use conceptwatch::point::Outcome;
 use conceptwatch::prepare::Prepared;
 use conceptwatch::run::{Run, SplitKey};

@@ -10,8 +10,8 @@ mod machine;
 use std::sync::Arc;
 use std::time::Instant;
 
-use conceptwatch::estimate::choice::{Shortcut, without};
 use conceptwatch::estimate::ross::{Search, information_by};
+use conceptwatch::estimate::thresholds::{Shortcut, without};
 use conceptwatch::estimate::{Key, Settings, Variable, mutual_information_with_each};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

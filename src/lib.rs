@@ -67,7 +67,7 @@ pub mod estimate;
 pub mod repeats;
 
 // The pairs that a rolling window keeps between ticks.
-pub mod kept;
+pub mod pair_cache;
 
 // What the scores of one sample share, built lazily and once.
 pub mod prepare;
@@ -113,7 +113,7 @@ pub mod history;
 
 // Comparisons and diagnoses, answered from the history.
 #[cfg(feature = "server")]
-pub mod question;
+pub mod analysis_query;
 
 // Receives, scores and exports; the only place where parts are wired.
 #[cfg(feature = "server")]

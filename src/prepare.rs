@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use rayon::prelude::*;
 
 use crate::estimate::{Key, Settings, Variable};
-use crate::kept::Budgeted;
 use crate::lock::lock;
+use crate::pair_cache::Budgeted;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;

@@ -9,12 +9,12 @@
 //! mean is over.
 
 mod defaults;
-pub mod discoveries;
+mod defined_members;
+pub mod false_discovery;
 mod fields;
 mod kind;
 mod kinds;
 mod rule;
-mod set;
 mod shift;
 mod state;
 mod target;

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::analysis_query::{Question, Report};
 use crate::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
     SplitReport, Verdict, Weighed, WeighedVerdict,
 };
 use crate::fault::in_short;
-use crate::question::{Question, Report};
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::analysis_query::assessment_of;
 use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Assessment, State};
 use crate::history::Store;
-use crate::question::assessment_of;
 
 use super::failure::{Failure, conclude};
 use super::report::{Page, RunReport};

@@ -14,8 +14,8 @@ use crate::history::{Limits, Sqlite};
 use crate::search::Search;
 
 use super::failure::{Failure, conclude};
-use super::holders::Holder;
 use super::import::{copy, database};
+use super::run_targets::Holder;
 use super::source::Source;
 use super::terminal::tell;
 

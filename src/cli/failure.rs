@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::analysis_query::Refused;
 use crate::fault::Fault;
-use crate::question::Refused;
 
 use super::terminal::{has_gone, tell, written};
 

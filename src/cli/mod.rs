@@ -1,16 +1,16 @@
 //! The command line: one file per subcommand.
 
 mod agreement;
+mod client_options;
 mod compare;
-mod contact;
 mod curate;
+mod data_dirs;
 mod demo;
 mod diagnose;
 mod doctor;
-mod exchange;
 mod export;
 mod failure;
-mod holders;
+mod http_request;
 mod import;
 mod in_process;
 mod log_limit;
@@ -18,18 +18,18 @@ mod logs;
 mod ls;
 mod options;
 pub mod outputs;
-mod places;
 mod progress;
 mod read;
 #[cfg(test)]
 mod reference;
 mod replay;
 mod report;
-mod room;
 mod rules;
+mod run_targets;
 mod score;
 mod serve;
 mod source;
+mod system_memory;
 mod terminal;
 mod watch;
 

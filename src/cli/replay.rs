@@ -16,7 +16,7 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 
-use super::contact::Contact;
+use super::client_options::Contact;
 use super::failure::{Failure, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;

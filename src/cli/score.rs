@@ -27,7 +27,7 @@ use super::failure::{BAD_INPUT, conclude};
 use super::progress::Progress;
 use super::report::{Page, Report, of_p};
 use super::terminal::tell;
-use super::{outputs, room};
+use super::{outputs, system_memory};
 
 /// Score files of model outputs
 ///
@@ -331,7 +331,7 @@ fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
 
 /// Half of the memory that is available to this process, at most 4 GiB.
 fn half_of_available() -> usize {
-    let system = room::memory();
+    let system = system_memory::memory();
     let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
     let available = system.available_memory().min(of_group);
     usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)

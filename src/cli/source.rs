@@ -8,16 +8,16 @@ use clap::Args;
 use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
+use crate::analysis_query::Refused;
 use crate::fault::Fault;
 use crate::history::{FILE_NAME, Sqlite, Store};
-use crate::question::Refused;
 use crate::server::peers::Remote;
 
-use super::contact::Contact;
-use super::exchange::{Answering, Unanswered, exchange, who_answers};
+use super::client_options::Contact;
+use super::data_dirs::{nowhere, places};
 use super::failure::{BAD_INPUT, Failure};
+use super::http_request::{Answering, Unanswered, exchange, who_answers};
 use super::options::usual_page;
-use super::places::{nowhere, places};
 
 /// Timeout for an answer; any real one is faster.
 const PATIENCE: Duration = Duration::from_secs(60);

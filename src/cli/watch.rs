@@ -10,17 +10,17 @@ use clap::Args;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
+use crate::analysis_query::assessment_of;
 use crate::diagnosis::Verdict;
-use crate::question::assessment_of;
 use crate::score::catalogue;
 use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 
-use super::contact::{Contact, default_address};
-use super::exchange::{Answering, who_answers};
+use super::client_options::{Contact, default_address};
+use super::data_dirs::{Place, places};
 use super::failure::{BAD_INPUT, Failure, conclude};
-use super::places::{Place, places};
+use super::http_request::{Answering, who_answers};
 use super::terminal::{has_gone, print, tell, written};
 
 /// Show the curves of runs in a terminal

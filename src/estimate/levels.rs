@@ -1,8 +1,8 @@
 //! The distinct values of a column that has few of them: its *levels*.
 
-use super::choice::MOST_LEVELS;
 use super::neighbours::lanes::Real;
 use super::neighbours::sorted::Sorted;
+use super::thresholds::MOST_LEVELS;
 
 /// The distinct values of a column, ascending, by number.
 #[derive(Clone, Debug)]

@@ -8,11 +8,9 @@
 //! A result depends on the rows and their identities alone: not on their order, on the order of the pair, on threads or
 //! on earlier results. Sums are exact ([`sum`]), and noise is a function of what it disturbs ([`noise`]).
 //!
-//! `README.md` in this folder maps which code path serves which data; [`choice`] holds the thresholds.
+//! `README.md` in this folder maps which code path serves which data; [`thresholds`] holds the thresholds.
 
 mod checked;
-#[doc(hidden)]
-pub mod choice;
 mod conditional;
 pub mod digamma;
 pub(crate) mod elementwise;
@@ -28,6 +26,8 @@ pub mod ross;
 mod settings;
 pub(crate) mod spread;
 mod sum;
+#[doc(hidden)]
+pub mod thresholds;
 mod ties;
 mod undefined;
 mod value;

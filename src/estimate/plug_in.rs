@@ -9,7 +9,7 @@
 //! Where it fails: H is too small by about (classes − 1)/2N, and I too large by about (classes of x − 1)(classes of y −
 //! 1)/2N, so independent variables show a positive I. With nearly as many classes as rows neither means anything.
 
-use super::choice::{self, Counting};
+use super::thresholds::{self, Counting};
 use super::value::Estimate;
 use super::variable::Discrete;
 use super::width::every_width;
@@ -23,7 +23,7 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     };
     let mut terms = vec![0.0; n];
     let table = x.sizes().len() * width;
-    let counting = choice::counting(table, n);
+    let counting = thresholds::counting(table, n);
     if counting != Counting::Occupied {
         let mut cells = vec![0; n];
         join(x.classes(), y.classes(), width as u32, &mut cells);

@@ -4,7 +4,7 @@
 //! split of them over threads, gives the same bits. A term is rounded by at most 2⁻⁴⁵, far below the error of any
 //! estimator.
 
-use super::choice;
+use super::thresholds;
 use super::width::every_width;
 
 /// The sum of finite `terms`, each below 2⁸⁰ in size.
@@ -23,7 +23,7 @@ const SMALL: f64 = 128.0;
 const CHUNK: usize = 1024;
 
 fn of_chunk(terms: &[f64]) -> i128 {
-    match choice::takes_small_terms().then(|| of_small(terms)).flatten() {
+    match thresholds::takes_small_terms().then(|| of_small(terms)).flatten() {
         Some(sum) => i128::from(sum),
         None => terms.iter().map(|term| (term * UNIT).round_ties_even() as i128).sum(),
     }

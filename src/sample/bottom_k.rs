@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::column::Column;
 use super::frozen::Sample;
-use super::place::{Index, Order, Place, grow, growth};
 use super::priority::Origin;
+use super::priority_order::{Index, Order, Place, grow, growth};
 use crate::fault::Fault;
 use crate::step::Step;
 use crate::tensor::{Tensor, TensorName};

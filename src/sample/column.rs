@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::place::{grow, growth};
+use super::priority_order::{grow, growth};
 use crate::tensor::{Content, DataType, Tensor, TensorName};
 
 use super::features::{self, DIFFERENCE_SUMMARY};

@@ -7,7 +7,6 @@
 //! [`Split`] holds the samples of one split of a run: passes that open and close, or one rolling sample. It uses
 //! [`BottomK`], the sampler, and the hashes of [`priority`](mod@priority).
 
-mod applied;
 mod attempt;
 mod bottom_k;
 mod checksum;
@@ -17,14 +16,14 @@ mod features;
 mod frozen;
 mod map;
 mod pass;
-mod place;
 pub mod priority;
+mod priority_order;
 mod restart;
+mod seen_batches;
 mod split;
 mod stage;
 mod window;
 
-pub use applied::Source;
 pub use attempt::{Attempt, Declaration, Member, Members, StatedRank};
 pub use bottom_k::{Arrival, BottomK, Offered, Sampling};
 pub use checksum::Checksum;
@@ -35,6 +34,7 @@ pub use frozen::Sample;
 pub use map::MAP_SUMMARY;
 pub use priority::{Origin, client_hash};
 pub use restart::{Seen, restart_of};
+pub use seen_batches::Source;
 pub use split::{SavedWindow, Split};
 pub use stage::{RowNumbers, Staged};
 pub use window::{

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::applied::{Applied, Ranks, Source};
 use super::bottom_k::BottomK;
+use super::seen_batches::{Applied, Ranks, Source};
 use crate::step::{Epoch, PassKey, Rank};
 
 /// An open pass: ranks are still sending its rows.

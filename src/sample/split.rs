@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::applied::{Applied, Source};
 use super::attempt::{Attempt, Member, Members};
 use super::bottom_k::{BottomK, Sampling, SavedRows};
 use super::evaluation::{Evaluation, Now};
 use super::frozen::Sample;
 use super::pass::{ClosedPasses, OpenPass, Remembered};
+use super::seen_batches::{Applied, Source};
 use super::stage::Staged;
 use super::window::{
     Abandoned, Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,

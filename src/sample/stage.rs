@@ -1,9 +1,9 @@
 //! Staging of one batch's rows before they enter a sample.
 
-use super::applied::Source;
 use super::attempt::Member;
 use super::bottom_k::{Arrival, BottomK};
 use super::priority::Origin;
+use super::seen_batches::Source;
 use crate::batch::{Batch, Schema};
 use crate::fault::Fault;
 use crate::run::ContinuousLabels;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use crate::estimate::{Conditional, Undefined, Variable, conditional_information, conditional_information_with_each};
-use crate::kept::{Cell, Family, Kept};
+use crate::pair_cache::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;

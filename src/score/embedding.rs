@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::estimate::{Estimate, Undefined, Variable, mutual_information, mutual_information_with_each};
-use crate::kept::{Cell, Family, Kept};
+use crate::pair_cache::{Cell, Family, Kept};
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;

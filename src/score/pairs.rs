@@ -1,6 +1,6 @@
 //! Scores over pairs of concepts: k × k matrices, their means per concept and overall, and the error of the mean.
 
-use crate::kept::{Cell, Family, Kept, Numbers};
+use crate::pair_cache::{Cell, Family, Kept, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::estimate::ids::side_by_side;
 use crate::estimate::{Estimate, Variable, elementwise, self_information};
-use crate::kept::{Cell, Numbers};
+use crate::pair_cache::{Cell, Numbers};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::{KnownRows, Prepared};
 

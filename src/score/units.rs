@@ -6,8 +6,8 @@
 
 use rayon::prelude::*;
 
-use crate::kept::{Cell, Family, Kept, Numbers, Unit};
 use crate::lock::lock;
+use crate::pair_cache::{Cell, Family, Kept, Numbers, Unit};
 use crate::prepare::Prepared;
 
 use super::term::{Concepts, Sum, Term};

@@ -13,8 +13,8 @@ use super::board::Board;
 use super::events::Events;
 use super::live::Event;
 use super::metrics::Metrics;
+use super::pass_outcomes::{Outcome as Settled, Pass, Settlement};
 use super::scoring::compute::{Late, joined};
-use super::settlement::{Outcome as Settled, Pass, Settlement};
 
 /// The costs of the scores that can join a point.
 const LATE: [Cost; 2] = [Cost::Fast, Cost::Slow];

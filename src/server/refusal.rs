@@ -1,8 +1,8 @@
 //! The reasons for which the sidecar refuses a message or a request, shared by both ports.
 
+use crate::analysis_query::Refused;
 use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
-use crate::question::Refused;
 use crate::sample::CommitError;
 
 /// Why a message or a request was refused.

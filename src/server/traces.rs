@@ -8,11 +8,11 @@ use crate::sample::Evaluation;
 use super::advice::Advice;
 use super::board::Board;
 use super::clock::unix_time;
-use super::scoring::earlier::Earlier;
+use super::pass_outcomes::{Pass, Settlement};
 use super::scoring::keeping::Keeping;
 use super::scoring::onward::Scored;
+use super::scoring::previous_influences::Earlier;
 use super::scoring::queue::Queue;
-use super::settlement::{Pass, Settlement};
 use super::windows::Windows;
 
 #[derive(Clone)]
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::alert::{Alerts, default_rules};
     use crate::history::{Limits, Sqlite};
-    use crate::kept::Kept;
+    use crate::pair_cache::Kept;
     use crate::point::Point;
     use crate::run::SplitKey;
     use crate::sample::Attempt;

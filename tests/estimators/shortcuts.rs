@@ -1,7 +1,7 @@
 //! Shortcuts change only the time: without them estimates have the same bits or, for sums over ties, the same digits.
 
-use conceptwatch::estimate::choice::{Shortcut, without};
 use conceptwatch::estimate::mutual_information_with_each;
+use conceptwatch::estimate::thresholds::{Shortcut, without};
 use half::bf16;
 
 use super::*;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use conceptwatch::kept::{Budgeted, Kept};
+use conceptwatch::pair_cache::{Budgeted, Kept};
 use conceptwatch::point::ScoreValue;
 use conceptwatch::prepare::Prepared;
 use conceptwatch::schedule::refresh::{least, most_ticks};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use conceptwatch::analysis_query::Question;
 use conceptwatch::compare::OF_GROUPS;
 use conceptwatch::history::{Identity, LabelledRun, Limits, Postgres, Sqlite, Store};
 use conceptwatch::point::{Brief, Outcome, Point, ScoreValue};
-use conceptwatch::question::Question;
 use conceptwatch::run::{Run, RunFields};
 use conceptwatch::sample::Attempt;
 

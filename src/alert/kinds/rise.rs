@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::alert::discoveries::{discoveries, upper_tail};
+use crate::alert::defined_members::{Set, in_words};
+use crate::alert::false_discovery::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
-use crate::alert::set::{Set, in_words};
 use crate::alert::shift::{LIMIT, Phase, Reading, Shift};
 use crate::alert::state::State;
 use crate::alert::target::{Each, EachOf, Members, Target};

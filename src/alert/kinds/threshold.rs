@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::alert::discoveries::{discoveries, upper_tail};
+use crate::alert::defined_members::in_words;
+use crate::alert::false_discovery::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
-use crate::alert::set::in_words;
 use crate::alert::target::{EachOf, Members, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,11 +10,11 @@ use hyper::StatusCode;
 use serde_json::Value;
 
 use crate::VERSION;
-use crate::cli::contact::{Contact, own_sockets};
-use crate::cli::exchange::{Answering, who_answers};
+use crate::cli::client_options::{Contact, own_sockets};
+use crate::cli::data_dirs::{Place, places};
+use crate::cli::http_request::{Answering, who_answers};
 use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
-use crate::cli::places::{Place, places};
-use crate::cli::room;
+use crate::cli::system_memory;
 use crate::cli::terminal::print;
 use crate::fault::in_short;
 use crate::history::{HistoryError, SCHEMA, examine, on_network, user_home};
@@ -43,7 +43,7 @@ pub fn check(contact: &Contact) -> bool {
 }
 
 fn machine() -> String {
-    let system = room::memory();
+    let system = system_memory::memory();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     format!(

@@ -11,7 +11,7 @@ use clap::Args;
 
 use crate::history::FILE_NAME;
 
-use super::contact::Contact;
+use super::client_options::Contact;
 use super::failure::BAD_INPUT;
 use super::terminal::tell;
 

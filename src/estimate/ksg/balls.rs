@@ -1,11 +1,11 @@
 //! Pairs of scalars: the balls that reach the k-th neighbour of every point.
 
-use crate::estimate::neighbours::inside::{Inside, boundary, inside};
+use crate::estimate::neighbours::count_within::{Inside, boundary, inside};
+use crate::estimate::neighbours::knn_lanes::Found;
 use crate::estimate::neighbours::lanes::Real;
-use crate::estimate::neighbours::plane::Plane;
 use crate::estimate::neighbours::search::search;
 use crate::estimate::neighbours::sorted::Sorted;
-use crate::estimate::neighbours::walk::Found;
+use crate::estimate::neighbours::sorted_pair::Plane;
 
 use super::duplicates::Duplicates;
 

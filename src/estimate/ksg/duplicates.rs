@@ -6,9 +6,9 @@
 //! Cost: one step a point.
 //! Gain: row `Duplicates` of the README of `estimate/` (`cargo bench --bench shapes`).
 
-use crate::estimate::choice;
 use crate::estimate::neighbours::lanes::Real;
-use crate::estimate::neighbours::plane::Plane;
+use crate::estimate::neighbours::sorted_pair::Plane;
+use crate::estimate::thresholds;
 
 /// The distinct points among some of a plane, and which of them each is.
 pub(super) struct Duplicates {
@@ -21,12 +21,12 @@ pub(super) struct Duplicates {
 impl Duplicates {
     /// Of all points; `None` where there are too few to search for distinct points alone.
     pub(super) fn of_all<T: Real>(plane: &Plane<T>, positions: &[u32]) -> Option<Self> {
-        choice::searches_distinct(equal_pairs(plane), plane.rank_y().len()).then(|| Self::new(plane, positions))
+        thresholds::searches_distinct(equal_pairs(plane), plane.rank_y().len()).then(|| Self::new(plane, positions))
     }
 
     /// Of open points. Where there are too few duplicates, all are taken as distinct.
     pub(super) fn of_open<T: Real>(plane: &Plane<T>, open: &[u32]) -> Self {
-        match choice::sums_distinct(equal_pairs(plane), plane.rank_y().len()) {
+        match thresholds::sums_distinct(equal_pairs(plane), plane.rank_y().len()) {
             true => Self::new(plane, open),
             false => {
                 Self { distinct: open.iter().map(|&at| (at, 1)).collect(), index: (0..open.len() as u32).collect() }

@@ -24,13 +24,13 @@ mod units;
 
 use std::borrow::Cow;
 
-use super::choice;
 use super::digamma::Digamma;
 use super::levels::Levels;
 use super::neighbours::lanes::larger;
 use super::neighbours::rows::{self, Block};
 use super::neighbours::sorted::Sorted;
 use super::settings::Settings;
+use super::thresholds;
 use super::ties;
 use super::value::Estimate;
 use super::variable::{Continuous, Scalar};
@@ -104,12 +104,12 @@ pub fn tie_aware(x: Continuous, y: Continuous, settings: &Settings) -> Estimate 
 /// The levels of two columns where a table of their cells pays.
 fn levels_of_few_cells<'a>(x: Scaled<&'a Scalar>, y: Scaled<&'a Scalar>, rows: usize) -> Option<[Cow<'a, Levels>; 2]> {
     let levels = [x.levels()?, y.levels()?];
-    choice::takes_cells(rows, [levels[0].count(), levels[1].count()]).then_some(levels)
+    thresholds::takes_cells(rows, [levels[0].count(), levels[1].count()]).then_some(levels)
 }
 
 /// Two columns in float32 where both lose nothing by it.
 fn float32<'a>(x: Scaled<&'a Scalar>, y: Scaled<&'a Scalar>) -> Option<[Cow<'a, Sorted<f32>>; 2]> {
-    choice::takes_float32().then_some([x.compact()?, y.compact()?])
+    thresholds::takes_float32().then_some([x.compact()?, y.compact()?])
 }
 
 /// The tie-aware estimate of a variable with itself when no two of its values are equal: in a random order of what is

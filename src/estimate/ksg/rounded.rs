@@ -13,9 +13,9 @@
 
 use std::ops::Range;
 
-use crate::estimate::neighbours::inside::boundary;
+use crate::estimate::neighbours::count_within::boundary;
 use crate::estimate::neighbours::lanes::{LANES, Real, far, larger};
-use crate::estimate::neighbours::plane::Plane;
+use crate::estimate::neighbours::sorted_pair::Plane;
 use crate::estimate::width::every_width;
 
 use super::balls::Balls;

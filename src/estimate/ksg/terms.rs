@@ -3,7 +3,7 @@
 
 use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::boundary::{self, AtRadius, Side};
-use crate::estimate::neighbours::inside::{Count, Inside};
+use crate::estimate::neighbours::count_within::{Count, Inside};
 use crate::estimate::neighbours::lanes::Real;
 use crate::estimate::neighbours::sorted::Sorted;
 use crate::estimate::ties;

@@ -13,11 +13,11 @@
 
 use crate::estimate::width::every_width;
 
-use super::inside::Inside;
+use super::count_within::Inside;
 use super::lanes::{LANES, Real, far};
 use super::padded::MARGIN;
-use super::plane::Plane;
 use super::sorted::Sorted;
+use super::sorted_pair::Plane;
 
 /// One coordinate of the plane, in its own order.
 #[derive(Clone, Copy)]
@@ -162,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::estimate::neighbours::inside::inside;
+    use crate::estimate::neighbours::count_within::inside;
 
     fn value() -> impl Strategy<Value = f32> {
         prop_oneof![(-9..9_i32).prop_map(|v| v as f32), -3.0..3.0_f32]

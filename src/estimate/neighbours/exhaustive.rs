@@ -1,7 +1,7 @@
 //! What all points give, for tests of the searches that look at few of them.
 
-use super::plane::Plane;
-use super::walk::Found;
+use super::knn_lanes::Found;
+use super::sorted_pair::Plane;
 
 /// That what was found for a position is what all points give.
 pub fn assert_nearest(plane: &Plane<f32>, at: usize, k: usize, found: &Found<f32>) {

@@ -4,21 +4,21 @@
 
 pub mod boundary;
 pub mod by_class;
+pub mod count_within;
 pub mod dot_products;
 #[cfg(test)]
 mod exhaustive;
-pub mod inside;
+pub mod knn_lanes;
 pub mod lanes;
 #[cfg(test)]
 mod oracle;
 pub mod padded;
-pub mod plane;
 pub mod rows;
 pub mod search;
 pub mod sorted;
+pub mod sorted_pair;
 pub mod strips;
 pub mod tree;
-pub mod walk;
 
 /// How many other points are about a point, by their distance to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::plane::Plane;
+use super::knn_lanes::Found;
 use super::rows::{Block, Nearest};
 use super::search::search;
 use super::sorted::Sorted;
-use super::walk::Found;
+use super::sorted_pair::Plane;
 
 fn gaussians(count: usize, seed: u64) -> Vec<f64> {
     StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(seed)).take(count).collect()

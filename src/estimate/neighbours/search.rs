@@ -12,18 +12,18 @@
 
 use std::borrow::Cow;
 
-use crate::estimate::choice;
+use crate::estimate::thresholds;
 
+use super::knn_lanes::{Found, Search};
 use super::lanes::Real;
-use super::plane::Plane;
+use super::sorted_pair::Plane;
 use super::strips;
-use super::walk::{Found, Search};
 
 /// Searches for the `k` nearest other points of each of the `queries`, positions in ascending order. Distance is the larger
 /// of those in x and in y; there are more than k points.
 pub fn search<T: Real>(plane: &Plane<T>, queries: &[u32], k: usize, found: &mut Found<T>) {
     let n = plane.rank_y().len();
-    let most = choice::most_candidates(n, k);
+    let most = thresholds::most_candidates(n, k);
     let (in_x, in_y) = match queries.len() == n && takes_strips(plane) {
         true => (Cow::default(), strips::search(plane, k, most, found)),
         false => by_coordinate(plane, queries),
@@ -44,15 +44,15 @@ pub fn search<T: Real>(plane: &Plane<T>, queries: &[u32], k: usize, found: &mut 
 }
 
 fn takes_strips<T: Real>(plane: &Plane<T>) -> bool {
-    choice::takes_strips(plane.rank_y(), &plane.sorted_x().gaps().about, &plane.sorted_y().gaps().about)
+    thresholds::takes_strips(plane.rank_y(), &plane.sorted_x().gaps().about, &plane.sorted_y().gaps().about)
 }
 
 /// The `queries` to be searched for in the order of x and those in the order of y.
 fn by_coordinate<'a, T: Real>(plane: &Plane<T>, queries: &'a [u32]) -> (Cow<'a, [u32]>, Vec<u32>) {
     let (x, y) = (plane.sorted_x().gaps(), plane.sorted_y().gaps());
     let rank_y = plane.rank_y();
-    let is_y = |at: u32| choice::is_thinner_in_y(x.about[at as usize], y.about[rank_y[at as usize] as usize]);
-    if !choice::takes_two_orders(queries, rank_y.len(), [x.least, y.most], is_y) {
+    let is_y = |at: u32| thresholds::is_thinner_in_y(x.about[at as usize], y.about[rank_y[at as usize] as usize]);
+    if !thresholds::takes_two_orders(queries, rank_y.len(), [x.least, y.most], is_y) {
         return (Cow::Borrowed(queries), Vec::new());
     }
     let (mut in_x, mut in_y) = (vec![0; queries.len()], vec![0; queries.len()]);
@@ -157,7 +157,7 @@ mod tests {
             plane.transposed(),
             &plane.positions_in_y(&in_y),
             K,
-            choice::most_candidates(N, K),
+            thresholds::most_candidates(N, K),
             &mut Found::new(N),
         );
         assert!(late.len() > N / 16, "{}", late.len());

@@ -13,10 +13,10 @@
 
 use std::ops::Range;
 
+use super::knn_lanes::{Found, Search};
 use super::lanes::{LANES, Real};
 use super::padded::MARGIN;
-use super::plane::Plane;
-use super::walk::{Found, Search};
+use super::sorted_pair::Plane;
 
 /// Searches for the `k` nearest other points of each point; there are more than k. Returns the positions in x's order,
 /// ascending, of those that it leaves over: what is found for them is incomplete. A search of more than `most`

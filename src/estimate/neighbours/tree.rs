@@ -11,7 +11,7 @@
 
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 
-use crate::estimate::choice;
+use crate::estimate::thresholds;
 
 use super::lanes::larger;
 use super::rows::{self, Block, TOGETHER};
@@ -34,16 +34,16 @@ impl Tree {
     /// `None` where rows of distances are expected to cost less. `neighbours` are about as many as are searched for.
     pub fn new(block: &Block, neighbours: usize) -> Option<Self> {
         let rows = block.rows();
-        if !choice::may_take_tree(rows, block.width()) {
+        if !thresholds::may_take_tree(rows, block.width()) {
             return None;
         }
         let surroundings = Surroundings::new(block, neighbours);
-        if !choice::takes_tree(rows, surroundings.dimension()?) {
+        if !thresholds::takes_tree(rows, surroundings.dimension()?) {
             return None;
         }
         let tree = Self::of(block, &surroundings)?;
         let candidates = surroundings.radii.iter().map(|&(row, radius)| tree.candidates(row, radius)).sum::<usize>();
-        choice::tree_prunes(candidates, surroundings.radii.len(), rows).then_some(tree)
+        thresholds::tree_prunes(candidates, surroundings.radii.len(), rows).then_some(tree)
     }
 
     /// A tree wherever there can be one, for benchmarks and tests.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 
 use crate::estimate::neighbours::by_class;
-use crate::estimate::neighbours::inside::{Count, boundary, inside};
+use crate::estimate::neighbours::count_within::{Count, boundary, inside};
 use crate::estimate::neighbours::lanes::{Real, far};
 use crate::estimate::neighbours::padded::Padded;
 use crate::estimate::neighbours::sorted::Sorted;

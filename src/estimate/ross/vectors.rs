@@ -12,11 +12,11 @@
 //! Cost: N²·d for all distances, or a search in a tree for each row; for each row a list of some dozen neighbours, a few
 //! operations for each of them and 64 labels, and for each label one term. A class of n rows looked up costs n + N/8.
 
-use crate::estimate::choice::{LONGEST_LIST, SMALL_CLASS, takes_words};
 use crate::estimate::digamma::Digamma;
 use crate::estimate::neighbours::rows::{self, Block, Nearest, TOGETHER};
 use crate::estimate::neighbours::tree::{Tree, Within};
 use crate::estimate::settings::Kind;
+use crate::estimate::thresholds::{LONGEST_LIST, SMALL_CLASS, takes_words};
 use crate::estimate::value::Estimate;
 use crate::estimate::variable::Variable;
 

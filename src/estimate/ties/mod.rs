@@ -5,27 +5,27 @@
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. The README of `estimate/` has the derivation.
 //!
 //! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without ties
-//! take, [`closed_form`], [`few`], [`long`] and [`many`]. [`choice`] holds their thresholds, each file its cost.
+//! take, [`closed_form`], [`tabulated`], [`quadrature`] and [`direct`]. [`choice`] holds their thresholds, each file its cost.
 //! P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 mod closed_form;
-mod few;
-mod long;
-mod many;
+mod direct;
 mod probabilities;
+mod quadrature;
 mod shape;
 mod sums;
+mod tabulated;
 
 use std::cell::RefCell;
 
-use super::choice::{self, LONG_MEAN, Shortcut, Size, Summation};
 use super::digamma::Digamma;
+use super::thresholds::{self, LONG_MEAN, Shortcut, Size, Summation};
 use super::width::every_width;
-use few::{Binomials, Shares};
 use probabilities::{Memory, Probabilities};
 use sums::{LANES, Sum};
+use tabulated::{Binomials, Shares};
 
 pub use shape::{Boundary, Shape};
 
@@ -49,7 +49,7 @@ pub fn expected_digammas(boundaries: &[Boundary], digamma: &Digamma, expected: &
     expected.clear();
     WORK.with_borrow_mut(|work| {
         work.sums.clear();
-        sum_up(boundaries, digamma.from(0), choice::left_out(), work);
+        sum_up(boundaries, digamma.from(0), thresholds::left_out(), work);
         expected.extend(work.sums.iter().map(Sum::total));
     });
 }
@@ -63,7 +63,7 @@ thread_local! {
 struct Work {
     memory: Memory,
     shares: Shares,
-    /// What [`long`] computes for a boundary.
+    /// What [`quadrature`] computes for a boundary.
     reciprocals: Vec<f64>,
     sums: Vec<Sum>,
 }
@@ -76,20 +76,20 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
     let binomials = Binomials::get();
     for &Boundary { closer, shape } in boundaries {
         let Shape { missing, only_here, only_there, both, beyond } = shape;
-        if choice::takes_mean([only_here, only_there, both, beyond], left_out) {
+        if thresholds::takes_mean([only_here, only_there, both, beyond], left_out) {
             sums.push(mean(psi, closer, beyond + 1));
             continue;
         }
-        let of = match choice::takes_memory(left_out) {
+        let of = match thresholds::takes_memory(left_out) {
             true => memory.probabilities(shape),
             false => memory.compute(shape),
         };
         let behind = only_here + only_there + both - missing;
-        sums.push(match choice::summation(size(closer, only_here, of, behind, beyond), left_out) {
+        sums.push(match thresholds::summation(size(closer, only_here, of, behind, beyond), left_out) {
             Summation::ClosedForm => closed_form::expectation(of, behind, beyond, psi),
-            Summation::Few => few::expectation(of, behind, beyond, &psi[closer..], binomials, shares),
-            Summation::Long => Sum::of(long::expectation(of, behind, beyond, closer, psi, reciprocals)),
-            Summation::Many => Sum::of(many::expectation(of, behind, beyond, &psi[closer..])),
+            Summation::Few => tabulated::expectation(of, behind, beyond, &psi[closer..], binomials, shares),
+            Summation::Long => Sum::of(quadrature::expectation(of, behind, beyond, closer, psi, reciprocals)),
+            Summation::Many => Sum::of(direct::expectation(of, behind, beyond, &psi[closer..])),
         });
     }
 }

@@ -10,7 +10,7 @@
 //! Cost: to compute, about k'² · c steps; to find, a look-up.
 //! Gain: row `Memory` of the README of `estimate/` (`cargo bench --bench shapes`).
 
-use crate::estimate::choice::FEW_PROBABILITIES;
+use crate::estimate::thresholds::FEW_PROBABILITIES;
 
 use super::shape::Shape;
 use super::sums::NEGLIGIBLE;

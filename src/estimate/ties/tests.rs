@@ -1,7 +1,7 @@
-use super::few::Shares;
 use super::probabilities::Probabilities;
 use super::shape::Shape;
 use super::sums::LANES;
+use super::tabulated::Shares;
 use super::*;
 
 /// All orders of the distances at r, one by one: [a in x], [b in y], [c in x], [c in y], [d in x].
@@ -44,13 +44,19 @@ fn distribution(shape: Shape) -> Vec<f64> {
         let mut is_n = vec![0.0; last + 2 * LANES];
         is_n[1 + n] = 1.0;
         assert_eq!(
-            choice::summation(size(1, shape.only_here, probabilities, behind, shape.beyond), None),
+            thresholds::summation(size(1, shape.only_here, probabilities, behind, shape.beyond), None),
             Summation::Few
         );
-        let few =
-            few::expectation(probabilities, behind, shape.beyond, &is_n, Binomials::get(), &mut Shares::default())
-                .total();
-        let many = many::expectation(probabilities, behind, shape.beyond, &is_n);
+        let few = tabulated::expectation(
+            probabilities,
+            behind,
+            shape.beyond,
+            &is_n,
+            Binomials::get(),
+            &mut Shares::default(),
+        )
+        .total();
+        let many = direct::expectation(probabilities, behind, shape.beyond, &is_n);
         assert!((few - many).abs() < 1e-14, "{shape:?}: {few}, {many}");
         few
     };

@@ -3,6 +3,7 @@
 //! A change is one transaction, and locks the row of its run first, so that those of one run are made one after another.
 //! Each change says so in the table `change`, from which others learn it (`change.rs`).
 
+mod active_runs;
 mod apply;
 mod branch;
 mod cache;
@@ -11,7 +12,6 @@ mod connect;
 mod declare;
 mod directory;
 mod fault;
-mod heard;
 mod insert;
 mod link;
 mod listing;
@@ -42,9 +42,9 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::{Ordinal, Rank};
 
+pub use active_runs::Heard;
 pub use apply::{Applied, Applying};
 pub use change::{ChangeCursor, Changed, Looked, RunChange};
-pub use heard::Heard;
 pub use retain::Removed;
 pub use store::{DEFAULT_PROJECT, Postgres};
 

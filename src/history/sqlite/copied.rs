@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::place::FILE_NAME;
+use super::data_file::FILE_NAME;
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
 use crate::history::usage::Limits;

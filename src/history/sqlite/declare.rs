@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::outbox;
 use super::ranks::{declare_process, declare_rank, seen};
-use super::seal::{RUN, RUN_COLUMNS, Seal, seal_run};
+use super::row_checksum::{RUN, RUN_COLUMNS, Seal, seal_run};
 use crate::history::declaration::{named, numbered, same_declaration};
 use crate::history::error::HistoryError;
 use crate::history::point::finite;

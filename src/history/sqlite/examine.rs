@@ -4,10 +4,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::copied::Copy;
+use super::data_file::{FILE_NAME, emptied};
 use super::fault::is_busy;
 use super::intact::{Contents, for_each_intact};
 use super::open;
-use super::place::{FILE_NAME, emptied};
 use super::tables;
 use crate::history::error::HistoryError;
 

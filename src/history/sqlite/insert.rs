@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::branch::Split;
 use super::outbox;
-use super::seal::{Seal, insert, seal_run};
+use super::row_checksum::{Seal, insert, seal_run};
 use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, concept_rows, finite, integer};

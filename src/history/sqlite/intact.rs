@@ -6,7 +6,7 @@ use std::fmt;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 
-use super::seal::{
+use super::row_checksum::{
     MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal, UNSCORED,
     UNSCORED_COLUMNS, VALUE, VALUE_COLUMNS,
 };

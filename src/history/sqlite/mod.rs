@@ -7,38 +7,38 @@ mod branch;
 mod checkpoint;
 mod copied;
 mod damage;
+mod data_file;
 mod declare;
-mod entry;
 mod examine;
 mod fault;
-mod gap;
-mod home;
 mod insert;
 mod intact;
 mod listing;
 mod open;
 mod outbox;
-mod place;
+mod pending_writes;
 mod ranks;
 mod read;
 mod reading;
-mod remark;
 mod repair;
 mod retain;
+mod row_checksum;
 mod runs;
-mod seal;
 mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod title_and_note;
 mod unscored;
+mod user_data_dir;
 mod whole;
+mod write_op;
 
 use std::time::Instant;
 
 use rusqlite::Connection;
 
-use self::entry::Entry;
+use self::write_op::Entry;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -51,15 +51,15 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::{Ordinal, Rank};
 
+pub use data_file::FILE_NAME;
 pub use examine::{Examination, examine};
-pub use gap::MOST_WAITING;
-pub use home::{ADDRESS_FILE, histories, user_home};
 pub use intact::Contents;
 pub use outbox::{Numbered, OutboxUsage, Parcel, Source};
-pub use place::FILE_NAME;
+pub use pending_writes::MOST_WAITING;
 pub use repair::{Repair, make_private, on_network, repair};
 pub use store::Sqlite;
 pub use tables::SCHEMA;
+pub use user_data_dir::{ADDRESS_FILE, histories, user_home};
 
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
@@ -122,11 +122,11 @@ impl Store for Sqlite {
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
         remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
         let entry = || Entry::Remark { run: run.to_owned(), remark: remark.clone() };
-        self.write(|connection| remark::set_remark(connection, run, remark), entry).map(drop)
+        self.write(|connection| title_and_note::set_remark(connection, run, remark), entry).map(drop)
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
-        let apply = |connection: &Connection| remark::remove(connection, run, &self.declared());
+        let apply = |connection: &Connection| title_and_note::remove(connection, run, &self.declared());
         self.write(apply, || Entry::RemoveRun(run.to_owned())).map(drop)
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
+use super::data_file::{FILE_NAME, Place, emptied, is_remote};
 use super::fault::is_damage;
-use super::place::{FILE_NAME, Place, emptied, is_remote};
 use super::tables::{SCHEMA, TABLES, altered, recognise};
 use crate::history::error::HistoryError;
 

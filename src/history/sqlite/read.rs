@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::reading::Reading;
-use super::seal::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
+use super::row_checksum::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::unscored::select_unscored;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::data_file::{FILE_NAME, is_remote, sync};
 use super::fault::is_busy;
 use super::intact::{Contents, Found, for_each_intact};
 use super::open;
-use super::place::{FILE_NAME, is_remote, sync};
 use super::tables;
 use crate::history::error::HistoryError;
 

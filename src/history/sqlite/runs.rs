@@ -3,8 +3,8 @@
 use rusqlite::Row;
 
 use super::reading::Reading;
-use super::remark::is_open;
-use super::seal::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
+use super::row_checksum::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
+use super::title_and_note::is_open;
 use crate::history::error::HistoryError;
 use crate::history::run::StoredRun;
 use crate::run::Run;

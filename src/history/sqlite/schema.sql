@@ -1,5 +1,5 @@
 -- Absent cells of a blob are NaN; all numbers in blobs are little-endian. Times are in seconds since 1970-01-01 UTC.
--- A checksum is over the row's other columns as `seal.rs` reads them.
+-- A checksum is over the row's other columns as `row_checksum.rs` reads them.
 
 CREATE TABLE run (
     id            INTEGER PRIMARY KEY,

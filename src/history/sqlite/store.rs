@@ -13,13 +13,13 @@ use std::time::Instant;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::damage::Damage;
-use super::entry::Entry;
+use super::data_file::{FILE_NAME, Place};
 use super::fault::is_passing;
-use super::gap::Gap;
 use super::open;
 use super::outbox;
-use super::place::{FILE_NAME, Place};
+use super::pending_writes::Gap;
 use super::reading::Reading;
+use super::write_op::Entry;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, Waiting};

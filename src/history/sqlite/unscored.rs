@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::insert::run_id;
 use super::outbox;
-use super::seal::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
+use super::row_checksum::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
 use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
 use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};

@@ -5,7 +5,7 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::{cas, dci, disentanglement, impurity, niche, r4};
+use crate::score::{concept_alignment, dci, disentanglement, impurity, niche, r4};
 use crate::tensor::TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels};
 
 const FAMILY: &str = "impurity";
@@ -155,7 +155,7 @@ pub(super) const ROWS: [Score; 16] = [
         trust: &["Compare at equal N only: it is 1 at N clusters whatever the embedding. At most 400 rows are looked \
                  at."],
         memory: Memory { pairs: 24, more: memory::distances, ..Memory::LINEAR },
-        compute: cas::concept_alignment,
+        compute: concept_alignment::concept_alignment,
         ..ROW
     },
     Score {

@@ -7,7 +7,7 @@ use crate::fault::{Fault, in_short};
 use crate::point::{Outcome, Point};
 use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
 use crate::sample::WindowKind;
-use crate::server::settlement::{Outcome as How, Settled};
+use crate::server::pass_outcomes::{Outcome as How, Settled};
 use crate::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;

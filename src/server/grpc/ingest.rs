@@ -24,9 +24,9 @@ use super::proto::ingest_response::Outcome;
 use super::proto::{self, BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
 use super::status::{code, late};
 use crate::server::metrics::Metrics;
+use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
-use crate::server::settlement::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::streams::Streams;
 use crate::step::Epoch;
 

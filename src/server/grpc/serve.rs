@@ -30,12 +30,12 @@ use crate::server::peers::{
 };
 
 use super::budget::Budget;
-use super::front::{Caller, Front, Limits, Peer, Window};
 use super::hub::reads::Reads;
 use super::hub::service::HubService;
 use super::hub::{PUSH_BYTES, proto::hub_server::HubServer};
 use super::project::{Project, Token};
 use super::proto::concept_watch_server::ConceptWatchServer;
+use super::request_limits::{Caller, Front, Limits, Peer, Window};
 use super::service::Service;
 
 /// Time after which an idle peer is pinged, and time it has to answer.

@@ -13,11 +13,11 @@ use tracing::Instrument;
 
 use crate::VERSION;
 use crate::alert::Judged;
+use crate::analysis_query::baseline_of;
 use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
 use crate::name::{check_name, check_optional_name};
 use crate::point::Point;
-use crate::question::baseline_of;
 use crate::step::{Ordinal, Rank};
 
 use super::convert;
@@ -32,9 +32,9 @@ use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
 use crate::server::live::Event;
+use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
-use crate::server::settlement::Settlement;
 use crate::server::windows::Windows;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.

@@ -15,10 +15,10 @@ use super::query::{PAGE, Parameters};
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::view::{PointView, PointsView, RunView, RunsView};
+use crate::analysis_query::{self, Question, diagnosis_of};
 use crate::fault::in_short;
 use crate::limits;
 use crate::point::Point;
-use crate::question::{self, Question, diagnosis_of};
 use crate::score::catalogue::{self, CATALOGUE};
 use crate::server::live::SplitStatus;
 
@@ -206,7 +206,7 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
 
 /// Compares two runs, groups of runs by a label, or two splits of a run: see [`crate::compare`].
 pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &question::PARAMETERS)?;
+    let query = Parameters::parse(&uri, &analysis_query::PARAMETERS)?;
     let question = Question::of(|key| query.text(key))?;
     blocking(shared, move |app| Ok(Json(question.ask(&*app.history)?).into_response())).await
 }

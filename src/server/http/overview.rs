@@ -12,13 +12,13 @@ use serde::Serialize;
 
 use super::app::App;
 use super::refusal::Refusal;
+use crate::analysis_query::{baseline_of, diagnosis_of};
 use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::limits;
 use crate::lock::lock;
 use crate::point::{Outcome, Point};
-use crate::question::{baseline_of, diagnosis_of};
 use crate::server::live::Latest;
 
 /// Time after which an answer is given without the rows that are still missing.

@@ -5,9 +5,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::analysis_query::Refused;
 use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
-use crate::question::Refused;
 
 /// An error answer; its body is `{"error": {"field", "message"}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]

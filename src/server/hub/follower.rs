@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::board::{News, SharedBoard};
 use crate::alert::Judged;
+use crate::analysis_query::baseline_of;
 use crate::history::{ChangeCursor, Changed, Heard, HistoryError, Looked, Postgres, Store, StoredRun, StoredSplit};
 use crate::point::Point;
-use crate::question::baseline_of;
 use crate::sample::Attempt;
 use crate::server::advice::{Advice, RESTORED};
 use crate::server::events::Events;

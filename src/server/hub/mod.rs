@@ -10,10 +10,10 @@ mod board;
 mod clock;
 mod follower;
 pub mod intake;
-mod parts;
 mod projects;
 mod state;
 mod upkeep;
+mod wiring;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -29,7 +29,7 @@ use super::http::Bounds;
 use super::options::{Listeners, Options, ServeError};
 use super::ports::Ports;
 
-use parts::Parts;
+use wiring::Parts;
 
 pub use projects::projects;
 

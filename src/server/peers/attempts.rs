@@ -9,7 +9,7 @@ use prometheus::IntCounter;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::gate::Visit;
+use super::connection_limit::Visit;
 use super::listener::Peer;
 use crate::lock::lock;
 

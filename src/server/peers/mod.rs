@@ -5,9 +5,9 @@
 
 mod address;
 mod attempts;
+mod connection_limit;
 mod dial;
 mod files;
-mod gate;
 mod listener;
 mod private;
 mod proof;
@@ -15,9 +15,9 @@ mod tls;
 
 pub use address::{Endpoint, Remote};
 pub use attempts::Attempts;
+pub use connection_limit::{Connection, Counts, Gate, Held, Patience, Visit};
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
-pub use gate::{Connection, Counts, Gate, Held, Patience, Visit};
 pub use listener::{Listener, Peer, own_user};
 pub use private::{check_private, read_token};
 pub use proof::{Secret, same_secret, with_scheme};

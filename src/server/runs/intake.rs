@@ -13,8 +13,8 @@ use crate::sample::{
     WindowKind,
 };
 use crate::server::board::Beginning;
+use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::refusal::Refusal;
-use crate::server::settlement::{Mailbox, Pass};
 use crate::step::{Epoch, PassKey};
 
 use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};

@@ -17,8 +17,8 @@ use crate::server::board::Beginning;
 use crate::server::clock::Clock;
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
+use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::refusal::Refusal;
-use crate::server::settlement::{Mailbox, Pass};
 use crate::step::Rank;
 
 use super::sampling::{SamplingOptions, window_name};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::estimate::Settings;
-use crate::kept::Budgeted;
+use crate::pair_cache::Budgeted;
 use crate::point::{Outcome, Point, Significance};
 use crate::prepare::Prepared;
 use crate::repeats;
@@ -47,7 +47,7 @@ impl<'a> Computing<'a> {
     }
 
     /// The point of a sample with all scores of these costs, and the most bytes that any of them took, as estimated;
-    /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`crate::kept`].
+    /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`crate::pair_cache`].
     ///
     /// `change_errors` turns what each row adds to the scores into the errors of their changes. It is not asked for a
     /// sample that is still filling: that is not part of the curve, so it has no change to an earlier point.

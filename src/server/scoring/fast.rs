@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::kept::{Budgeted, Kept};
 use crate::lock::lock;
+use crate::pair_cache::{Budgeted, Kept};
 use crate::point::Point;
 use crate::repeats::without_repeats;
 use crate::run::SplitKey;
@@ -18,10 +18,10 @@ use crate::score::catalogue::Cost;
 use crate::score::panic_text;
 
 use super::compute::{Computing, Late};
-use super::earlier::Earlier;
 use super::keeping::Keeping;
 use super::onward::{Onward, Scored};
 use super::pool::{WorkerOptions, pool};
+use super::previous_influences::Earlier;
 use super::queue::Queue;
 use super::worker::caught;
 
@@ -99,7 +99,7 @@ impl FastWorker {
     }
 
     /// The point of a rolling window; `None` if the server stops first. Some pairs may be left for the next tick, see
-    /// [`crate::kept`].
+    /// [`crate::pair_cache`].
     fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Point> {
         let (pause, is_stopping, spent) = (|| self.pause(pool), || self.queue.is_stopping(), || self.queue.spent());
         let (split, step) = (evaluation.key.clone(), evaluation.step.get());

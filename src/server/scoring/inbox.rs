@@ -9,9 +9,9 @@ use crate::sample::{Evaluation, Unfinished};
 use crate::schedule::{Closed, Skipped};
 use crate::score::expected::expected;
 use crate::server::board::Beginning;
+use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::publish::Publisher;
 use crate::server::runs::Outlet;
-use crate::server::settlement::{Mailbox, Pass};
 
 use super::onward::Scored;
 use super::queue::Queue;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::kept::Kept;
+use crate::pair_cache::Kept;
 use crate::run::SplitKey;
 
 use crate::lock::lock;

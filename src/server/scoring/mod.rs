@@ -1,13 +1,13 @@
 //! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
 pub mod compute;
-pub mod earlier;
 mod fast;
 mod inbox;
 pub mod keeping;
 pub mod onward;
 mod pace;
 pub mod pool;
+pub mod previous_influences;
 mod priority;
 pub mod queue;
 mod slow;
@@ -27,12 +27,12 @@ use crate::schedule::Room;
 use super::options::Options;
 use super::publish::Publisher;
 use super::runs::{Outlet, Runs};
-use earlier::Earlier;
 use fast::FastWorker;
 use inbox::Inbox;
 use keeping::Keeping;
 use onward::{Onward, Scored};
 use pool::WorkerOptions;
+use previous_influences::Earlier;
 use queue::Queue;
 use slow::SlowWorker;
 use worker::Worker;

@@ -17,9 +17,9 @@ use crate::score::panic_text;
 use crate::server::publish::Publisher;
 
 use super::compute::Computing;
-use super::earlier::Earlier;
 use super::onward::Onward;
 use super::pool::{WorkerOptions, pool};
+use super::previous_influences::Earlier;
 use super::queue::Queue;
 
 /// The scorer of the points of passes.

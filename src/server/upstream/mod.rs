@@ -1,12 +1,12 @@
 //! Sends changes of the history to a hub: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
-//! applied; nothing waits for it. [`pump`] decides when to send and [`turn`] to which hub.
+//! applied; nothing waits for it. [`pump`] decides when to send and [`hub_backoff`] to which hub.
 
+mod hub_backoff;
 mod hubs;
 mod pump;
 mod reach;
-mod turn;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use crate::point::Point;
 
 use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
 
+use hub_backoff::Next;
 use hubs::{blocking, jitter, until};
 use pump::{Pump, Settled};
-use turn::Next;
 
 pub use hubs::{Hubs, UpstreamOptions};
 pub use reach::Reach;

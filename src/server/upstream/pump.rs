@@ -6,7 +6,7 @@
 
 use crate::server::grpc::hub::client::Failure;
 
-use super::turn::{Next, Turn};
+use super::hub_backoff::{Next, Turn};
 
 /// Bytes of a request at most, unless a single entry has more.
 pub const MOST_BYTES: usize = 1 << 20;

@@ -8,12 +8,12 @@
 //! Runs are followed from their first declaration on, with all that the history has of them by then.
 
 mod note;
-mod parcel;
+mod pending_changes;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub(super) use note::{note_finish, note_finish_rank, note_point, note_remark, note_removal, note_run, note_unscored};
-pub use parcel::{Numbered, OutboxUsage, Parcel};
+pub use pending_changes::{Numbered, OutboxUsage, Parcel};
 pub use table::Source;
 pub(super) use table::{count, create, losing};

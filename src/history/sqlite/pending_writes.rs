@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::entry::Entry;
+use super::write_op::Entry;
 use crate::history::settled::Written;
 
 /// Bytes of points and records that are kept.

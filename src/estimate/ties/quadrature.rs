@@ -284,8 +284,8 @@ impl Rule {
 mod tests {
     use super::super::shape::Shape;
     use super::*;
-    use crate::estimate::choice;
     use crate::estimate::digamma::Digamma;
+    use crate::estimate::thresholds;
 
     #[test]
     fn rules_sum_up_polynomials() {
@@ -365,7 +365,7 @@ mod tests {
                     }
                     let probabilities = Probabilities::new(shape);
                     let (probabilities, behind) = (probabilities.view(), all - missing);
-                    assert!(choice::is_long(probabilities.first + probabilities.count, behind, beyond));
+                    assert!(thresholds::is_long(probabilities.first + probabilities.count, behind, beyond));
                     let got = expectation(probabilities, behind, beyond, closer, psi, &mut Vec::new());
                     let expected = every_term(probabilities, behind, beyond, closer, psi);
                     assert!((got - expected).abs() < 1e-13, "{closer}, {shape:?}: {got}, {expected}");

@@ -230,11 +230,11 @@ pub(super) fn takes_memory(left_out: Option<Shortcut>) -> bool {
 pub(super) enum Summation {
     /// `ties/closed_form.rs`: nothing is closer.
     ClosedForm,
-    /// `ties/few.rs`: binomials from tables.
+    /// `ties/tabulated.rs`: binomials from tables.
     Few,
-    /// `ties/long.rs`: few nodes for long blocks of terms.
+    /// `ties/quadrature.rs`: few nodes for long blocks of terms.
     Long,
-    /// `ties/many.rs`: every term.
+    /// `ties/direct.rs`: every term.
     Many,
 }
 

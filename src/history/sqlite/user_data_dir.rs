@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::place::FILE_NAME;
+use super::data_file::FILE_NAME;
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
 use crate::history::usage::Limits;

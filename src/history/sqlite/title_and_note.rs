@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::insert::run_id;
 use super::outbox;
-use super::seal::{REMARK, REMARK_COLUMNS, Seal, insert};
+use super::row_checksum::{REMARK, REMARK_COLUMNS, Seal, insert};
 use crate::history::error::HistoryError;
 use crate::history::run::Remark;
 

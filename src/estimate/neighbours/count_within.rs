@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::estimate::choice::{FAR, FAR_IN_A_CROWD};
+use crate::estimate::thresholds::{FAR, FAR_IN_A_CROWD};
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, contiguous, smaller};

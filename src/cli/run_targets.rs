@@ -12,10 +12,10 @@ use crate::history::{FILE_NAME, Store};
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
 
-use super::exchange::Answering;
+use super::data_dirs::{Place, place_of, places};
 use super::failure::Failure;
+use super::http_request::Answering;
 use super::options::usual_page;
-use super::places::{Place, place_of, places};
 use super::source::Source;
 
 /// A place with runs.

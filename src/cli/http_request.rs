@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::fault::Fault;
 use crate::server::peers::{Dialer, Protocol, Remote};
 
-use super::contact::Contact;
+use super::client_options::Contact;
 use super::failure::Failure;
 
 /// Bytes at which an answer is cut off; any real one is far smaller.

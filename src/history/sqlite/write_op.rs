@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::declare::declare_run;
 use super::insert::{insert_point, mark_finished};
 use super::ranks::finish_rank;
-use super::remark::{remove, set_remark};
+use super::title_and_note::{remove, set_remark};
 use super::unscored::insert_unscored;
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, Remark};

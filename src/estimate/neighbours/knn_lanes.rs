@@ -10,7 +10,7 @@
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
-use crate::estimate::choice;
+use crate::estimate::thresholds;
 use crate::estimate::width::every_width;
 
 use super::lanes::{LANES, Real, any, contiguous, insert, larger, smaller};
@@ -162,7 +162,7 @@ impl<T: Real> Search<'_, T> {
         // In registers, as far as there are enough. Gain: row `Registers` of the README of `estimate/` (`cargo bench --bench
         // shapes`).
         match k {
-            _ if !choice::takes_registers() => search(self, vec![[T::INFINITY; LANES]; k], found),
+            _ if !thresholds::takes_registers() => search(self, vec![[T::INFINITY; LANES]; k], found),
             1 => search(self, Few::<T, 1>::new(), found),
             2 => search(self, Few::<T, 2>::new(), found),
             3 => search(self, Few::<T, 3>::new(), found),

@@ -11,7 +11,7 @@
 
 use std::sync::LazyLock;
 
-use crate::estimate::choice::{FEW_BEFORE, FEW_BEHIND, FEW_BEYOND, FEW_PROBABILITIES};
+use crate::estimate::thresholds::{FEW_BEFORE, FEW_BEHIND, FEW_BEYOND, FEW_PROBABILITIES};
 
 use super::probabilities::Probabilities;
 use super::sums::{LANES, Sum};
