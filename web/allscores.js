@@ -2,7 +2,7 @@
 import { saveMenu } from "./saving.js";
 import { el, icon, number, overText, probability } from "./text.js";
 import { term } from "./tip.js";
-import { halfText, named, nameOf, scoreOf, tipOf, valueText, wordOf } from "./words.js";
+import { halfText, named, nameOf, scoreOf, tipOf, valueText, wordOf } from "./labels.js";
 
 /** @param {any} host a details element */
 export function allScoresPanel(host) {

@@ -10,7 +10,7 @@ import { note } from "./states.js";
 import { address, change } from "./state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
 import { el } from "./text.js";
-import { labelName, named } from "./words.js";
+import { labelName, named } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown

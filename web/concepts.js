@@ -5,8 +5,8 @@ import { saveMenu } from "./saving.js";
 import { spark } from "./spark.js";
 import { change } from "./state.js";
 import { breakable, el, icon, number, shortened } from "./text.js";
-import { afterFrame } from "./turns.js";
-import { halfText, named, nameOf, scoreOf, valueText } from "./words.js";
+import { afterFrame } from "./scheduler.js";
+import { halfText, named, nameOf, scoreOf, valueText } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown

@@ -6,8 +6,8 @@ import { hueOf, lookOf } from "./palette.js";
 import { titleOf } from "./prefs.js";
 import { change, current } from "./state.js";
 import { el } from "./text.js";
-import { afterFrame } from "./turns.js";
-import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "./words.js";
+import { afterFrame } from "./scheduler.js";
+import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown

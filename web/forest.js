@@ -2,7 +2,7 @@
 import { comparedText, differenceText } from "./sentences.js";
 import { el } from "./text.js";
 import { term } from "./tip.js";
-import { nameOf, tipOf, wordOf } from "./words.js";
+import { nameOf, tipOf, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./api.js").Comparison} Comparison

@@ -6,7 +6,7 @@ import { pageColor } from "./palette.js";
 import { savePng } from "./saving.js";
 import { el } from "./text.js";
 import { hideTip, showTip } from "./tip.js";
-import { afterFrame, finishAll } from "./turns.js";
+import { afterFrame, finishAll } from "./scheduler.js";
 
 /**
  * @typedef {import("./lineplot.js").Line} Line

@@ -2,7 +2,7 @@
 import { alertText } from "./sentences.js";
 import { firedOf, store } from "./store.js";
 import { epochText, localTime, number, overText, percent, probability, signed } from "./text.js";
-import { named, wordOf } from "./words.js";
+import { named, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./series.js").Series} Series

@@ -12,8 +12,8 @@ import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./states.js";
 import { begin, showSplit, store } from "./store.js";
 import { el, plural } from "./text.js";
 import { hideTip } from "./tip.js";
-import { awaitFrame } from "./turns.js";
-import { verdictOf } from "./words.js";
+import { awaitFrame } from "./scheduler.js";
+import { verdictOf } from "./labels.js";
 
 /** @typedef {{root: HTMLElement, draw: (shown: import("./shown.js").Shown) => void, close?: () => void}} Opened */
 

@@ -9,7 +9,7 @@ import { closing } from "./saving.js";
 import { address, change, current } from "./state.js";
 import { store } from "./store.js";
 import { count, el, icon, plural, tell } from "./text.js";
-import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "./words.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "./labels.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
 
@@ -126,7 +126,7 @@ export function overview(again) {
 
 /** A verdict with how many runs have it. @param {string} state of verdict, or "" for all */
 function tab(state) {
-  const known = /** @type {import("./words.js").VerdictState} */ (state);
+  const known = /** @type {import("./labels.js").VerdictState} */ (state);
   const number = el("b", {});
   const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null, onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
     state && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${state ? SHORT[known] : "All"} `, number);

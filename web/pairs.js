@@ -7,7 +7,7 @@ import { saveMenu, savePng } from "./saving.js";
 import { change } from "./state.js";
 import { limitOf } from "./store.js";
 import { el, number, probability, shortened } from "./text.js";
-import { nameOf, scoreOf } from "./words.js";
+import { nameOf, scoreOf } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown

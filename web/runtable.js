@@ -8,9 +8,9 @@ import { address, change, current } from "./state.js";
 import { wantRows } from "./store.js";
 import { count, el, icon, plural } from "./text.js";
 import { term } from "./tip.js";
-import { afterFrame } from "./turns.js";
+import { afterFrame } from "./scheduler.js";
 import { rowAt, stretches, topsOf } from "./virtual.js";
-import { STATES, halfText, stateOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./words.js";
+import { STATES, halfText, stateOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown
@@ -42,7 +42,7 @@ const LABELS = 2;
 /** @type {Record<string, number>} */
 const GRAVITY = { leaking: 0, possibly_leaking: 1, cannot_tell: 2, too_early: 3, nothing_found: 4, sound: 5 };
 
-/** A verdict with its mark. @param {import("./words.js").Told} told @param {Shown} shown @param {import("./api.js").Row|undefined} row */
+/** A verdict with its mark. @param {import("./labels.js").Told} told @param {Shown} shown @param {import("./api.js").Row|undefined} row */
 export function verdictMark(told, shown, row) {
   const at = row?.step !== null && row?.step !== undefined ? momentText({ step: row.step, epoch: row.epoch }) : "";
   const text = shown.down && at ? `As of ${at}: ${told.state === "leaking" ? "leaking" : told.text.replace(/^./, (first) => first.toLowerCase())}` : told.text;

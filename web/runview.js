@@ -1,23 +1,23 @@
 // The page of one run: is it leaking, how sure is that, through what, and what now.
 import { allScoresPanel } from "./allscores.js";
 import { answers } from "./answers.js";
-import { behindPanel } from "./behind.js";
+import { behindPanel } from "./curve_panel.js";
 import { conceptsPanel } from "./concepts.js";
 import { curveControls, curves } from "./curves.js";
 import { figure } from "./figure.js";
-import { lanesPanel } from "./lanes.js";
+import { lanesPanel } from "./alert_timeline.js";
 import { chartText, linesOf } from "./lines.js";
 import { options } from "./overview.js";
 import { pairsPanel } from "./pairs.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "./prefs.js";
-import { remarks } from "./remarks.js";
+import { remarks } from "./notes.js";
 import { isLive } from "./shown.js";
 import { address, change, current } from "./state.js";
 import { statsPanel } from "./stats.js";
 import { count, el, icon } from "./text.js";
-import { afterFrame } from "./turns.js";
+import { afterFrame } from "./scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, labelName, momentText, tipOf } from "./words.js";
+import { OF_RUN, PUBLISHED, curved, labelName, momentText, tipOf } from "./labels.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
 

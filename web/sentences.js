@@ -1,7 +1,7 @@
 // Sentences of the sidecar in the page's words, units and digits. It writes ids, shares and four digits, which suit its API.
 import { signed } from "./text.js";
 import { term } from "./tip.js";
-import { inSentence, labelName, named, nameOf, scoreOf, tipOf, wordOf } from "./words.js";
+import { inSentence, labelName, named, nameOf, scoreOf, tipOf, wordOf } from "./labels.js";
 
 const NUMBER = "-?\\d+(?:\\.\\d+)?";
 

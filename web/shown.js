@@ -3,7 +3,7 @@ import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "./palette.js";
 import { labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
-import { STATES, stateOf } from "./words.js";
+import { STATES, stateOf } from "./labels.js";
 
 /**
  * @typedef {import("./api.js").Run} Run

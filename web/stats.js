@@ -2,7 +2,7 @@
 import { HALF } from "./lines.js";
 import { el } from "./text.js";
 import { term } from "./tip.js";
-import { OF_RUN, TO_LOG, halfText, named, nameOf, tipOf, valueText, wordOf } from "./words.js";
+import { OF_RUN, TO_LOG, halfText, named, nameOf, tipOf, valueText, wordOf } from "./labels.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
 

@@ -4,7 +4,7 @@ import { chartText } from "./lines.js";
 import { comparedText, upper } from "./sentences.js";
 import { el, icon } from "./text.js";
 import { term, tipped } from "./tip.js";
-import { labelName, nameOf, rangeOf, tipOf, valueText, wordOf } from "./words.js";
+import { labelName, nameOf, rangeOf, tipOf, valueText, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./api.js").GroupReport} GroupReport

@@ -4,7 +4,7 @@ import { upper } from "./sentences.js";
 import { store } from "./store.js";
 import { ago, count, el, icon, shortened, signed, svg } from "./text.js";
 import { tipped } from "./tip.js";
-import { halfText, inSentence, momentText, named, nameOf, valueText, verdictOf, wordOf } from "./words.js";
+import { halfText, inSentence, momentText, named, nameOf, valueText, verdictOf, wordOf } from "./labels.js";
 
 /**
  * @typedef {import("./api.js").Point} Point

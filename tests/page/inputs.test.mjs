@@ -8,7 +8,7 @@ withBrowser();
 test("work of turns comes after the frame in its order, once for each key, and a fault keeps none from its turn", async (t) => {
   const { page, complaints } = await scene(t);
   const done = await page.evaluate(async () => {
-    const { afterFrame } = await import("/assets/turns.js");
+    const { afterFrame } = await import("/assets/scheduler.js");
     const done = [];
     const note = (what) => () => { done.push(what); };
     const parts = (what, count) => function* () { for (let i = 0; i < count; i += 1) { done.push(`${what}${i}`); yield; } };

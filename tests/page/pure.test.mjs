@@ -112,7 +112,7 @@ test("numbers have a true minus and no negative zero, and as many digits as thei
   const found = await page.evaluate(async () => {
     const { percent, signed } = await import("/assets/text.js");
     const { alertText, comparedText, differenceText } = await import("/assets/sentences.js");
-    const { nameScores } = await import("/assets/words.js");
+    const { nameScores } = await import("/assets/labels.js");
     const by = { label: "lambda", values: ["0.01", "0.5", "5"] };
     return [percent(-0.004), percent(-0.02), signed("-0.0"), signed("-1.50"), differenceText("icl_label", { mean: 0.01828, low: 0.00208, high: 0.03447 }),
       differenceText("intervention_drop", { mean: 0.2843, low: 0.2019, high: 0.3668 }), differenceText("ctl", { mean: -0.001, low: -0.03, high: 0.03 }),

@@ -6,7 +6,7 @@ import { hueOf, lookOf } from "./palette.js";
 import { titleOf } from "./prefs.js";
 import { change } from "./state.js";
 import { el, number } from "./text.js";
-import { nameOf, scoreOf, tipOf } from "./words.js";
+import { nameOf, scoreOf, tipOf } from "./labels.js";
 
 /**
  * @typedef {import("./shown.js").Shown} Shown

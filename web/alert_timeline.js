@@ -2,7 +2,7 @@
 import { alertParts } from "./sentences.js";
 import { store } from "./store.js";
 import { count, el } from "./text.js";
-import { momentText, named, verdictOf } from "./words.js";
+import { momentText, named, verdictOf } from "./labels.js";
 
 /** @typedef {import("./shown.js").Shown} Shown */
 
