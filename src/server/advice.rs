@@ -27,8 +27,6 @@ pub struct Decision {
     pub reason: String,
     /// Newest evaluation the answer rests on.
     pub decided_by_step: u64,
-    /// No hub could be asked in time: what other hosts are told is not known here.
-    pub undecided: bool,
 }
 
 /// Advice to stop that some rank was given at a step for which another had no answer.
@@ -213,7 +211,7 @@ impl Advice {
                 format!("the scores of step {step} are late ({splits}); by those of step {decided_by_step}: {reason}")
             }
         };
-        let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step, undecided: false };
+        let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step };
         given.answer(run, attempt, step, decision)
     }
 }

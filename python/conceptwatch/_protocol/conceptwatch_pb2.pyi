@@ -754,20 +754,18 @@ class GetAdviceRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., step: _Optional[int] = ..., timeout_seconds: _Optional[float] = ..., client: _Optional[str] = ..., unanswered_steps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class GetAdviceResponse(_message.Message):
-    __slots__ = ("stop", "reason", "decided_by_step", "undecided", "missed_step", "missed_reason")
+    __slots__ = ("stop", "reason", "decided_by_step", "missed_step", "missed_reason")
     STOP_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DECIDED_BY_STEP_FIELD_NUMBER: _ClassVar[int]
-    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
     MISSED_STEP_FIELD_NUMBER: _ClassVar[int]
     MISSED_REASON_FIELD_NUMBER: _ClassVar[int]
     stop: bool
     reason: str
     decided_by_step: int
-    undecided: bool
     missed_step: int
     missed_reason: str
-    def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ..., undecided: bool = ..., missed_step: _Optional[int] = ..., missed_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, stop: bool = ..., reason: _Optional[str] = ..., decided_by_step: _Optional[int] = ..., missed_step: _Optional[int] = ..., missed_reason: _Optional[str] = ...) -> None: ...
 
 class GetDiagnosisRequest(_message.Message):
     __slots__ = ("run", "split", "step", "timeout_seconds", "ordinal")

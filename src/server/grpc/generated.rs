@@ -869,7 +869,7 @@ pub struct GetAdviceRequest {
     /// As in StartRunRequest, identifies the attempt, which gets one answer per step; empty: the newest attempt.
     #[prost(string, tag = "4")]
     pub client: ::prost::alloc::string::String,
-    /// earlier steps for which this client got no answer, or an undecided one; at most 64
+    /// earlier steps for which this client got no answer; at most 64
     #[prost(uint64, repeated, tag = "5")]
     pub unanswered_steps: ::prost::alloc::vec::Vec<u64>,
 }
@@ -883,9 +883,6 @@ pub struct GetAdviceResponse {
     /// step of the newest evaluation that the answer is based on
     #[prost(uint64, tag = "3")]
     pub decided_by_step: u64,
-    /// no hub could be asked in time, so `stop` is false here whatever other hosts are told
-    #[prost(bool, tag = "4")]
-    pub undecided: bool,
     /// the newest of `unanswered_steps` at which the attempt was advised to stop
     #[prost(uint64, optional, tag = "5")]
     pub missed_step: ::core::option::Option<u64>,

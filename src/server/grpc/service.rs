@@ -448,8 +448,8 @@ impl Lookout for Service {
 
 /// An answer as a message.
 pub(super) fn advised(decision: Decision, missed: Option<Missed>) -> proto::GetAdviceResponse {
-    let Decision { stop, reason, decided_by_step, undecided } = decision;
+    let Decision { stop, reason, decided_by_step } = decision;
     let (missed_step, missed_reason) = missed.map(|missed| (missed.step, missed.reason)).unzip();
     let missed_reason = missed_reason.unwrap_or_default();
-    proto::GetAdviceResponse { stop, reason, decided_by_step, undecided, missed_step, missed_reason }
+    proto::GetAdviceResponse { stop, reason, decided_by_step, missed_step, missed_reason }
 }
