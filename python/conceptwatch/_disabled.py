@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._diagnosis import Diagnosis
-from ._link import Link
+from ._presample import Panel
 from ._reading import StoredRun
 from ._run import Run
+from ._run_channel import Link
 from ._scores import Scores
 from ._source import ReadError
 from ._stats import Stats
-from ._thinning import Panel
 
 
 class DisabledRun(Run):

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._presample import Panel, UInt64s, client_hash, identities, priorities
 from ._protocol import messages
 from ._tensors import Copy, as_row_ids
-from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
 # How far rounding may take a probability beyond 0 or 1; the sidecar takes it as 0 or 1.
 ROUNDING = 1e-6

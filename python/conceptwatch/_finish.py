@@ -12,9 +12,9 @@ from typing import Any
 
 import grpc
 
-from ._link import Link
 from ._protocol import messages
 from ._recording import SCHEME
+from ._run_channel import Link
 from ._sender import Sender
 from ._summary import counted
 

@@ -15,14 +15,14 @@ from ._connection import Contact, contact_to, is_local
 from ._disabled import DisabledRun
 from ._head import Head, even_counts
 from ._home import user_home
-from ._joining import reach
 from ._launch import own_launch, spans_nodes
-from ._link import Link
 from ._loggers import Loggers, loggers_of
 from ._names import checked
 from ._protocol import messages
 from ._recording import SCHEME
 from ._run import Run
+from ._run_channel import Link
+from ._sidecar_lease import reach
 from ._summary import is_quiet
 
 MODES = ("online", "offline", "disabled")

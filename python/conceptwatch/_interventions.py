@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ._call import calling
 from ._head import Call, Head, even_counts, percentiles
+from ._presample import UInt64s, siphash
 from ._tensors import Fault
-from ._thinning import UInt64s, siphash
 
 CORRECT, WRONG = "intervention_predictions", "wrong_intervention_predictions"
 KINDS = ("hard", "probability", "logit", "continuous")

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 import grpc
 
 from ._encode import Batch, PassKey
-from ._link import EndOfPass, Item, Link
 from ._protocol import messages
 from ._queue import Lane, Queue
+from ._run_channel import EndOfPass, Item, Link
 from ._stats import Stats
 from ._unsettled import Kept, Unsettled
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ._encode import PassKey
-from ._link import EndOfPass, Item, Link
+from ._run_channel import EndOfPass, Item, Link
 
 BACKLOG_AT_ONCE = 4
 

@@ -27,11 +27,12 @@ from ._forward import Forward
 from ._head import Head, Recent
 from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
 from ._labels import Labels
-from ._link import EndOfPass, Link
 from ._loggers import Loggers
 from ._names import composed
+from ._presample import Panel, UInt64s, client_hash, identities, priorities
 from ._protocol import messages
 from ._reading import Matrix, StoredRun, stored
+from ._run_channel import EndOfPass, Link
 from ._scores import Scores
 from ._sender import Sender, sender_to
 from ._source import ReadError, source_of
@@ -39,7 +40,6 @@ from ._stats import Stats
 from ._summary import dropped_rows, evaluations, is_quiet, summary
 from ._tables import html_table
 from ._tensors import Checks, Concepts, Fault, Logged, Tensors
-from ._thinning import Panel, UInt64s, client_hash, identities, priorities
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -24,11 +24,11 @@ from . import _encode
 from ._connection import Contact, channel_to, described, retry_delay, serves_http
 from ._encode import PassKey
 from ._fork import usable
-from ._link import EndOfPass, Item, Limits, Link
 from ._outbox import Outbox
 from ._proof import challenge
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
+from ._run_channel import EndOfPass, Item, Limits, Link
 from ._stats import Stats
 from ._version import __version__, same_release
 

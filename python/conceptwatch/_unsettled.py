@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._encode import Batch, PassKey, taken
-from ._link import EndOfPass, Item, Limits
-from ._thinning import priorities
+from ._presample import priorities
+from ._run_channel import EndOfPass, Item, Limits
 
 # Largest number of rows that a batch can state as left out.
 MOST_LEFT_OUT = (1 << 32) - 1

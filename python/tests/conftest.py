@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import conceptwatch
-from conceptwatch import _joining, _sender
+from conceptwatch import _sender, _sidecar_lease
 from sidecar import Sidecar
 
 K = 3
@@ -62,7 +62,7 @@ def wait_for(what: Callable[[], T], seconds: float = 60.0) -> T:
 def no_senders_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process keeps its sender for an address, and a later test may be given the same port."""
     monkeypatch.setattr(_sender, "_senders", {})
-    monkeypatch.setattr(_joining, "_said", set())
+    monkeypatch.setattr(_sidecar_lease, "_said", set())
 
 
 @pytest.fixture(autouse=True)

@@ -192,7 +192,7 @@ def test_ranks_start_one_sidecar_where_none_suits(at: Starts, tmp_path: Path) ->
 def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Starts, job: Starts, tmp_path: Path) -> None:
     with serving() as address:
         one = at("one", port_of(address))
-        one.do("import conceptwatch._joining as joining")
+        one.do("import conceptwatch._sidecar_lease as joining")
         one.do("setattr(joining, '__version__', '9.1.0')")
         begin(one, "a")
         assert one.do("run.address") == own(tmp_path)

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _joining, _private, _proof, _sidecar
+from conceptwatch import Run, _private, _proof, _sidecar, _sidecar_lease
 from conftest import batch, not_tested, wait_for
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
@@ -162,7 +162,7 @@ def test_another_program_at_the_port_of_the_own_sidecar_gets_nothing(
 
 
 def chosen(*, spawn: bool) -> str:
-    return _joining._choose(_sidecar.Wish(), None, spawn=spawn)[2]
+    return _sidecar_lease._choose(_sidecar.Wish(), None, spawn=spawn)[2]
 
 
 def test_who_listens_at_the_default_port_must_be_this_user_or_root(
@@ -177,7 +177,7 @@ def test_who_listens_at_the_default_port_must_be_this_user_or_root(
         if os.path.exists("/proc/net/tcp"):
             assert _sidecar.owners(port) == {os.getuid()}
         # It may be a sidecar that takes its time.
-        monkeypatch.setattr(_joining, "PATIENCE", 0.1)
+        monkeypatch.setattr(_sidecar_lease, "PATIENCE", 0.1)
         assert chosen(spawn=True) == f"127.0.0.1:{port}"
         monkeypatch.setattr(_sidecar, "owners", lambda port: {os.getuid() + 4321})
         for spawn in (True, False):

@@ -11,8 +11,8 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _sender
+from conceptwatch._presample import Panel, client_hash, identities, priorities, siphash
 from conceptwatch._protocol import messages
-from conceptwatch._thinning import Panel, client_hash, identities, priorities, siphash
 from conftest import batch, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar

@@ -14,10 +14,10 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._encode import Batch
 from conceptwatch._launch import Launch
-from conceptwatch._link import Item, Limits, Link
+from conceptwatch._presample import Panel, priorities
 from conceptwatch._protocol import messages
+from conceptwatch._run_channel import Item, Limits, Link
 from conceptwatch._tensors import Copy
-from conceptwatch._thinning import Panel, priorities
 from conceptwatch._unsettled import Unsettled
 from conftest import K, acknowledged, batch, log, wait_for
 from sidecar import Received, Sidecar, at_once
@@ -212,7 +212,7 @@ def test_the_rows_kept_of_a_large_pass_are_bounded_and_give_the_same_sample(
 
 def _own(sidecar: Sidecar, rows: Any, size: int) -> Any:
     """Priorities of rows without ids, logged in batches of `size`."""
-    from conceptwatch._thinning import client_hash, siphash  # noqa: PLC0415
+    from conceptwatch._presample import client_hash, siphash  # noqa: PLC0415
 
     client = client_hash(sidecar.starts[0].client)
     words = [np.full_like(rows, client), rows // np.uint64(size) + np.uint64(1), rows % np.uint64(size)]

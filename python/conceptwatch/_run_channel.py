@@ -13,9 +13,9 @@ from typing import Any
 from ._encode import Batch, PassKey
 from ._home import same_directory
 from ._launch import Launch
+from ._presample import Panel
 from ._protocol import messages
 from ._stats import Stats
-from ._thinning import Panel
 
 log = logging.getLogger("conceptwatch")
 
