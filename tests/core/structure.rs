@@ -204,3 +204,27 @@ fn only_its_folder_names_the_types_of_grpc() {
     let wrong: Vec<_> = files.iter().filter(outside).filter(names).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
 }
+
+/// ARCHITECTURE.md names each folder of the source and of the server, and no file that is not there.
+#[test]
+fn the_maps_name_what_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let quoted: BTreeSet<&str> = text.split('`').skip(1).step_by(2).collect();
+    let words: BTreeSet<&str> = text.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();
+    for folder in ["src", "src/server"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.file_name().unwrap().to_str().unwrap();
+            assert!(!entry.is_dir() || words.contains(name), "{folder}/{name} is not on the maps");
+        }
+    }
+    let places = ["", "src", "src/server", "web", "python", "python/conceptwatch"];
+    let is_there = |path: &str| places.iter().any(|place| root.join(place).join(path).exists());
+    for path in quoted
+        .iter()
+        .filter(|path| path.ends_with(".rs") || path.ends_with(".py") || path.ends_with(".js") || path.ends_with('/'))
+    {
+        assert!(is_there(path), "`{path}` is not there");
+    }
+    assert!(text.split_whitespace().count() <= 1500, "{} words", text.split_whitespace().count());
+}

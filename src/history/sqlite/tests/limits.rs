@@ -51,8 +51,8 @@ fn the_newest_point_stays_under_any_limit() {
         history.record_point(&point("a", "val", step, 2), None).unwrap();
         assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
     }
-    history.record_point(&point("waiting", "val", 1, 1), None).expect("a run whose evaluations wait stays");
     assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1, unscored: 0 });
+    history.record_point(&point("waiting", "val", 1, 1), None).expect("a run whose evaluations wait stays");
 }
 
 #[test]
