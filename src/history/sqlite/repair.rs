@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::data_file::{FILE_NAME, is_remote, sync};
+use super::data_file::{FILE_NAME, emptied, is_remote, sync};
 use super::fault::is_busy;
 use super::intact::{Contents, Found, for_each_intact};
 use super::open;
@@ -36,7 +36,12 @@ pub fn repair(directory: &Path) -> Result<Repair, HistoryError> {
     let (mut kept, mut lost) = (Contents::default(), Contents::default());
     {
         let new = open::create(&unfinished)?;
-        match open::salvaged(&path).and_then(|old| copy(&old, &new, &path, &mut lost)) {
+        let copied = match emptied(directory) {
+            None => open::salvaged(&path).and_then(|old| copy(&old, &new, &path, &mut lost)),
+            // SQLite would delete the log, which stays beside the file.
+            Some(_) => Ok(()),
+        };
+        match copied {
             Ok(()) | Err(HistoryError::Damaged(_)) => {}
             Err(HistoryError::Storage(error)) if is_busy(&error) => return Err(HistoryError::InUse { path }),
             Err(error) => return Err(error),
