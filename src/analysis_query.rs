@@ -42,7 +42,7 @@ pub struct Question {
     scores: Vec<String>,
     /// Newest evaluations of each run, 1 to [`MOST`]; `None`: up to [`LAST`].
     last: Option<usize>,
-    /// Of the intervals, between 0.5 and 1.
+    /// The confidence of the intervals, between 0.5 and 1.
     confidence: f64,
 }
 
@@ -274,7 +274,7 @@ impl Question {
             false => self.scores.iter().map(String::as_str).collect(),
         };
         if !usual.iter().any(|score| classes.iter().all(|class| class.has(score))) {
-            // What they have in common is among the others.
+            // The scores that they have in common are among the others.
             let all: Vec<&str> = catalogue::CATALOGUE.iter().map(|score| score.id).collect();
             (classes, without) = self.classes(history, label, &chosen, &all)?;
         }
@@ -486,7 +486,7 @@ fn without(history: &dyn Store, field: &str, run: &str, split: &str) -> Result<R
     ))
 }
 
-/// Of these runs the most that have equal concepts and a task of one kind, and the others.
+/// Returns the largest set of these runs that have equal concepts and a task of one kind, and the others.
 fn alike<'r>(
     history: &dyn Store,
     runs: Vec<&'r LabelledRun>,
@@ -512,7 +512,7 @@ fn as_running(stored: &StoredRun) -> (&str, bool) {
     (&stored.run.name, stored.finished.is_none())
 }
 
-/// Of runs by name, and whether they are.
+/// Returns a note that names the unfinished runs; `runs` has each name and whether that run is still running.
 fn still_running<'r>(runs: impl Iterator<Item = (&'r str, bool)>) -> Option<String> {
     let names: Vec<&str> = runs.filter(|(_, running)| *running).map(|(name, _)| name).collect();
     (!names.is_empty()).then(|| format!("not finished yet: {}", listed(names)))

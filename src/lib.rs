@@ -24,15 +24,15 @@
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-// --- What everything shares.
+// --- Shared by all.
 
 // A field, what was got and what was expected.
 pub mod fault;
 
-// What may be a name.
+// The rules for names.
 pub mod name;
 
-// What the allocator keeps of freed memory.
+// The memory that the program holds, and the freed memory that the allocator keeps.
 pub mod memory;
 
 // Locks that a panic leaves usable.
@@ -44,7 +44,7 @@ pub mod tensor;
 // Steps, epochs and ranks, which must not be mistaken for each other.
 pub mod step;
 
-// --- What arrives.
+// --- Input.
 
 // A checked declaration.
 pub mod run;
@@ -55,9 +55,9 @@ pub mod batch;
 // The rows that are kept: bottom-k, passes, rolling windows, attempts.
 pub mod sample;
 
-// --- What is computed.
+// --- Computation.
 
-// What to score next, within a CPU share.
+// The plan of what to score next, within a CPU share.
 pub mod schedule;
 
 // Mutual information and entropy, and the neighbour searches below them.
@@ -69,7 +69,7 @@ pub mod repeats;
 // The pairs that a rolling window keeps between ticks.
 pub mod pair_cache;
 
-// What the scores of one sample share, built lazily and once.
+// The values that the scores of one sample share, built lazily and once.
 pub mod prepare;
 
 // The scores of one sample: a point of a curve.
@@ -84,12 +84,12 @@ pub mod trees;
 // The catalogue of scores, and one file for each family.
 pub mod score;
 
-// --- What follows from points.
+// --- Conclusions from points.
 
 // The limits of alerts and diagnosis, and what fixed them.
 pub mod limits;
 
-// What a run trained without the task has of the same scores.
+// Leakage counted above that of a run trained without the task.
 pub mod baseline;
 
 // Rules, their states, and the test for rises.
@@ -98,12 +98,12 @@ pub mod alert;
 // Two runs, two splits, groups of runs.
 pub mod compare;
 
-// What may be wrong with a run.
+// The diagnosis of a run.
 pub mod diagnosis;
 
 // --- The shell.
 
-// Which runs a text names.
+// The search for runs.
 #[cfg(feature = "server")]
 pub mod search;
 

@@ -165,7 +165,7 @@ impl Family {
         self.units[at] = Some(unit);
     }
 
-    /// Those computed so far, in order.
+    /// Returns the units computed so far, in order.
     pub fn units(&self) -> impl Iterator<Item = &Unit> {
         self.units.iter().flatten()
     }

@@ -33,7 +33,8 @@ impl LeftOut {
 }
 
 impl fmt::Display for LeftOut {
-    /// What the score is over, such as "over 111 of 112 concepts". Pairs are counted where concepts do not explain them.
+    /// Writes the set that the score is over, such as "over 111 of 112 concepts". Pairs are counted where concepts do
+    /// not explain them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (of, left) = (u64::from(self.of), self.concepts.len() as u64);
         let pairs = |concepts: u64| concepts * concepts.saturating_sub(1);
@@ -72,7 +73,7 @@ pub struct ScoreValue {
     /// k × k ages in seconds, one for each pair, 0 on the diagonal; present where `age` and `matrix` are.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
-    /// What the mean leaves out; absent where it is over all concepts and pairs.
+    /// The concepts and pairs that the mean leaves out; absent where it is over all of them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub left_out: Option<LeftOut>,
     /// Probability of a value at least this high where there is no effect, in (0, 1]; the catalogue names the test.
@@ -86,7 +87,7 @@ pub struct ScoreValue {
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
 }
 
-/// What a test adds to a value; the fields are those of [`ScoreValue`].
+/// The result of a test of a value; the fields are those of [`ScoreValue`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Significance {
     pub p_value: Option<f64>,
@@ -119,7 +120,7 @@ pub struct Undefined {
     /// As in [`ScoreValue`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ages: Option<Vec<Vec<f64>>>,
-    /// What has no value, where the score is over concepts or pairs and too few of them have one.
+    /// The concepts or pairs without a value, where the score is over these and too few of them have one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub left_out: Option<LeftOut>,
     /// As in [`ScoreValue`].
@@ -253,7 +254,7 @@ pub struct Point {
     pub split: Arc<str>,
     /// Number of optimiser steps so far.
     pub step: u64,
-    /// Of the pass among those of its step: the same step may be evaluated again. Absent for the first.
+    /// The ordinal of the pass among those of its step: the same step may be evaluated again. Absent for the first.
     #[serde(skip_serializing_if = "Ordinal::is_first", default)]
     pub ordinal: Ordinal,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -330,7 +331,7 @@ impl Point {
     }
 }
 
-/// What a comparison of many runs reads of a point: some scores, each as a whole.
+/// The part of a point that a comparison of many runs reads: some scores, each as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Brief {
     pub rows: u64,

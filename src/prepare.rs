@@ -369,7 +369,7 @@ impl<'a> Prepared<'a> {
         half.then(|| remark.to_owned()).into_iter().chain(self.remarks()).collect()
     }
 
-    /// Those of the scores alone.
+    /// Returns the remarks of the scores alone.
     pub fn remarks(&self) -> Vec<String> {
         lock(&self.remarks).clone()
     }

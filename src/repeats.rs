@@ -38,7 +38,7 @@ pub fn without_repeats(evaluation: &Evaluation) -> Option<Evaluation> {
     Some(Evaluation { repeated_rows, sample: evaluation.sample.gather(&rows), ..evaluation.clone() })
 }
 
-/// What readers of the scores are told about `repeated` rows beside the `distinct` ones that are scored.
+/// Returns the remark for readers of the scores about `repeated` rows beside the `distinct` ones that are scored.
 pub fn remark(repeated: u64, distinct: u64) -> Option<String> {
     (repeated > 0).then(|| {
         format!(

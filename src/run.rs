@@ -111,7 +111,7 @@ impl ActivationColumns {
     }
 }
 
-/// What the concepts are trained by. Source of the three: Koh et al. 2020, Section 3, arXiv:2007.04612.
+/// The way the concepts are trained. Source of the three: Koh et al. 2020, Section 3, arXiv:2007.04612.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Training {
@@ -372,7 +372,7 @@ impl Run {
         Some(self.concepts.iter().map(block).collect())
     }
 
-    /// What to declare so that rows of `total` activation columns fit, for the message that refuses them.
+    /// Returns what to declare so that rows of `total` activation columns fit, for the message that refuses them.
     pub fn activation_hint(&self, total: usize) -> String {
         let latents = format!("for columns learnt without labels declare latents {total}");
         let declares = |columns: ActivationColumns| {
@@ -413,7 +413,8 @@ impl SplitKey {
     }
 }
 
-/// Which labels of a run, with their predictions, are measured quantities: the only property of a run that sampling needs.
+/// The labels of a run, with their predictions, that are measured quantities: the only property of a run that sampling
+/// needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ContinuousLabels {
     concept: bool,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Signs of conditions; of two that begin alike the longer comes first.
 const SIGNS: [&str; 6] = ["<=", ">=", "!=", "=", "<", ">"];
 
-/// What runs must meet; by default nothing.
+/// The conditions that runs must meet; by default none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Search(Vec<Term>);
 

@@ -117,7 +117,7 @@ fn bin_of(edges: &[f64], value: f64) -> u8 {
     edges.partition_point(|edge| *edge < value) as u8
 }
 
-/// What a model predicts.
+/// The target of a model, and its loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// 0 or 1, by the deviance; the model's outputs are log-odds.
@@ -135,7 +135,7 @@ impl Loss {
         }
     }
 
-    /// What is left to predict, and its weight in a leaf's value, of a row with this output.
+    /// Returns the residual of a row with this output, and its weight in a leaf's value.
     fn residual(self, target: f64, output: f64) -> (f64, f64) {
         match self {
             Self::Squared => (target - output, 1.0),
@@ -322,7 +322,7 @@ impl Histogram {
         sums
     }
 
-    /// What is left of this one without `part`.
+    /// Returns this histogram without `part`.
     fn without(mut self, part: &Self) -> Self {
         self.counts.iter_mut().zip(&part.counts).for_each(|(all, part)| *all -= part);
         self.sums.iter_mut().zip(&part.sums).for_each(|(all, part)| *all -= part);
@@ -335,7 +335,7 @@ struct Tree<'t> {
     residuals: &'t [f64],
     weights: &'t [f64],
     nodes: Vec<Node>,
-    /// Of each column, over all trees.
+    /// The gain of each column, over all trees.
     gains: &'t mut [f64],
 }
 
@@ -446,7 +446,7 @@ mod tests {
         let gaps = outputs.iter().zip(expected).map(|(got, expected)| (got - expected.as_f64().unwrap()).abs());
         assert!(gaps.sum::<f64>() / 100.0 < 0.2, "{outputs:?}");
         let of_bins = |outputs: Vec<f64>| test[0].iter().map(|&bin| outputs[bin as usize]).collect::<Vec<f64>>();
-        // Of one column there is nothing to choose.
+        // With one column there is nothing to choose.
         let one = of_bins(fit_column(&binned[0], &flags, Loss::Logistic));
         close("log-odds of one column", &one, &golden["log_odds_of_one_column"], 1e-6);
         let number = of_bins(fit_column(&binned[0], &values, Loss::Squared));
@@ -463,7 +463,7 @@ mod tests {
         let mut rows = [0; 32];
         even.bins().iter().for_each(|&bin| rows[bin as usize] += 1);
         assert_eq!((even.count(), rows), (32, [100; 32]));
-        // Of 1 from 1,234 to 2,789: two more thresholds, exactly there.
+        // Targets of 1 from 1,234 to 2,789: two more thresholds, exactly there.
         let flags: Vec<f64> = values.iter().map(|x| f64::from(u8::from((1234.0..2789.0).contains(x)))).collect();
         let cut = Ordered::new(values).cut(&flags);
         assert_eq!(cut.count(), 34);

@@ -87,10 +87,10 @@ pub fn default_rules() -> Rules {
     ])
 }
 
-/// What to do about concepts that stand for something else.
+/// The advice for concepts that stand for something else.
 const SUPERVISE: &str = "Raise the weight of the concept loss, and log interventions to see what the head rests on.";
 
-/// What to do about a rise after the first epochs.
+/// The advice for a rise after the first epochs.
 const LATE: &str =
     "Compare with what changed: a schedule of weights, a learning rate, data. Go back to the evaluation before.";
 

@@ -1,5 +1,5 @@
-//! What a score's mean was over at the evaluation before, so that a change of that set is not taken for a change of the
-//! score.
+//! The concepts or pairs that a score's mean was over at the previous evaluation, so that a change of that set is not
+//! taken for a change of the score.
 
 use crate::point::{LeftOut, ScoreValue};
 

@@ -1,4 +1,4 @@
-//! Which of many concepts or pairs are beyond a limit, with the false discovery rate controlled.
+//! Finds the concepts or pairs beyond a limit, with the false discovery rate controlled.
 
 /// One-sided tail of the standard normal distribution: P(Z > z).
 pub fn upper_tail(z: f64) -> f64 {

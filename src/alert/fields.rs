@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::fault::in_short;
 
-/// What is left to read of a rule.
+/// The keys of a rule that are still to be read, with their values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Fields(BTreeMap<String, Value>);
 
-/// What is wrong with a key of a rule.
+/// An error in a key of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFault {
     pub key: String,

@@ -1,4 +1,4 @@
-//! What every kind of rule has: keys, a judgement of evaluations, and words for it.
+//! The common interface of all kinds of rules: keys, a judgement of evaluations, and words for it.
 
 use std::fmt::Debug;
 
@@ -15,7 +15,7 @@ pub const LONGEST: u64 = 10_000;
 
 /// A way to judge.
 pub trait Kind: Copy + Debug + PartialEq {
-    /// What it remembers of one run.
+    /// The state that it keeps for one run.
     type Memory: Clone + Debug + Default;
 
     /// Keys that make a rule one of this kind: at least one is given.
@@ -53,7 +53,7 @@ pub trait Kind: Copy + Debug + PartialEq {
     /// Judges an evaluation. `None` where it is no evidence: it changes nothing.
     fn judge(&self, memory: &mut Self::Memory, seen: &Seen) -> Option<Verdict>;
 
-    /// What is wrong when it fires, in words.
+    /// Describes in words what is wrong when it fires.
     fn meaning(&self) -> String;
 }
 
@@ -65,21 +65,22 @@ pub struct Seen<'a> {
     pub warming_up: bool,
 }
 
-/// What an evaluation is to a rule.
+/// A rule's judgement of one evaluation.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Whether it is beyond the limit: one of the score, or one for each concept or pair.
+    /// Whether each judged value is beyond the limit: one flag for the score, or one for each concept or pair.
     pub beyond: Vec<bool>,
-    /// Far enough inside the limit for an alert to end.
+    /// Whether the value is far enough inside the limit for an alert to end.
     pub back: bool,
-    /// In words: the value and its limit.
+    /// The value and its limit, in words.
     pub evidence: String,
     pub value: Option<f64>,
     pub baseline: Option<f64>,
 }
 
 impl Verdict {
-    /// Of concepts or pairs: `found` are those beyond the limit, `what` describes one and `verb` all of them.
+    /// Builds the verdict on concepts or pairs: `found` are those beyond the limit, `what` describes one and `verb` all
+    /// of them.
     pub fn of_members(
         members: &Members,
         found: &[usize],
@@ -87,7 +88,7 @@ impl Verdict {
         what: impl Fn(usize) -> String,
         verb: &str,
     ) -> Self {
-        /// Named in the evidence.
+        /// The most members that the evidence names.
         const NAMED: usize = 3;
         let all = members.values.len();
         let mut named: Vec<String> = found.iter().take(NAMED).map(|&at| what(at)).collect();

@@ -150,7 +150,7 @@ impl Alerts {
             // Its scores say nothing of leakage.
             here.clear();
         }
-        // What casts doubt on the others comes first; the sort is stable.
+        // Rules that cast doubt on the others are judged first; the sort is stable.
         here.sort_by_key(|&at| !rules[at].judge.casts_doubt());
         let mut doubt = false;
         let is_first = !point.scores.iter().any(|(id, _)| is_fast(id));

@@ -1,5 +1,5 @@
-//! What a rule says. A `Rule` that exists can be judged: its score is in the catalogue, its limits make sense, and it is
-//! of exactly one kind.
+//! The content of a rule. A `Rule` that exists can be judged: its score is in the catalogue, its limits make sense, and
+//! it is of exactly one kind.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::fields::{Fields, KeyFault};
 use super::kind::LONGEST;
 use super::kinds::{Judge, KEYS};
 
-/// What a rule judges, by which limit, and what follows.
+/// An alert rule: what it judges, by which limit, and what follows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Fields")]
 pub struct Rule {
@@ -54,7 +54,7 @@ impl Severity {
     }
 }
 
-/// What is wrong with a rule.
+/// An error in a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("alerts '{name}' {key}: {message}")]
 pub struct RuleFault {
@@ -194,12 +194,12 @@ impl Rule {
         self.runbook.as_deref()
     }
 
-    /// What to do when it fires, in sentences.
+    /// Returns what to do when it fires, in sentences.
     pub fn action(&self) -> Option<&str> {
         self.action.as_deref()
     }
 
-    /// What the rule says, in a sentence.
+    /// Describes the rule in a sentence.
     pub fn meaning(&self) -> String {
         let evaluations = match self.judge.pace().evaluations {
             1 => String::new(),

@@ -1,4 +1,4 @@
-//! What of a score a rule judges: its value, or that of each concept or pair.
+//! The target of a rule: a score's value, or that of each concept or pair.
 
 use crate::point::Point;
 use crate::score::catalogue;
@@ -88,7 +88,7 @@ impl Target {
         Ok(())
     }
 
-    /// What is judged, in words.
+    /// Names in words what is judged.
     pub fn name(&self) -> String {
         match self.members.map(|members| members.each) {
             None => self.score.to_owned(),

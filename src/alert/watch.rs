@@ -9,21 +9,21 @@ use super::kinds::Judging;
 use super::rule::{Rule, Severity};
 use super::state::State;
 
-/// Where a rule stands for one run.
+/// The state of a rule for one run, with its evidence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Standing {
     pub state: State,
     /// Seconds since 1970-01-01 UTC at which this state began.
     pub since: f64,
-    /// In words: value, limit, for how many evaluations.
+    /// The value, its limit and for how many evaluations, in words.
     pub evidence: String,
     /// Step of the newest evaluation judged.
     pub step: u64,
-    /// Of the score or what else is judged, at that evaluation.
+    /// The value of the score, or of what else is judged, at that evaluation.
     pub value: Option<f64>,
-    /// What a rise is measured from.
+    /// The level that a rise is measured from.
     pub baseline: Option<f64>,
-    /// The rule's, or less while ties cast doubt on it.
+    /// The rule's severity, or a lower one while ties cast doubt on it.
     pub severity: Severity,
     /// Whether it advises to stop now.
     pub advises_stop: bool,

@@ -135,7 +135,7 @@ fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
     Ok(all)
 }
 
-/// What to ask before a run is removed. Errors when it cannot be.
+/// Returns the question to ask before a run is removed. Errors when it cannot be.
 fn question(options: &RemoveOptions, run: &str) -> Result<String, Failure> {
     // Nothing is held open while a person thinks.
     options.source.with_run(run, |holder, found| {

@@ -1,4 +1,4 @@
-//! Where curves are: the sidecars that run, and the directories of those that do not.
+//! The places of curves: the sidecars that run, and the directories of those that do not.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn place_of(directory: PathBuf) -> Place {
     Place { directory, stated: stated.try_into().ok() }
 }
 
-/// What to say where neither a sidecar runs nor curves are kept.
+/// Returns the message for where neither a sidecar runs nor curves are kept.
 pub fn nowhere() -> String {
     let home = user_home().map_or_else(|| "the user's data directory".to_owned(), |home| home.display().to_string());
     format!("no curves are kept below {home} (see --data-dir)")

@@ -245,7 +245,7 @@ enum Writer {
     Jsonl(BufWriter<File>),
 }
 
-/// What rows of a run begin with.
+/// The source, the name and the concepts of the run that rows belong to.
 struct Of<'a> {
     source: String,
     run: &'a str,

@@ -68,7 +68,7 @@ impl From<Unanswered> for Failure {
     }
 }
 
-/// Who answers at an address.
+/// The program that answers at an address.
 pub enum Answering {
     Nobody,
     /// A sidecar or a hub, with its status.

@@ -30,7 +30,7 @@ const SUMMARY_LINES: usize = 8;
 #[derive(Clone, Default)]
 pub struct LogLimit(Arc<Mutex<HashMap<Kind, Count>>>);
 
-/// A line by who writes it where; `None` for all that there is no room to tell apart.
+/// The place and the peer of a line; `None` for all lines that there is no room to tell apart.
 type Kind = Option<(Identifier, String)>;
 
 struct Count {
@@ -42,7 +42,7 @@ struct Count {
     message: String,
 }
 
-/// What stands under the names `peer` and `message`.
+/// The values of the fields `peer` and `message`.
 #[derive(Default)]
 struct Words {
     peer: String,

@@ -374,7 +374,7 @@ impl ServeOptions {
         }
     }
 
-    /// What a hub has besides; `None` for a sidecar.
+    /// Returns the further options of a hub; `None` for a sidecar.
     pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
         let Some(store) = self.store.clone() else {
             return match self.projects {

@@ -1,4 +1,4 @@
-//! What a command does at the moment, on a terminal, once it has taken a while.
+//! Shows on a terminal what a command is doing, once it has taken a while.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

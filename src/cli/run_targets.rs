@@ -70,8 +70,8 @@ impl Source {
         Ok(unread)
     }
 
-    /// The sidecar at the default port, if there is one. Nobody has said that there is: what cannot be asked there is
-    /// another's, and a failure of this place alone.
+    /// Returns the sidecar at the default port, if there is one. Nobody has stated it, so what cannot be asked there
+    /// belongs to someone else, and is a failure of this place alone.
     fn usual_holder(&self, usual: Remote) -> Option<Result<Holder<'_>, Failure>> {
         match self.who_answers(&usual) {
             Ok(Answering::Sidecar(_) | Answering::Refusing(_)) => {
@@ -96,7 +96,8 @@ impl Source {
         Ok(Holder { source: self, kind: Kind::Stored(shown(&place.directory), api) })
     }
 
-    /// What `take` makes of the one place that has a run. Errors when none has it, or several have one of that name.
+    /// Returns the result of `take` for the one place that has a run. Errors when none has it, or several have one of
+    /// that name.
     pub fn with_run<T>(
         &self,
         run: &str,

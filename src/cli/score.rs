@@ -243,7 +243,7 @@ fn score(options: &Options) -> Result<String, String> {
     if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {
         text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
     }
-    // What is left out and why, with the scores that leave it out.
+    // The left-out parts and the reasons, with the scores that leave them out.
     let mut left_out: Vec<(&LeftOut, Vec<&str>)> = Vec::new();
     for (score, outcome) in &scores {
         text += &match outcome {

@@ -99,7 +99,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         })?;
         announced
     });
-    // What still runs, such as a client that never reads, must not delay the exit.
+    // Tasks that still run, such as for a client that never reads, must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(200));
     logs::settle();
     served
@@ -127,7 +127,7 @@ async fn bind(field: &str, address: &Endpoint) -> Result<Listener, Failure> {
     bound.map_err(|error| Failure::running(format!("{field}: {address} cannot be opened: {error}")))
 }
 
-/// Where both ports were opened.
+/// The addresses at which both ports were opened.
 struct Addresses {
     grpc: Endpoint,
     http: Endpoint,
@@ -193,7 +193,7 @@ fn secret(descriptor: i32) -> Result<Secret, Fault> {
     Secret::new(&bytes).ok_or_else(|| fault(format!("got a secret of {} bytes, expected 16 to 1024", bytes.len())))
 }
 
-/// What ends the sidecar besides signals.
+/// The event that ends the sidecar besides signals.
 enum End {
     BySignal,
     /// The end of standard input.

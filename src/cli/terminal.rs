@@ -1,9 +1,9 @@
-//! What commands print. The macros of the standard library panic where the terminal has gone or a reader has closed the
-//! pipe; here that is no failure: whoever reads no more has what it needs.
+//! The output of commands. The macros of the standard library panic where the terminal has gone or a reader has closed
+//! the pipe; here that is no failure: a reader that stops has what it needs.
 
 use std::io::{Error, ErrorKind, Write};
 
-/// Writes to standard output, for who goes on in any case.
+/// Writes to standard output, for callers that go on in any case.
 pub fn print(text: &str) {
     let _ = written(text);
 }

@@ -23,7 +23,7 @@ const ENOUGH: f64 = 0.8;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupReport {
     pub label: String,
-    /// Of every interval, such as 0.95.
+    /// The confidence of every interval, such as 0.95.
     pub confidence: f64,
     /// In ascending order of the label's value where all are numbers, else by name.
     pub groups: Vec<Group>,
@@ -76,16 +76,16 @@ pub struct Least {
     /// Value of the group that the others are compared with: of those that train, have learnt their concepts and that no
     /// other beats by all that is known, the one of lowest conditional CTL, or of lowest CTL where that is not known.
     pub reference: String,
-    /// Values of the groups from λ_min to λ_max: they train, have learnt their concepts as well, lose no more accuracy under
-    /// intervention, and show no difference to the reference. Of labels that are not numbers, which have no order, all such
-    /// groups.
+    /// Values of the groups from λ_min to λ_max: they train, have learnt their concepts as well, lose no more accuracy
+    /// under intervention, and show no difference to the reference. For labels that are not numbers, which have no
+    /// order, all such groups.
     pub values: Vec<String>,
-    /// What ends the range below and above: the neighbouring group and why it is not in it, or that there is none.
+    /// The end of the range below and above: the neighbouring group and why it is not in it, or that there is none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub below: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub above: Option<String>,
-    /// That interventions fail even there.
+    /// A caution that interventions fail even there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub caution: Option<String>,
 }

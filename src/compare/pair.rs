@@ -28,7 +28,7 @@ pub struct ConceptComparison {
     pub comparison: Comparison,
 }
 
-/// What one side consists of.
+/// The run and the evaluations of one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
     pub run: String,
@@ -42,13 +42,13 @@ pub struct SideReport {
 pub struct PairReport {
     pub a: SideReport,
     pub b: SideReport,
-    /// Of every interval, such as 0.95.
+    /// The confidence of every interval, such as 0.95.
     pub confidence: f64,
-    /// Which leaks more, by all that is known.
+    /// The verdict on which side leaks more, by all that is known.
     pub weighed: Weighed,
-    /// On CTL and ICL as published.
+    /// The criterion on CTL and ICL as published.
     pub criterion: Criterion,
-    /// On both without clipping at 0.
+    /// The criterion on both without clipping at 0.
     pub criterion_unclipped: Criterion,
     pub scores: Vec<ScoreComparison>,
     pub notes: Vec<String>,

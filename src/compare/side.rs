@@ -63,7 +63,7 @@ impl Side {
     }
 }
 
-/// What a verdict reads of a side.
+/// The values of a side that a verdict reads.
 pub trait Sided {
     fn name(&self) -> &str;
 

@@ -15,7 +15,7 @@ pub struct SplitReport {
     pub run: String,
     pub a: SideReport,
     pub b: SideReport,
-    /// Of every interval, such as 0.95.
+    /// The confidence of every interval, such as 0.95.
     pub confidence: f64,
     pub scores: Vec<ScoreComparison>,
     pub notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Which scores are compared unless others are named, and which need equal numbers of rows.
+//! The scores that are compared unless others are named, and those that need equal numbers of rows.
 
 /// The scores of the Leakage Criterion.
 pub const PUBLISHED: [&str; 2] = ["ctl", "icl"];

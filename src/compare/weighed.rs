@@ -1,4 +1,4 @@
-//! Which of two sides leaks more, by everything that is known of them.
+//! The verdict on which of two sides leaks more, by everything that is known of them.
 //!
 //! CTL and ICL alone cannot say it: both subtract what a model has not learnt of its concepts, so a model that has learnt
 //! none looks clean. Conditional leakage and the intervention drop decide. A side leaks less only if no score says the
@@ -39,11 +39,11 @@ pub enum WeighedVerdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Weighed {
     pub verdict: WeighedVerdict,
-    /// What each score says, and why that decides or does not.
+    /// The statement of each score, and why it decides or does not.
     pub why: String,
 }
 
-/// What several scores say.
+/// The votes of several scores.
 #[derive(Default)]
 struct Votes {
     /// Clauses of those that are higher in a, and in b.

@@ -6,7 +6,7 @@ use super::findings::{Diagnosis, Line, State};
 use super::judgement::Evidence;
 use super::verdict::{Verdict, VerdictState};
 
-/// What every surface shows of a run's newest finished evaluation.
+/// The summary of a run's newest finished evaluation that every surface shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assessment {
     pub run: String,
@@ -25,7 +25,7 @@ pub struct Assessment {
     pub actions: Vec<Action>,
 }
 
-/// What to do, and why.
+/// An advised action, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
     pub text: String,

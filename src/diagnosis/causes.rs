@@ -219,7 +219,7 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
     Judgement::of(other.is_none(), text, evidence)
 }
 
-/// What explains leakage before the encoding does.
+/// Returns the explanation of leakage that takes precedence over the encoding, if there is one.
 fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
     if poor {
         return Some("the concepts are poorly learnt, which explains it");

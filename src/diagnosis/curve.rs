@@ -1,4 +1,4 @@
-//! What the rules read: a run and its evaluations.
+//! The input of the rules: a run and its evaluations.
 
 use crate::limits::INTERVAL;
 use crate::point::{Outcome, Point};

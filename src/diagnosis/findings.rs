@@ -20,11 +20,11 @@ pub struct Line {
     #[serde(default)]
     pub subject: String,
     pub source: String,
-    /// What to do where it is found, in a few words.
+    /// The advice where it is found, in a few words.
     #[serde(default)]
     pub action: String,
     pub state: State,
-    /// What was found, what passed, or which score is missing.
+    /// The finding, the check that passed, or the score that is missing.
     pub text: String,
     /// Empty only where unknown.
     pub evidence: Vec<Evidence>,

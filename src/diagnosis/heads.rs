@@ -1,4 +1,4 @@
-//! What heads on the true concepts reach, and whether the run's head is of a kind that can reach it.
+//! The accuracy that heads on the true concepts reach, and whether the run's head is of a kind that can reach it.
 
 use super::curve::{Curve, Measured};
 use super::judgement::{Evidence, Judgement};

@@ -1,4 +1,4 @@
-//! What a rule finds in a run, with the numbers it rests on.
+//! A rule's finding in a run, with the numbers it rests on.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::limits::INTERVAL;
 pub enum Judgement {
     Found(Reading),
     Absent(Reading),
-    /// Which score is missing or undefined, and why.
+    /// The score that is missing or undefined, and why.
     Unknown(String),
 }
 
@@ -38,7 +38,7 @@ pub struct Evidence {
     /// Absent for numbers that only accompany the others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limit: Option<f64>,
-    /// Of the evaluation it is from.
+    /// The step of the evaluation that the number is from.
     pub step: u64,
 }
 

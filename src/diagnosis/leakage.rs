@@ -1,4 +1,4 @@
-//! What the scores show of leakage: information beyond the concepts, and interventions that fail.
+//! The evidence of leakage in the scores: information beyond the concepts, and interventions that fail.
 //!
 //! Low published scores are not evidence against leakage: CTL is I(ĉ;y|c) less I(c;y|ĉ), which is what the activation has
 //! not learnt of its concept, and ICL is built alike. High ones are evidence of it, because they bound the conditional
@@ -13,8 +13,8 @@ use crate::limits::{
     JOINT_LEAKAGE,
 };
 
-/// Scores that see what activations carry beyond their own concept, with their limits. Of a number the share of its own
-/// information says less than that of its variance.
+/// Scores that see what activations carry beyond their own concept, with their limits. For a number, the share of its
+/// own information says less than that of its variance.
 const CONDITIONAL: [(&str, f64); 4] = [
     ("ctl_conditional_r2", CTL_R2),
     ("ctl_conditional", CTL_CONDITIONAL),
@@ -27,9 +27,9 @@ const PUBLISHED: [(&str, f64); 2] = [("ctl_excess", CTL_EXCESS), ("icl_excess", 
 pub enum Information {
     /// A score is above its limit with its whole interval.
     Shown(Vec<Evidence>),
-    /// None is. What was looked for, and from which size on it would have been found.
+    /// No score is. The evidence that was looked at, and from which size on leakage would have been found.
     NotSeen(Vec<Evidence>, String),
-    /// Why nothing can be said.
+    /// The reason why nothing can be said.
     Unknown(String),
 }
 

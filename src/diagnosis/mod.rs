@@ -1,4 +1,4 @@
-//! What is wrong with a run, read from its scores alone, each line with its numbers.
+//! The diagnosis of a run from its scores alone, each line with its numbers.
 //!
 //! Source of most rules: Leakage and Interpretability in Concept-Based Models, Sections 7 to 9,
 //! doi:10.48550/arXiv.2504.14094. The rules are one table, [`RULES`].

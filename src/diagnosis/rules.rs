@@ -14,13 +14,13 @@ use crate::limits::{
 pub struct Rule {
     /// `[a-z_]+`.
     pub id: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub title: &'static str,
-    /// What is examined, in two words.
+    /// The subject that is examined, in two words.
     pub subject: &'static str,
-    /// Where it comes from: a section of the paper, or this project.
+    /// The origin of the rule: a section of the paper, or this project.
     pub source: &'static str,
-    /// What to do where it is found, in a few words.
+    /// The advice where it is found, in a few words.
     pub action: &'static str,
     /// When it holds, and where its limits come from.
     pub help: fn() -> String,

@@ -1,4 +1,4 @@
-//! What the sample allows to conclude: its size, and ties that look like leakage.
+//! The limits that the sample sets to conclusions: its size, and ties that look like leakage.
 
 use super::curve::{Curve, Measured, measured_at};
 use super::judgement::Judgement;

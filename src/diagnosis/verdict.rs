@@ -97,7 +97,7 @@ pub struct Verdict {
     pub or_earlier: bool,
     /// The newest sound evaluation before the leakage, such as one with a checkpoint to go back to.
     pub last_sound: Option<Moment>,
-    /// What limits the verdict, or why there is none; empty where nothing is to be added.
+    /// The limitation of the verdict, or the reason why there is none; empty where there is nothing to add.
     pub reason: String,
     /// The alert rule that advises to stop, if one does.
     pub stop_advised_by: Option<String>,
@@ -132,11 +132,11 @@ impl fmt::Display for Verdict {
 pub struct StopAdvised {
     pub rule: String,
     pub since: u64,
-    /// What the rule saw, with numbers.
+    /// The rule's evidence, with numbers.
     pub evidence: String,
 }
 
-/// What one evaluation shows: of whichever sign, why, and the number that decides.
+/// The sign that one evaluation gives, the reason for it, and the number that decides.
 struct Sign {
     says: Says,
     reason: String,
@@ -210,7 +210,7 @@ pub fn verdict(
         let by_rule = advised.and_then(|advised| points.iter().position(|point| point.step >= advised.since));
         let start = if stretch.leaking > 0 { stretch.start } else { newest };
         let start = start.min(by_rule.unwrap_or(start));
-        // What the newest evaluation shows counts only where that is leakage.
+        // The deciding number and concepts of the newest evaluation count only where it shows leakage.
         let leaks = now.says == Says::Leaks;
         return Some(Verdict {
             since: Some(Moment::of(&points[start])),
@@ -255,7 +255,7 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
     (stretch, None)
 }
 
-/// What the newest evaluation of the curve shows, by the rules of the diagnosis.
+/// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
     if is_found(&labels_in_another_order(curve)) {
         return Sign::of(Says::Unknown, OF_OTHERS);
@@ -326,8 +326,8 @@ fn sign(curve: &Curve) -> Sign {
     unless_unlearnt(curve, &interventions, evidence)
 }
 
-/// What an evaluation shows of concepts that were trained without the task. What they hold beyond their labels they did not
-/// learn from it.
+/// Returns the sign of an evaluation whose concepts were trained without the task. They did not learn from it what they
+/// hold beyond their labels.
 fn without_the_task(curve: &Curve, interventions: &Interventions) -> Sign {
     if let Interventions::Fall(evidence) = interventions {
         let why = "the head does worse on the true concepts, though the concepts were trained without the task";
@@ -348,7 +348,7 @@ fn is_found(judgement: &Judgement) -> bool {
     matches!(judgement, Judgement::Found(_))
 }
 
-/// What an evaluation shows whose every number is below its limit.
+/// Returns the sign of an evaluation whose every number is below its limit.
 fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<Evidence>) -> Sign {
     let deciding = || {
         let of_drop = |one: &&Evidence| one.score.starts_with("intervention");

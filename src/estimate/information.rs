@@ -1,4 +1,4 @@
-//! Which estimator serves which pair of variables:
+//! The estimator for each pair of variables:
 //!
 //! ```text
 //!                discrete        scalar or vector

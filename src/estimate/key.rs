@@ -1,6 +1,6 @@
 //! The identity of a column.
 
-/// What a continuous column is, so that its noise differs from every other column's.
+/// The identity of a continuous column, so that its noise differs from every other column's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Any number that names the tensor.

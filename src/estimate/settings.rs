@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, in_short};
 
-/// Which of the two estimators. Serde and [`Kind::name`] give each the same name.
+/// One of the two estimators. Serde and [`Kind::name`] give each the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {

@@ -1,5 +1,5 @@
-//! Which search and which sum: the thresholds at which data take another way to the same result. Limits of what is compiled,
-//! such as the numbers of neighbours that fit in registers, stand beside the code; `README.md` lists them.
+//! The choice of search and sum: the thresholds at which data take another way to the same result. Limits of what is
+//! compiled, such as the numbers of neighbours that fit in registers, stand beside the code; `README.md` lists them.
 //!
 //! The ways to search give the same bits. The ways to sum over ties differ by rounding, some 10⁻¹³, so their thresholds
 //! are part of what a score is. `README.md` draws the tree, and `cargo bench --bench shapes` measures each way on the data
@@ -52,7 +52,7 @@ pub fn without<T>(shortcut: Shortcut, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What is left out in this thread.
+/// Returns the shortcut that is left out in this thread.
 #[inline(always)]
 pub(super) fn left_out() -> Option<Shortcut> {
     LEFT_OUT.get()
@@ -250,7 +250,7 @@ const MOST_BEFORE_AND_BEHIND: usize = 512;
 /// Farther points from which on terms are summed up in blocks.
 const LEAST_BEYOND: usize = 1 << 10;
 
-/// What chooses a sum.
+/// The size of a boundary, which determines the sum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     /// Other points that are closer.

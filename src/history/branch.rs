@@ -12,10 +12,10 @@ use crate::point::Point;
 use crate::sample::Attempt;
 use crate::step::Ordinal;
 
-/// What a superseded point has in place of its own number before it has one.
+/// The mark of a superseded point that has no number of its own yet.
 pub(super) const UNNUMBERED: i64 = -1;
 
-/// Who made a point, and when.
+/// The attempt that made a point, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Made {
     /// Absent where unknown: the point supersedes nothing.
@@ -52,7 +52,7 @@ pub(super) enum Fate {
 pub(super) struct Rival {
     /// See [`completeness`].
     pub completeness: (bool, bool, u64),
-    /// Of its pass.
+    /// The number of its pass.
     pub ordinal: Ordinal,
     /// When its sample was closed, in seconds since 1970-01-01 UTC.
     pub time: f64,
@@ -60,7 +60,7 @@ pub(super) struct Rival {
 
 /// The split and step of a new point, in an engine.
 pub(super) trait Site {
-    /// Who made the newest current point of the split at the step or before.
+    /// Returns the attempt and the time of the newest current point of the split at the step or before.
     fn before(&mut self) -> Result<Option<Made>, HistoryError>;
 
     /// Marks the current points of the split from the step on that [the new one supersedes](Made::supersedes). Called only
@@ -86,9 +86,9 @@ pub(super) fn make_way(site: &mut impl Site, point: &Point, attempt: Option<Atte
         site.supersede()?;
     }
     let own = completeness(point.provisional, point.incomplete, point.rows_seen);
-    // Of another pass of the step: the newer one is current, unless it is less complete.
+    // Between two passes of a step, the newer one is current, unless it is less complete.
     if !late && let Some(rival) = site.rival(late)?.filter(|rival| rival.ordinal != point.ordinal) {
-        // Without the rows: a pass may be over fewer than the one before.
+        // Rows do not count here: a pass may be over fewer than the one before.
         let [of_rival, own] = [rival.completeness, own].map(|(settled, complete, _)| (settled, complete));
         if of_rival > own {
             return Ok(Fate::Outranked { time: rival.time });

@@ -19,7 +19,7 @@ use crate::step::Rank;
 /// Points that are read at once; an answer also ends after some megabytes.
 const AT_ONCE: usize = 256;
 
-/// What was copied of a run.
+/// The outcome of copying a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Its name in the other history: another one where that was taken by another job.

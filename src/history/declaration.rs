@@ -1,4 +1,4 @@
-//! What a declaration may change of a run that is stored, and the names that it may take.
+//! The changes that a declaration may make to a stored run, and the names that it may take.
 
 use serde_json::Value;
 

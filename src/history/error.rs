@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What an engine said.
+/// The error of an engine.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why the history could not be opened, read or written.
@@ -26,7 +26,7 @@ pub enum HistoryError {
     /// The open file is not in its directory any more, so what is written to it would be lost.
     #[error("history {path}: was {what} while in use: export the curves, then start the sidecar again")]
     Detached { path: PathBuf, what: String },
-    /// The history cannot be written, and as much as may waits already.
+    /// The history cannot be written, and the queue of waiting changes is full.
     #[error("history: cannot be written, and too much waits already: {why}")]
     Unwritten { why: String },
     /// The process ends while changes wait.

@@ -10,7 +10,7 @@ use super::error::HistoryError;
 use super::run::StoredRun;
 use crate::search::Search;
 
-/// What the history holds of one split.
+/// A split with stored points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSplit {
     pub split: String,
@@ -19,11 +19,11 @@ pub struct StoredSplit {
     pub last_step: u64,
 }
 
-/// Which runs to list; by default all.
+/// The selection of runs to list; by default all.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub search: Search,
-    /// Those after this place, in a list from the newest start on.
+    /// The place after which to list, in a list from the newest start on.
     pub after: Option<Cursor>,
     pub most: Option<usize>,
 }

@@ -30,7 +30,7 @@ pub struct SeriesPoint {
     pub time: f64,
     /// Absent when undefined.
     pub value: Option<f64>,
-    /// Of the score's mean; absent for a single concept.
+    /// The error of the score's mean; absent for a single concept.
     pub standard_error: Option<f64>,
     /// Why there is no value.
     pub undefined: Option<String>,
@@ -39,10 +39,10 @@ pub struct SeriesPoint {
     pub tie_fraction: f64,
     pub provisional: bool,
     pub incomplete: bool,
-    /// What the score's mean leaves out; absent where that is nothing, and for a single concept.
+    /// The concepts or pairs that the score's mean leaves out; absent where there are none, and for a single concept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOut>,
-    /// Of the score as a whole; absent for a single concept.
+    /// The p-value of the score as a whole; absent for a single concept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
     /// A later attempt has made a point at this step or an earlier one, or a later pass one of this step.
@@ -51,7 +51,7 @@ pub struct SeriesPoint {
     /// The launch and its restart that made the point; absent where it is unknown.
     #[serde(skip)]
     pub attempt: (Option<u32>, Option<u32>),
-    /// Of the pass among those of its step; absent for the first.
+    /// The number of the pass among those of its step; absent for the first.
     #[serde(skip_serializing_if = "Ordinal::is_first")]
     pub ordinal: Ordinal,
 }

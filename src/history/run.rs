@@ -29,7 +29,7 @@ pub struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    /// The restart that the rank belongs to, in a launch of which this much is `seen`.
+    /// Returns the restart that the rank belongs to, where this much of its launch is `seen`.
     pub(super) fn restart_of(&self, world_size: u32, seen: Seen) -> u32 {
         let restart = if self.process.is_empty() { self.restart } else { restart_of(self.restart, world_size, seen) };
         match self.is_relayed && Some(restart) > seen.newest {
@@ -70,7 +70,7 @@ pub struct StoredRun {
     pub note: Option<String>,
 }
 
-/// What selecting runs by label reads of each run.
+/// The part of a run that a selection by label reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelledRun {
     pub name: String,
@@ -112,7 +112,7 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// What is said about `run` after this change.
+    /// Returns the title and the note of `run` after this change.
     pub(super) fn applied(
         &self,
         run: &str,

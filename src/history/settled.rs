@@ -1,11 +1,11 @@
-//! How a pass is settled that has no complete point.
+//! How a pass without a complete point is settled.
 
 use serde::Serialize;
 
 use crate::sample::Attempt;
 use crate::step::Ordinal;
 
-/// How a pass ended that has no complete point.
+/// How a pass without a complete point ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -49,7 +49,7 @@ pub struct Unscored {
     pub run: String,
     pub split: String,
     pub step: u64,
-    /// Of the pass among those of its step; absent for the first.
+    /// The number of the pass among those of its step; absent for the first.
     #[serde(skip_serializing_if = "Ordinal::is_first")]
     pub ordinal: Ordinal,
     /// Seconds since 1970-01-01 UTC at which it was settled.

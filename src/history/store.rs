@@ -1,4 +1,4 @@
-//! What every history can do, whichever engine keeps it.
+//! The interface of every history, whichever engine keeps it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,8 +177,8 @@ pub trait Store: Send + Sync {
         runs.iter().filter_map(of_run).collect()
     }
 
-    /// [`evaluations_of`](Self::evaluations_of) with some scores alone, each as a whole: those of each run, in the order of
-    /// `runs`.
+    /// As [`evaluations_of`](Self::evaluations_of), with some scores alone, each as a whole: one list for each run, in
+    /// the order of `runs`.
     fn briefs(
         &self,
         runs: &[&str],

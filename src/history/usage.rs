@@ -20,7 +20,7 @@ impl Limits {
     }
 }
 
-/// What the limit has removed since the history was opened.
+/// The counts of what the limit has removed since the history was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     pub matrices: u64,

@@ -9,8 +9,8 @@ const FIRST_DECAY: f32 = 0.9;
 const SECOND_DECAY: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// Which root ε is added to. Where gradients vanish the two train differently: a classifier that separates its classes
-/// goes on for other epochs and ends elsewhere.
+/// The root that ε is added to. Where gradients vanish the two train differently: a classifier that separates its
+/// classes goes on for other epochs and ends elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epsilon {
     /// The corrected one: algorithm 1, and PyTorch.

@@ -16,7 +16,7 @@ use super::tabular_toy::{CONCEPTS, INPUTS};
 const LEARNING_RATE: f32 = 1e-3;
 const BATCH: usize = 512;
 
-/// What the head receives from the encoder.
+/// The values that the head receives from the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BottleneckKind {
     /// Probabilities: the sigmoid of the concept logits.
@@ -152,7 +152,7 @@ impl Bottleneck {
         })
     }
 
-    /// What the head receives for an absent and for a present concept that is set.
+    /// Returns what the head receives for an absent and for a present concept that is set.
     fn ends(&self, training: &Rows) -> [[f32; CONCEPTS]; 2] {
         match self.kind {
             BottleneckKind::Soft => [[0.0; CONCEPTS], [1.0; CONCEPTS]],

@@ -45,7 +45,8 @@ impl KnownRows {
         }
     }
 
-    /// What each row of the sample adds, given what each of these rows adds to a mean over them: each weighs N / count.
+    /// Returns the influence of each row of the sample, given that of each of these rows on a mean over them: each
+    /// weighs N / count.
     pub fn influence(&self, influence: Vec<f64>) -> Vec<f64> {
         let Some(some) = &self.some else { return influence };
         let scale = self.all as f64 / some.len() as f64;

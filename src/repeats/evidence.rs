@@ -16,7 +16,7 @@ const LEAST_SHARE: f64 = 0.06;
 const NEAR: usize = MOST_COPIES + 1;
 const FAR: usize = 4 * NEAR;
 
-/// What is known of a sample with copies.
+/// The finding of copies in a sample.
 pub struct Found {
     /// Whether the copies are equal to the last bit.
     pub exact: bool,
@@ -98,7 +98,7 @@ impl<'a> Search<'a> {
 
     fn found(mut self) -> Option<Found> {
         let share = self.jumps as f64 / self.looked_at as f64;
-        // Of few columns some rows are near a copy by chance.
+        // With few columns some rows are near a copy by chance.
         let exact = 10 * self.equal >= 9 * self.jumps;
         (share > LEAST_SHARE + self.share_without_copies()).then_some(Found { exact })
     }

@@ -48,8 +48,8 @@ impl Distance {
 }
 
 impl Points {
-    /// Of at most `most` columns of the activations, spread evenly. `None` where copies cannot be recognised: without
-    /// activations, with hard ones, or where fewer than two of these columns vary.
+    /// Reads at most `most` columns of the activations, spread evenly. `None` where copies cannot be recognised:
+    /// without activations, with hard ones, or where fewer than two of these columns vary.
     pub fn new(sample: &Sample, run: &Run, most: usize) -> Option<Self> {
         let activations = sample.column(TensorName::ConceptActivations)?;
         if run.activation_kind == ActivationKind::Hard {
@@ -123,7 +123,7 @@ impl Points {
     }
 }
 
-/// Of a probability. Those that are 0 or 1 in f64 become the largest that are not.
+/// Returns the logit of a probability. Probabilities that are 0 or 1 in f64 are clamped to values that are not.
 fn logit(probability: f64) -> f64 {
     let p = probability.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
     (p / (1.0 - p)).ln()

@@ -92,7 +92,7 @@ pub struct BottomK {
     changed: usize,
 }
 
-/// What a sampler holds, to be stored. Its order and index follow from it.
+/// The content of a sampler, to be stored. Its order and index follow from it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SavedRows {
     slots: Vec<Slot>,

@@ -20,7 +20,7 @@ impl Checksum {
         hasher.finish()
     }
 
-    /// Of the table of tensors: content of a program that has other tensors cannot be read.
+    /// Returns the checksum of the table of tensors: content of a program that has other tensors cannot be read.
     pub fn of_tensors(self) -> u64 {
         self.of(TensorName::ALL.iter().map(|name| name.text()).collect::<Vec<_>>().join(" ").as_bytes())
     }

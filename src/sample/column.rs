@@ -59,7 +59,7 @@ impl Column {
     /// Shape of what is kept of a row of shape `dims`.
     pub(super) fn row_dims(name: TensorName, dims: &[usize]) -> Vec<usize> {
         match name {
-            // Of a vector there is none: its shape is found at fault later, by those who know k.
+            // A vector has no such shape: its shape is found at fault later, where k is known.
             TensorName::ConceptActivations => dims.iter().take(1).copied().collect(),
             TensorName::LocalizationMaps => vec![dims[0], MAP_SUMMARY],
             TensorName::DeepFeatures | TensorName::ShallowFeatures => {

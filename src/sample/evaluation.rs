@@ -24,7 +24,7 @@ pub struct Evaluation {
     pub attempt: Attempt,
     /// Step of the pass, or the newest step committed to the rolling sample.
     pub step: Step,
-    /// Of the pass; the first for a rolling sample.
+    /// The ordinal of the pass; the first for a rolling sample.
     pub ordinal: Ordinal,
     /// The largest epoch that any rank stated.
     pub epoch: Option<Epoch>,
@@ -36,7 +36,7 @@ pub struct Evaluation {
     pub rows_seen: u64,
     /// Arrivals recognised as repeats: retries, and padding of a distributed sampler where rows have `sample_ids`.
     pub duplicates: u64,
-    /// Of them, rows of a pass with the `sample_ids` of another row that is held.
+    /// Duplicates that are rows of a pass with the `sample_ids` of another row that is held.
     pub repeated_ids: u64,
     /// Rows that the sample had besides: copies of others, which are not scored.
     pub repeated_rows: u64,
@@ -67,7 +67,7 @@ impl Evaluation {
         repeated_ids(self.repeated_ids, self.sample.rows() as u64)
     }
 
-    /// What an incomplete pass lacks, in words; `None` for a complete one.
+    /// Describes in words what an incomplete pass lacks; `None` for a complete one.
     pub fn lacks(&self) -> Option<String> {
         let ranks = (self.ranks_missing > 0).then(|| format!("{} ranks did not end the pass", self.ranks_missing));
         let rows = (self.rows_missing > 0).then(|| format!("{} rows did not arrive", self.rows_missing));

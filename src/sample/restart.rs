@@ -6,7 +6,7 @@
 //! Each restart replaces the processes of all ranks, however. Where jobs name these processes, they tell the attempts
 //! apart, and the stated numbers are lower bounds.
 
-/// What is known of a launch when a process declares itself as one of its ranks.
+/// The state of a launch when a process declares itself as one of its ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The newest restart; `None` before the first declaration.

@@ -1,4 +1,4 @@
-//! Which batches have been applied and which ranks have finished: small sets of bounded memory.
+//! The batches that have been applied and the ranks that have finished: small sets of bounded memory.
 
 use std::collections::HashMap;
 

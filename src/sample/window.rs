@@ -84,7 +84,7 @@ impl SplitOptions {
 pub struct Committed {
     /// Acceptable rows of the batch: all but those with a non-finite value.
     pub rows: u64,
-    /// Of these, rows already known at this step.
+    /// Acceptable rows already known at this step.
     pub duplicates: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
@@ -96,7 +96,7 @@ pub struct Committed {
     pub began: Option<Began>,
 }
 
-/// What a rank states when it has sent all its rows of a pass.
+/// The statement of a rank that it has sent all its rows of a pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EndOfPass {
     pub pass: PassKey,
@@ -192,7 +192,7 @@ pub struct Counts {
     pub discarded: u64,
     /// Rows left out by policy because they hold a non-finite value.
     pub dropped: u64,
-    /// Of `received`, rows already known at their step.
+    /// Rows of `received` that were already known at their step.
     pub duplicate: u64,
     /// Rows that jobs left out because their priorities show that no sample can hold them.
     pub left_out: u64,

@@ -40,7 +40,7 @@ pub struct Skipped<P> {
 pub enum Why {
     /// Live passes come faster than they are scored.
     Outrun,
-    /// As many live passes of the split wait as may.
+    /// The split's queue of live passes is full.
     Full,
     /// The waiting passes of all splits hold as many bytes as they may.
     Memory,
@@ -61,7 +61,7 @@ impl Why {
     }
 }
 
-/// What may wait.
+/// The limits on passes that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Live passes of a split, at least 1.

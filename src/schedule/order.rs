@@ -1,4 +1,4 @@
-//! Which of the jobs that wait goes next, and when it may.
+//! The order of the jobs that wait: which goes next, and when it may.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) struct Waiting<'a> {
     pub due: Duration,
     /// CPU time that its next job is expected to take; zero where unknown.
     pub cost: Duration,
-    /// Since when the run waits: since the job was due or the run's last one started.
+    /// The time from which on the run waits: when the job was due or the run's last one started.
     since: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Which parts of an evaluation to recompute when there is no time for all of them.
+//! The choice of the parts of an evaluation to recompute when there is no time for all of them.
 //!
 //! A unit is the part computed in one go: a pair of concepts, or all pairs of one concept. Units are taken alternately
 //! from two orders: the stalest, and the most uncertain of the rest. The first bounds every age; the second spends the

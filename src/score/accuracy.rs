@@ -209,7 +209,7 @@ fn average_precision(activations: &[f64], present: impl Fn(usize) -> bool) -> Re
     if total == 0 {
         return Err("it is present in no row".into());
     }
-    // Of the rows that rank no lower than those of a tie: how many have the class, how many there are.
+    // Among the rows that rank no lower than those of a tie: the number with the class, and the number of all.
     let (mut hits, mut seen) = (0, 0);
     let counts: Vec<(f64, f64, f64)> = ties()
         .map(|tie| {

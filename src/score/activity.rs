@@ -1,4 +1,4 @@
-//! Which concepts count as active in a row.
+//! The concepts that count as active in a row.
 //!
 //! Source: Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models, Sections
 //! 4.1 and A.3. In this order:
@@ -69,7 +69,7 @@ pub enum Activity {
     Compared(Strength),
 }
 
-/// What the run and its tensors say about activity, by the order above.
+/// Returns the activity that the run and its tensors state, by the order above.
 pub fn activity(p: &Prepared) -> Result<Activity, String> {
     check_binary(p)?;
     if let Some(column) = p.column(TensorName::ActiveConcepts) {
@@ -82,7 +82,8 @@ pub fn activity(p: &Prepared) -> Result<Activity, String> {
     Ok(Activity::Compared(strength(p)?))
 }
 
-/// What the threshold sweep compares: contributions where the run has `head_weights`, else activations.
+/// Returns the strengths that the threshold sweep compares: contributions where the run has `head_weights`, else
+/// activations.
 pub fn strength(p: &Prepared) -> Result<Strength, String> {
     check_binary(p)?;
     if p.run().constants.head_weights.is_empty() { activations(p) } else { contributions(p) }

@@ -4,7 +4,7 @@
 //! and I; Kendall 1945, doi:10.1093/biomet/33.3.239; Fleiss 1971, doi:10.1037/h0031619; Krippendorff 2004, Content
 //! Analysis, chapter 11.
 
-/// What differences between two ratings mean.
+/// The level of measurement of ratings: what differences between two of them mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Equal or not.

@@ -1,7 +1,7 @@
 //! Clarity: how sparse, how right and how useful the active concepts of a row are.
 //!
 //! Source: Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models, eq. 23.
-//! What counts as active is in [`super::activity`].
+//! Active concepts are defined in [`super::activity`].
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ pub fn harmonic_mean(parts: &[(f64, f64)]) -> f64 {
     weights / used().map(|(weight, x)| weight / x).sum::<f64>()
 }
 
-/// What the scores of one choice of active concepts share.
+/// The parts that the scores of one choice of active concepts share.
 struct Parts {
     active: Result<Flags, String>,
     sparsity: Result<Term, String>,

@@ -13,12 +13,12 @@ use super::accuracy::task_hits;
 use super::reference::{Heads, on_activations, on_true_concepts};
 use super::term::Term;
 
-/// Of the activations, as the model predicts them.
+/// Returns the completeness of the activations, as the model predicts them.
 pub fn of_activations(p: &Prepared) -> Outcome {
     completeness(p, on_activations(p).as_ref().as_ref())
 }
 
-/// Of the true concepts.
+/// Returns the completeness of the true concepts.
 pub fn of_labels(p: &Prepared) -> Outcome {
     completeness(p, on_true_concepts(p).as_ref().as_ref())
 }

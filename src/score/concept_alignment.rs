@@ -217,7 +217,7 @@ mod tests {
             let labels: Vec<i32> = (0..60).map(label).collect();
             let got = mean_homogeneity(&Distances::new(&points, 60), &labels).unwrap();
             let expected = case["score"].as_f64().unwrap();
-            // Of an even number of values both middle ones are medoids, and the rounding of sums decides.
+            // With an even number of values both middle ones are medoids, and the rounding of sums decides.
             let tolerance = if width == 1 { 2e-3 } else { 1e-9 };
             assert!((got - expected).abs() < tolerance, "{classes} classes, width {width}: {got}, {expected}");
         }

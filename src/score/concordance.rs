@@ -47,7 +47,7 @@ fn concordance(activations: &[f64], labels: &[f64]) -> Result<Term, String> {
     let n = labels.len();
     let (ranks, distinct) = ranks(activations);
     let by_label = ascending(labels);
-    // Of each row: twice the pairs that are ordered alike, and the pairs whose labels differ.
+    // For each row: twice the number of pairs that are ordered alike, and the number of pairs whose labels differ.
     let (mut alike, mut pairs) = (vec![0_u64; n], vec![0_u64; n]);
     let mut ties: Vec<&[u32]> = by_label.chunk_by(|&a, &b| labels[a as usize] == labels[b as usize]).collect();
     for is_higher in [true, false] {

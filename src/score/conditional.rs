@@ -75,13 +75,15 @@ pub fn gap(p: &Prepared) -> Outcome {
     mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
 }
 
-/// What each row adds to `ctl_conditional`, and what that is over; `None` where it is undefined.
+/// Returns the influence of each row on `ctl_conditional`, and the set that it is a mean over; `None` where it is
+/// undefined.
 pub fn concepts_task_influence(p: &Prepared) -> Option<(Sum, Over)> {
     let terms = concepts_task_terms(p);
     influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
 }
 
-/// What each row adds to `icl_conditional`, and what that is over; `None` where it is undefined.
+/// Returns the influence of each row on `icl_conditional`, and the set that it is a mean over; `None` where it is
+/// undefined.
 pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
     about_other_concepts(p).as_ref().as_ref().ok()?.influence()
 }

@@ -28,12 +28,12 @@ pub fn concepts_task(p: &Prepared) -> Outcome {
     }
 }
 
-/// The same of ĉ⁺.
+/// The same for ĉ⁺.
 pub fn concepts_task_positive(p: &Prepared) -> Outcome {
     concepts_task_of(p, TensorName::PositiveEmbeddings)
 }
 
-/// The same of ĉ⁻.
+/// The same for ĉ⁻.
 pub fn concepts_task_negative(p: &Prepared) -> Outcome {
     concepts_task_of(p, TensorName::NegativeEmbeddings)
 }
@@ -52,7 +52,7 @@ struct Weighted {
     pairs: Result<Pairs, String>,
 }
 
-/// What a search finds about one label.
+/// The result of a search about one label.
 type Found = Result<Conditional, Undefined>;
 
 /// The sums of [`weighted`].

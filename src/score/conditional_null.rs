@@ -1,4 +1,4 @@
-//! What conditional leakage is where there is none: permutation tests of the scores in [`conditional`](super::conditional)
+//! The null distribution of conditional leakage: permutation tests of the scores in [`conditional`](super::conditional)
 //! and [`conditional_embedding`](super::conditional_embedding).
 //!
 //! Where ĉ_i and y are independent given c_i, permuting y within the strata of c_i leaves the distribution unchanged, so
@@ -25,43 +25,43 @@ use super::multiple::{false_discovery_rates, upper_tail};
 use super::pairs::with_others;
 use super::term::has_one_class;
 
-/// B.
+/// B, the number of orders.
 const ORDERS: usize = 199;
-/// For continuous labels, where an order takes longer.
+/// The number of orders for continuous labels, where one takes longer.
 const LOCAL_ORDERS: usize = 63;
-/// For the variance of pairs.
+/// The number of orders for the variance of pairs.
 const ORDERS_OF_PAIRS: usize = 64;
-/// Of two studentised values this close the difference is rounding.
+/// Studentised values that differ by less than this differ by rounding.
 const ROUNDING: f64 = 1e-6;
-/// A standard deviation, of values of at most N nats, below which nothing varies.
+/// The standard deviation of values of at most N nats below which they count as constant.
 const CONSTANT: f64 = 1e-12;
 
-/// Of `ctl_conditional`.
+/// Tests `ctl_conditional`.
 pub fn concepts_task(p: &Prepared) -> Significance {
     of_concepts(p, |i, rows| p.activation_in(i, rows))
 }
 
-/// Of `icl_conditional`.
+/// Tests `icl_conditional`.
 pub fn interconcept(p: &Prepared) -> Significance {
     of_pairs(p, |i, rows| p.activation_in(i, rows))
 }
 
-/// Of `embedding_ct_conditional`.
+/// Tests `embedding_ct_conditional`.
 pub fn embeddings_task(p: &Prepared) -> Significance {
     of_concepts(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
 }
 
-/// Of `embedding_ct_conditional_positive`.
+/// Tests `embedding_ct_conditional_positive`.
 pub fn positive_embeddings_task(p: &Prepared) -> Significance {
     of_concepts(p, |i, rows| embedding(p, TensorName::PositiveEmbeddings, i, rows))
 }
 
-/// Of `embedding_ct_conditional_negative`.
+/// Tests `embedding_ct_conditional_negative`.
 pub fn negative_embeddings_task(p: &Prepared) -> Significance {
     of_concepts(p, |i, rows| embedding(p, TensorName::NegativeEmbeddings, i, rows))
 }
 
-/// Of `embedding_ic_conditional`.
+/// Tests `embedding_ic_conditional`.
 pub fn embeddings_interconcept(p: &Prepared) -> Significance {
     of_pairs(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
 }

@@ -99,9 +99,9 @@ struct Dci {
     concepts: Vec<Result<Concept, String>>,
 }
 
-/// What the trees of one concept give.
+/// The result of the trees of one concept.
 struct Concept {
-    /// Of each column, of sum 1; mean over classes for a categorical concept.
+    /// The importances of the columns, which sum to 1; means over classes for a categorical concept.
     importances: Vec<f64>,
     accuracy: Term,
 }
@@ -134,7 +134,7 @@ fn dci(p: &Prepared) -> Arc<Result<Dci, String>> {
 struct Inputs {
     train: Vec<Ordered>,
     test: Vec<Vec<f64>>,
-    /// Of the rows to train on, where columns are chosen by them.
+    /// The ranks of the rows to train on in each column, where columns are chosen by them.
     ranks: Vec<Vec<f64>>,
     holdout: Holdout,
 }

@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::fault::in_short;
 use crate::prepare::Prepared;
 
-/// The result of a part of a score. Errors, and tells whoever [listens](Prepared::with_failures), if it panics.
+/// Computes a part of a score. If it panics, returns an error and notifies the [listener](Prepared::with_failures).
 ///
-/// What the scores of a sample share is either built or not, so a panic leaves it usable. Whatever unwinds without a text is
-/// no panic, but a caller's way to halt.
+/// A value that scores of a sample share is either built or not, so a panic leaves it usable. An unwind without a text
+/// is no panic, but a caller's way to halt.
 pub fn guarded<T>(p: &Prepared, what: &str, part: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(part)).map_err(|panic| {
         let Some(text) = panic_text(&*panic) else { resume_unwind(panic) };
@@ -25,7 +25,7 @@ pub fn guarded<T>(p: &Prepared, what: &str, part: impl FnOnce() -> T) -> Result<
     })
 }
 
-/// The text of a panic; `None` of what unwinds otherwise.
+/// Returns the text of a panic; `None` for any other unwind.
 pub fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str))
 }

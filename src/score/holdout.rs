@@ -18,7 +18,7 @@ const STREAM: u64 = 0x686f_6c64_6f75_7400;
 pub struct Holdout {
     pub train: Vec<usize>,
     pub test: Vec<usize>,
-    /// Of the sample, N.
+    /// The number of rows of the sample, N.
     rows: usize,
 }
 

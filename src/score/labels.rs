@@ -10,7 +10,7 @@ use super::term::{Concepts, Normaliser, normaliser};
 pub struct Labels<'p> {
     /// Empty where there are none.
     pub concepts: &'p [Variable],
-    /// Of each concept's label.
+    /// The entropy of each concept's label.
     pub entropies: Vec<Result<Normaliser, String>>,
     pub task: Option<(&'p Variable, Result<Normaliser, String>)>,
 }

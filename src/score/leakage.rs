@@ -172,18 +172,19 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
     })
 }
 
-/// What each row adds to `ctl_excess`, and what that is over; `None` where it is undefined.
+/// Returns the influence of each row on `ctl_excess`, and the set that it is a mean over; `None` where it is undefined.
 pub fn ctl_influence(p: &Prepared) -> Option<(Sum, Over)> {
     let terms = concepts_task_terms(p);
     influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
 }
 
-/// What each row adds to `icl_excess`, and what that is over; `None` where it is undefined.
+/// Returns the influence of each row on `icl_excess`, and the set that it is a mean over; `None` where it is undefined.
 pub fn icl_influence(p: &Prepared) -> Option<(Sum, Over)> {
     interconcept(p).as_ref().as_ref().ok()?.influence()
 }
 
-/// What each row adds to `icl_label_excess`, and what that is over; `None` where it is undefined.
+/// Returns the influence of each row on `icl_label_excess`, and the set that it is a mean over; `None` where it is
+/// undefined.
 pub fn icl_label_influence(p: &Prepared) -> Option<(Sum, Over)> {
     against_labels(p).as_ref().as_ref().ok()?.influence()
 }

@@ -9,7 +9,7 @@ use crate::point::LeftOut;
 /// k × k cells, row i from concept i; `None` where a pair has no value.
 pub type Matrix = Vec<Vec<Option<f64>>>;
 
-/// What a mean is over.
+/// The set of concepts or pairs that a mean is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Over {
     /// Absent where nothing is left out.
@@ -19,8 +19,8 @@ pub struct Over {
 }
 
 impl Over {
-    /// Of a score over `of` concepts: `weights` sums to 1, and `whys` says why a concept has no value. Returns the weights
-    /// of the concepts that have one, which sum to 1, and 0 for the others.
+    /// Returns the weights of the concepts that have a value, which sum to 1, and 0 for the others, with the set that a
+    /// score over `of` concepts is a mean over. `weights` sums to 1, and `whys` says why a concept has no value.
     pub fn concepts<W: Into<String>>(
         of: usize,
         weights: &[f64],
@@ -44,7 +44,8 @@ impl Over {
         (weights, Self { left_out, undefined })
     }
 
-    /// Of a score over the pairs i ≠ j of a k × k matrix; `why` says why the first pair without a value has none.
+    /// Returns the set that a score over the pairs i ≠ j of a k × k matrix is a mean over; `why` says why the first
+    /// pair without a value has none.
     pub fn pairs(matrix: &Matrix, why: Option<&str>) -> Self {
         let k = matrix.len();
         let has = |i: usize, j: usize| i != j && matrix[i][j].is_some();

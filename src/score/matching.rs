@@ -1,4 +1,4 @@
-//! Which of the activations learnt without labels stands for each concept: a greedy matching by AUC.
+//! The activation learnt without labels that stands for each concept: a greedy matching by AUC.
 //!
 //! Source: Towards Robust Metrics for Concept Representation Evaluation, Appendix A.5, doi:10.1609/aaai.v37i10.26392. The
 //! paper takes the AUC of a network for each pair of latent and concept. Latents number thousands, so here it is the AUC
@@ -11,11 +11,12 @@ use crate::sample::Column;
 
 /// Latents whose AUCs are held at once.
 const CHUNK: usize = 256;
-/// Columns that scores of every pair of column and concept read for a concept.
+/// The most columns that scores of every pair of column and concept read for a concept.
 pub const MOST_COLUMNS: usize = 256;
 
-/// Of all pairs (AUC, learnt, concept) whose learnt activation and concept are both unmatched, the one of highest AUC is
-/// matched next, the first of equals. The learnt activation of each concept; `None` where the pairs have none left.
+/// Matches pairs (AUC, learnt, concept) one by one: next is the pair of highest AUC whose learnt activation and concept
+/// are both unmatched, the first of equals. Returns the learnt activation of each concept; `None` where no pair is
+/// left.
 pub fn greedy(mut pairs: Vec<(f64, usize, usize)>, concepts: usize) -> Vec<Option<usize>> {
     pairs.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     let mut matched = vec![None; concepts];
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(of(&[1.0, 3.0, 2.0, 4.0], &[0, 0, 1, 1]), 0.75);
         assert_eq!(of(&[0.0; 4], &[0, 1, 0, 1]), 0.5);
         assert_eq!(of(&[1.0, 9.0, 3.0, 2.0, 4.0], &[0, -1, 0, 1, 1]), 0.75, "unknown labels do not count");
-        // Of three classes the middle one is above one and below another.
+        // Among three classes the middle one is above one and below another.
         assert_eq!(of(&[1.0, 2.0, 3.0], &[0, 1, 2]), (1.0 + 0.5 + 1.0) / 3.0);
     }
 }

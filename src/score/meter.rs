@@ -10,22 +10,22 @@ use crate::tensor::TensorName;
 
 use super::catalogue::{Input, Score, Shape};
 
-/// Of each thread, for each row: neighbours, ranks and orders.
+/// Bytes of each thread for each row: neighbours, ranks and orders.
 const ROW: usize = 512;
-/// Of each concept: its value, and what it leaves out.
+/// Bytes of each concept: its value, and what it leaves out.
 const CONCEPT: usize = 1 << 10;
-/// Of each column of an input.
+/// Bytes of each column of an input.
 const COLUMN: usize = 256;
-/// Times the values of one concept, of each thread.
+/// The factor of the values of one concept, for each thread.
 const BLOCK: usize = 16;
-/// Times the activations and labels: what [`Prepared`] keeps of them for all scores.
+/// The factor of the activations and labels: what [`Prepared`] keeps of them for all scores.
 const VARIABLES: f64 = 2.5;
-/// Tables of the estimators.
+/// Bytes of the estimators' tables.
 const TABLES: usize = 8 << 20;
 
-/// What the scores of one sample may take, and have taken.
+/// The memory that the scores of one sample may take, and have taken.
 pub struct Meter {
-    /// `None`: anything.
+    /// In bytes; `None` for no limit.
     limit: Option<usize>,
     shape: Shape,
     shared: usize,
@@ -150,7 +150,7 @@ fn shape(p: &Prepared) -> Shape {
                 _ => block.len(),
             })
             .sum(),
-        // Of a continuous one its value, and whether that is known.
+        // A continuous concept has a column for its value, and one for whether that is known.
         declared: if continuous { p.concepts() } else { classes().sum() },
         occurring: if continuous { 2 * p.concepts() } else { classes().map(|classes| classes.min(rows + 1)).sum() },
         classes: if continuous { 1 } else { classes().max().unwrap_or(1) },

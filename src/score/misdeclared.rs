@@ -201,7 +201,7 @@ pub fn order(p: &Prepared, own: &Outcome) {
         matched[c].is_some_and(|a| a != c && aucs[a][c] >= POOR_AUC && aucs[a][c] >= aucs[c][c] + FAR_BETTER)
     };
     let mut moved: Vec<usize> = (0..poor.len()).filter(gain).collect();
-    // Of an exchange both sides are found. Of a concept that merely resembles another one there is only one side.
+    // In an exchange both sides are found; a concept that merely resembles another one has only one side.
     loop {
         let closed: Vec<usize> =
             moved.iter().copied().filter(|&c| matched[c].is_some_and(|a| moved.contains(&a))).collect();
@@ -236,7 +236,7 @@ fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
         p.pause();
         let activations = concept_rows(p, i, &all).ok()?.activations;
         let width = activations.len() / n;
-        // Of two columns (absent, present) the difference orders the rows.
+        // With two columns (absent, present) their difference orders the rows.
         let values: Vec<f64> =
             activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
         ranks.extend(midranks(&values).into_iter().map(|rank| rank as f32));

@@ -57,7 +57,7 @@ use meter::Meter;
 pub use misdeclared::{OTHER_ORDER, of_other_order, of_rare_class};
 pub use paired::Influences;
 
-/// Which scores of the catalogue to evaluate.
+/// The scores of the catalogue to evaluate.
 pub enum Wanted<'a> {
     /// All whose inputs the sample has.
     Available,

@@ -21,7 +21,7 @@ impl Numbers {
         if variance > 0.0 { Ok(Self { values, mean, variance }) } else { Err("its label is constant".into()) }
     }
 
-    /// Of a task that is a number.
+    /// Reads the labels of a task that is a number.
     pub fn of_task(p: &Prepared) -> Result<Self, String> {
         if !p.run().has_continuous_labels(TensorName::TaskLabels) {
             return Err("the task labels are classes".into());

@@ -8,7 +8,7 @@ use super::left_out::Over;
 use super::term::Sum;
 use super::{conditional, leakage};
 
-/// What each row of a sample adds to the scores that trends are read from: `ctl_excess`, `icl_excess`,
+/// The influence of each row of a sample on the scores that trends are read from: `ctl_excess`, `icl_excess`,
 /// `icl_label_excess`, `ctl_conditional` and `icl_conditional`. Some 8 bytes for each row and score.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Influences {
@@ -17,7 +17,8 @@ pub struct Influences {
 }
 
 impl Influences {
-    /// Of the scores of these costs that have a value. Cheap after the scores themselves, which share its parts.
+    /// Computes the influences on the scores of these costs that have a value. Cheap after the scores themselves, which
+    /// share its parts.
     pub fn of(p: &Prepared, ids: &[u64], costs: &[Cost]) -> Self {
         type Influence = fn(&Prepared) -> Option<(Sum, Over)>;
         let scores: [(&'static str, Influence); 5] = [

@@ -13,9 +13,9 @@ use super::units::{self, Computed, Shape, Units};
 pub struct Pairs {
     pub clipped: Matrix,
     pub excess: Matrix,
-    /// Of the mean over the pairs of this sample that have a value, before clipping.
+    /// The influences on the mean over the pairs of this sample that have a value, before clipping.
     sum: Sum,
-    /// What the mean is over.
+    /// The set of pairs that the mean is over.
     over: Over,
     /// k × k seconds since each pair was computed; `None` if all are of this sample.
     ages: Option<Vec<Vec<f64>>>,

@@ -80,7 +80,7 @@ struct Side {
     ordered: Ordered,
     train: Vec<f64>,
     test: Vec<f64>,
-    /// Those among the rows to train on, ascending; empty where it is a number rather than a class.
+    /// The classes among the rows to train on, ascending; empty where the variable is a number rather than a class.
     classes: Vec<f64>,
 }
 
@@ -107,7 +107,7 @@ fn explained(input: &Side, target: &Side) -> f64 {
         let mean = target.test.iter().sum::<f64>() / target.test.len() as f64;
         let spread: f64 = target.test.iter().map(|value| (value - mean).powi(2)).sum();
         let left: f64 = target.test.iter().zip(outputs).map(|(value, output)| (value - output).powi(2)).sum();
-        // What does not vary is explained by nothing.
+        // A constant target has no variance to explain.
         return if spread > 0.0 { 1.0 - left / spread } else { 0.0 };
     }
     let odds = |class: f64| {

@@ -91,14 +91,14 @@ pub struct Heads {
     pub holdout: Holdout,
 }
 
-/// What each head reaches.
+/// The score that each head reaches.
 pub struct Reached {
     linear: Term,
     mlp: Term,
 }
 
 impl Reached {
-    /// Of the head that reaches more, the linear one of equals.
+    /// Returns the score of the head that reaches more, the linear one of equals.
     pub fn better(&self) -> &Term {
         if self.linear.value >= self.mlp.value { &self.linear } else { &self.mlp }
     }

@@ -1,4 +1,4 @@
-//! What stands for each learnt concept: its activations, or its embedding.
+//! The representation of each learnt concept: its activations, or its embedding.
 
 use std::ops::Range;
 

@@ -79,7 +79,7 @@ impl Term {
         Outcome::Value(ScoreValue { value: self.value, standard_error, ..ScoreValue::default() })
     }
 
-    /// Of `excess`.
+    /// Returns the standard error of `excess`.
     pub fn standard_error(&self) -> f64 {
         standard_error(&self.influence, self.draw_variance)
     }
@@ -103,7 +103,7 @@ impl Term {
     }
 }
 
-/// What an information is divided by: an entropy or a self-information, with its repeats. Always positive.
+/// The divisor of an information: an entropy or a self-information, with its repeats. Always positive.
 #[derive(Clone, Debug)]
 pub struct Normaliser {
     repeats: Vec<f64>,
@@ -235,13 +235,13 @@ impl Sum {
     /// √(Σ influence² / N² + variance over draws), the normalisers taken as known.
     ///
     /// For scores that are means of rows (accuracies, F1, AUC), ±1.96 errors cover 93 to 96 % of 500 synthetic data sets.
-    /// Of conditional scores it is as large as the scatter (`tests/estimators/coverage.rs`). Of the other
-    /// scores from neighbours the error is too small, because rows that share neighbours have similar
-    /// terms, which the sum treats as independent: it is 85 to 93 % of the true scatter (78 % at worst over 200 sets, for
-    /// icl_excess), and the interval covers 89 to 94 % (ctl_excess 91-92, icl_excess 90-92,
-    /// icl_label_excess 89-92, embedding_ct 92-94, alignment_leakage 92-94; N of 400 and 600, 2 and 3 concepts, 3
-    /// neighbours). Normalisers that vary with the rows, by the delta method, change the errors of ctl and icl by less
-    /// than 1 % and lower that of alignment_leakage by 3 to 5 %.
+    /// For conditional scores it is as large as the scatter (`tests/estimators/coverage.rs`). For the other scores from
+    /// neighbours the error is too small, because rows that share neighbours have similar terms, which the sum treats
+    /// as independent: it is 85 to 93 % of the true scatter (78 % at worst over 200 sets, for icl_excess), and the
+    /// interval covers 89 to 94 % (ctl_excess 91-92, icl_excess 90-92, icl_label_excess 89-92, embedding_ct 92-94,
+    /// alignment_leakage 92-94; N of 400 and 600, 2 and 3 concepts, 3 neighbours). Normalisers that vary with the rows,
+    /// by the delta method, change the errors of ctl and icl by less than 1 % and lower that of alignment_leakage by 3
+    /// to 5 %.
     pub fn standard_error(&self) -> f64 {
         standard_error(&self.influence, self.draw_variance)
     }
@@ -278,7 +278,8 @@ pub fn mean_over_concepts(
     weighted_mean(p, weights, &parts, |weights| sum_of(p, weights, terms).standard_error(), None)
 }
 
-/// What each row adds to [`mean_over_concepts`], and what that is over; `None` where it has no value.
+/// Returns the influence of each row on [`mean_over_concepts`], and the set that it is a mean over; `None` where it has
+/// no value.
 pub fn influence_over_concepts(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Option<(Sum, Over)> {
     let (weights, over) = Over::concepts(p.concepts(), weights, terms.iter().map(|term| term.as_ref().err()));
     over.undefined.is_none().then(|| (sum_of(p, &weights, terms), over))
@@ -291,10 +292,10 @@ fn sum_of(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Sum 
     sum
 }
 
-/// Of each concept a cell that a family of pairs gives beside its pairs.
+/// One cell for each concept, which a family of pairs gives beside its pairs.
 pub struct Concepts {
     pub cells: Vec<Cell>,
-    /// Of the mean over the concepts of this sample.
+    /// The influences on the mean over the concepts of this sample.
     pub sum: Sum,
     /// Seconds since each was computed; `None` where all are of this sample.
     pub ages: Option<Vec<f64>>,

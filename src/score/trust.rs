@@ -59,7 +59,7 @@ pub fn division(p: &Prepared) -> Outcome {
     alignment(p, |_, between, groups| -between / (groups * groups))
 }
 
-/// What eq. 1 needs for each concept.
+/// The inputs of eq. 1 for each concept.
 struct Inputs {
     /// [n, k, 2], in pixels of the image.
     peaks: Vec<f64>,

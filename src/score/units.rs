@@ -16,9 +16,9 @@ use super::term::{Concepts, Sum, Term};
 pub struct Shape {
     pub family: fn(&mut Kept) -> &mut Family,
     pub units: usize,
-    /// Of each unit.
+    /// The number of cells of each unit.
     pub cells: usize,
-    /// Of each unit.
+    /// The number of pairs of each unit.
     pub pairs: usize,
     /// Sums of influences that the units add to.
     pub sums: usize,
@@ -38,7 +38,7 @@ pub struct Units {
     pub ages: Option<Vec<f64>>,
     /// Whether each is of this sample.
     pub fresh: Vec<bool>,
-    /// Of the units of this sample, without their draw variances.
+    /// The influences of the units of this sample, without their draw variances.
     pub sums: Vec<Sum>,
 }
 

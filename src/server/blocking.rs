@@ -1,4 +1,4 @@
-//! What blocks while a server starts, away from the threads of the runtime.
+//! Blocking calls at the start of a server, away from the threads of the runtime.
 
 use super::options::ServeError;
 

@@ -20,7 +20,7 @@ pub struct RunCurves<T, C> {
     pub splits: BTreeMap<Arc<str>, C>,
 }
 
-/// What is shown of the curve of a split.
+/// The shown state of the curve of a split.
 #[derive(Default)]
 pub struct Shown {
     /// The newest point that is not provisional.

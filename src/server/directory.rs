@@ -43,7 +43,7 @@ fn in_home(home: &Path, limits: Limits) -> Result<(Sqlite, Option<PathBuf>), His
 /// States in the data directory how this process is reached, for commands that read its curves.
 pub fn state_address(directory: &Path, addresses: &str) {
     let path = directory.join(ADDRESS_FILE);
-    // What a killed process left may be a link.
+    // A file that a killed process left may be a link.
     let _ = std::fs::remove_file(&path);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     if let Err(error) = file.and_then(|mut file| file.write_all(addresses.as_bytes())) {

@@ -1,8 +1,8 @@
 //! The events that watchers have not taken yet, bounded in number and bytes.
 //!
-//! Each watcher gets every event from its subscription on. What all have taken is freed; beyond the bounds the oldest
-//! events are, and a watcher that had not taken them learns how many it lost. So a watcher that reads nothing holds no
-//! more than the bounds, and stops nobody.
+//! Each watcher gets every event from its subscription on. Events that all have taken are freed; beyond the bounds the
+//! oldest are freed too, and a watcher that had not taken them learns how many it lost. So a watcher that reads nothing
+//! holds no more than the bounds, and stops nobody.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::live::Event;
 use crate::lock::lock;
 
-/// What waits for the slowest watcher, at most. The newest event always does.
+/// The limits of what waits for the slowest watcher. The newest event always waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub events: usize,
@@ -56,7 +56,7 @@ pub struct Watcher {
     shared: Arc<Shared>,
 }
 
-/// What a watcher gets next.
+/// An event for a watcher, or the number of those that it lost.
 #[derive(Clone, Debug)]
 pub enum Received {
     Event(Event),
@@ -154,7 +154,7 @@ impl Watcher {
         }
     }
 
-    /// All that it receives.
+    /// Returns everything that it receives, as a stream.
     pub fn stream(self) -> impl Stream<Item = Received> {
         futures::stream::unfold(self, |mut watcher| async move { Some((watcher.next().await, watcher)) })
     }
@@ -184,7 +184,7 @@ mod tests {
         (waiting.events.len(), waiting.bytes)
     }
 
-    /// What a watcher gets without waiting: names of runs, and numbers of lost events.
+    /// Returns what a watcher gets without waiting: names of runs, and numbers of lost events.
     fn taken(watcher: &mut Watcher) -> Vec<String> {
         let mut taken = Vec::new();
         while let Some(received) = watcher.next().now_or_never() {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_watcher_that_takes_nothing_holds_no_more_than_the_bounds() {
-        // Of 1,000 concepts, with matrices.
+        // A point of 1,000 concepts, with matrices.
         let k = 1000;
         let value = ScoreValue {
             per_concept: Some(vec![Some(0.5); k]),

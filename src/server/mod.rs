@@ -125,7 +125,7 @@ pub async fn run(
     parts.settle(scorer, records, stopped).await;
     scored.cancel();
     if let Some(told) = told {
-        // What the hub is not told by then waits in the history.
+        // Changes that are not sent to the hub by then wait in the history.
         let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), told).await;
     }
     if let Err(error) = directory::close(log, stopped + EMPTYING).await {

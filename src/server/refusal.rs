@@ -10,7 +10,7 @@ use crate::sample::CommitError;
 pub enum Refusal {
     #[error(transparent)]
     Invalid(#[from] Fault),
-    /// What belongs to another project.
+    /// The subject of the request belongs to another project.
     #[error(transparent)]
     Forbidden(Fault),
     #[error(transparent)]

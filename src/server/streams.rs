@@ -1,5 +1,5 @@
-//! What keeps a sidecar that a job has started from ending: the streams of batches that are open, of which a job has one for
-//! as long as it has a run, and evaluations that wait to be scored.
+//! Keeps a sidecar that a job has started from ending: for open streams of batches, of which a job has one for as long
+//! as it has a run, and for evaluations that wait to be scored.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -44,7 +44,7 @@ impl Streams {
         Open(self.open.clone())
     }
 
-    /// Says once how to find out whether evaluations wait to be scored. Until then none do.
+    /// Sets, once, how to find out whether evaluations wait to be scored. Until then none do.
     pub fn work(&self, has_work: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.has_work.set(Box::new(has_work));
     }

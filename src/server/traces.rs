@@ -1,4 +1,4 @@
-//! What the parts of a running sidecar hold of a run beside its samples, and how they let go of it.
+//! The state of a run that the parts of a running sidecar hold besides its samples, and how they forget it.
 
 use std::sync::Arc;
 

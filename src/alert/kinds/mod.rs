@@ -25,7 +25,7 @@ pub use together::{Condition, Together};
 
 macro_rules! kinds {
     ($($kind:ident),+ $(,)?) => {
-        /// What a rule judges by: exactly one kind.
+        /// The criterion of a rule: exactly one kind.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub enum Judge {
             $($kind($kind)),+

@@ -31,9 +31,9 @@ pub struct Rise {
 pub struct Memory {
     /// N of the stretch.
     rows: u64,
-    /// One of the score, or one for each concept or pair.
+    /// One test for the score, or one for each concept or pair.
     tests: Vec<Shift>,
-    /// What the mean was over at the evaluation before.
+    /// The set that the mean was over at the previous evaluation.
     set: Option<Set>,
 }
 

@@ -1,4 +1,4 @@
-//! What listens where, what is kept, and what this machine has room for.
+//! The state of this machine: its sidecars, its stored curves, and its room for scoring.
 
 use std::ffi::CString;
 use std::net::TcpListener;
@@ -26,7 +26,7 @@ use super::timing;
 const PATIENCE: Duration = Duration::from_secs(5);
 const HOUR: f64 = 3600.0;
 
-/// Prints what is found. Whether none of it is a fault.
+/// Prints what is found. Returns whether none of it is a fault.
 pub fn check(contact: &Contact) -> bool {
     let program = std::env::current_exe().map_or_else(|_| "this program".to_owned(), |path| path.display().to_string());
     print(&format!("program: conceptwatch {}, schema {}, {program}\n", VERSION, SCHEMA));
@@ -53,7 +53,7 @@ fn machine() -> String {
     )
 }
 
-/// The sidecars that jobs and commands of this user would find.
+/// Prints the sidecars that jobs and commands of this user would find.
 fn sidecars(contact: &Contact, places: &[Place]) {
     print("\nsidecars:\n");
     let (grpc, http) = (Remote::from(DEFAULT_ADDRESSES[0]), usual_page());
@@ -77,7 +77,7 @@ fn sidecars(contact: &Contact, places: &[Place]) {
     }
 }
 
-/// What answers at an HTTP port.
+/// Describes what answers at an HTTP port.
 fn said(contact: &Contact, address: &Remote) -> String {
     match who_answers(contact, address, PATIENCE) {
         Ok(Answering::Sidecar(status)) => described(&status),
@@ -110,7 +110,7 @@ fn described(status: &Value) -> String {
     text + &of_hub(&status["upstream"])
 }
 
-/// How a sidecar stands with its hub; empty without one.
+/// Describes how a sidecar stands with its hub; empty without one.
 fn of_hub(upstream: &Value) -> String {
     let Some(hub) = upstream["hub"].as_str().map(in_short) else { return String::new() };
     let number = |name: &str| upstream[name].as_u64().unwrap_or_default();
@@ -127,7 +127,7 @@ fn of_hub(upstream: &Value) -> String {
     text
 }
 
-/// The curves of this user. Whether they have no fault.
+/// Prints the curves of this user. Returns whether they have no fault.
 fn curves(places: &[Place]) -> bool {
     print("\ncurves:\n");
     let mut healthy = true;
@@ -163,7 +163,7 @@ fn curves(places: &[Place]) -> bool {
     healthy
 }
 
-/// Why nothing can be written to a directory, or to the first above it that exists.
+/// Returns why nothing can be written to a directory, or to the first above it that exists.
 fn unwritable(directory: &Path) -> Option<String> {
     let existing = directory.ancestors().find(|path| path.exists())?;
     let path = CString::new(existing.as_os_str().as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! Which reader a file is for.
+//! Chooses the reader of each file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::{npy, npz, table, tensors};
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 4096;
 
-/// All arrays of these files and folders that scores know, each under the name by which they do.
+/// Reads all arrays of these files and folders that scores know, each under its name for scores.
 pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) -> Result<Vec<Array>, Fault> {
     let mut sink = Sink::new(say);
     for path in paths {

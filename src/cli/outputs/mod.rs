@@ -26,10 +26,10 @@ pub use sink::Say;
 
 use array::Array;
 
-/// What the command line states about the arrays, before what the file does.
+/// The command line's statements about the arrays, which take precedence over those of the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
-    /// Of `concept_activations`.
+    /// The columns of `concept_activations`.
     pub columns: Option<ActivationColumns>,
     /// The columns were learnt without labels, whatever their number.
     pub latents: bool,
@@ -128,7 +128,7 @@ pub fn read(
         run = Run::try_from(fields).map_err(in_array_terms)?;
     }
     let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
-        // Which of the two arrays is wrong is for the reader to say.
+        // Either of the two arrays may be wrong, so the message names both.
         match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
             Some(name) => Fault::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
             None => fault,

@@ -1,4 +1,4 @@
-//! What an array of a file is called, and what scores call it.
+//! The names of arrays in files, and their names for scores.
 //!
 //! An array keeps its name unless `--map` gives it another. In tables, a column `array.SUFFIX` or `array[SUFFIX]` is one
 //! column of `array`.
@@ -40,9 +40,9 @@ fn is_known(name: &str) -> bool {
 /// One `--map NAME=ARRAY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// What scores call it.
+    /// The name for scores.
     name: String,
-    /// What the file calls it; at the end `*` stands for any suffix.
+    /// The name in the file; at the end `*` stands for any suffix.
     array: String,
 }
 
@@ -97,7 +97,7 @@ impl Names {
         Ok(Self { mappings, ..Self::default() })
     }
 
-    /// What an array of a file is to scores; `None` for one to pass over, which is remembered.
+    /// Returns the name of a file's array for scores; `None` for one to pass over, which is remembered.
     pub fn target(&self, array: &str) -> Option<Target> {
         self.seen.set(self.seen.get() + 1);
         let found = self.mapped(array).or_else(|| self.own(array));
@@ -124,7 +124,7 @@ impl Names {
         })
     }
 
-    /// Under its own name, unless that name is another array's by a mapping.
+    /// Finds an array under its own name, unless that name is another array's by a mapping.
     fn own(&self, array: &str) -> Option<Target> {
         let base = array.split(['.', '[']).next().unwrap_or_default();
         let free = |name: &str| is_known(name) && self.mappings.iter().all(|(mapping, _)| mapping.name != name);

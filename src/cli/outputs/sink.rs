@@ -1,4 +1,4 @@
-//! Where arrays of all files come together: each once, and columns of tables as one array.
+//! Collects the arrays of all files: each once, and columns of tables as one array.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::names::Target;
 const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
 const LABELS: &str = TensorName::ConceptLabels.text();
 
-/// What is said while files are read.
+/// A receiver of messages while files are read.
 pub type Say<'a> = dyn Fn(&str) + 'a;
 
 pub struct Sink<'a> {
@@ -90,7 +90,7 @@ impl<'a> Sink<'a> {
                     let message = format!("got '{got}' as column {at}, expected '{expected}' as of {other}");
                     return Err(Fault::new(name, message));
                 }
-                // Of several columns a concept, the labels have one each.
+                // Activations may have several columns a concept; the labels have one each.
                 Some(_) if name == ACTIVATIONS => {}
                 _ => of_concepts = Some((name, suffixes)),
             }

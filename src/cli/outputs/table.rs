@@ -144,7 +144,7 @@ fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
     Some(())
 }
 
-/// What is wrong, without the crate's positions in bytes.
+/// Describes what is wrong, without the crate's positions in bytes.
 fn told(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {

@@ -23,11 +23,11 @@ pub use run::RunReport;
 use chart::{bars, curve, heat, interval};
 use html::{escaped, number, page};
 
-/// What the first look is at.
+/// The scores that are shown first.
 const GLANCE: [&str; 5] =
     ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
 
-/// What a report is about.
+/// A report on the scores of files.
 pub struct Report<'a> {
     pub files: &'a [PathBuf],
     pub rows: usize,

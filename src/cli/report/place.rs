@@ -19,7 +19,7 @@ impl Page {
         if path.file_name().is_none() || path.is_dir() {
             return Err(fault("is a directory".to_owned()));
         }
-        // What a link points to is replaced, and not the link.
+        // The target of a link is replaced, and not the link.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let in_place = std::fs::metadata(&path).is_ok_and(|found| !found.is_file());
         // With a name of its own, since that of the page may be as long as names can be.

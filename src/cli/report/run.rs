@@ -13,14 +13,14 @@ use super::html::{escaped, page};
 /// The score that is shown for each concept.
 pub const OF_CONCEPTS: &str = "ctl_conditional";
 
-/// What a report is about: answers of the API.
+/// A report on a run, made from answers of the API.
 pub struct RunReport<'a> {
     pub found: &'a Assessment,
-    /// Of `/api/v1/run`.
+    /// The answer of `/api/v1/run`.
     pub run: &'a Value,
-    /// Of `/api/v1/curves`.
+    /// The answer of `/api/v1/curves`.
     pub curves: &'a Value,
-    /// Of `/api/v1/point`, the evaluation that was diagnosed.
+    /// The answer of `/api/v1/point` for the evaluation that was diagnosed.
     pub point: &'a Value,
 }
 
@@ -89,7 +89,7 @@ impl RunReport<'_> {
     fn charts(&self) -> String {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let steps: Vec<f64> = list(&self.curves["step"]).iter().filter_map(Value::as_f64).collect();
-        // Those of attempts that the run has left.
+        // Indices of evaluations by attempts that the run has left.
         let superseded: Vec<usize> = list(&self.curves["superseded"])
             .iter()
             .flat_map(&list)

@@ -148,7 +148,7 @@ impl Side {
     }
 }
 
-/// What one search leaves for the next to use again.
+/// The buffers of a search, which the next one uses again.
 #[derive(Default)]
 struct Search {
     x: Vec<f64>,

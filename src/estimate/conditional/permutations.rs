@@ -119,7 +119,7 @@ impl<'s> Permutations<'s> {
         }
     }
 
-    /// Of labels that this many of the stratum's rows have.
+    /// Returns the moments for labels of two classes of which the `rarer` has this many of the stratum's rows.
     fn of_two(&mut self, stratum: usize, rarer: u32, rows: u32, pause: &impl Fn()) -> Moments {
         if rarer < 2 {
             return Moments::default();

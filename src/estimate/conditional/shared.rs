@@ -28,7 +28,7 @@ pub(super) struct Shared {
 pub(super) fn by_classes(terms: &[f64], label: &Discrete, neighbours: usize) -> Shared {
     let kept = label.sizes().iter().filter(|size| **size > 1).map(|&size| size as usize).sum();
     let digamma = Digamma::up_to(terms.len());
-    // Of a class: 4/n, the factor of 1 − e^(ψ(k) − ψ(m)), and ψ(n) − ψ(N).
+    // For each class: 4/n, the factor of 1 − e^(ψ(k) − ψ(m)), and ψ(n) − ψ(N).
     let of_class = |&size: &u32| match size as usize {
         0 | 1 => [0.0; 3],
         size => {

@@ -60,7 +60,7 @@ impl<'a> Strata<'a> {
         self.given.classes().len()
     }
 
-    /// Of a continuous x and discrete labels, which are given in parts.
+    /// Returns the information of a continuous x about discrete labels, which are given in parts.
     fn of_classes(&self, labels: &[&[Discrete]]) -> Vec<Result<Conditional, Undefined>> {
         let mut terms: Vec<Terms> = labels.iter().map(|_| Terms::new(self.rows())).collect();
         for (stratum, x) in self.parts.iter().enumerate() {
@@ -113,7 +113,7 @@ impl<'a> Strata<'a> {
         }
     }
 
-    /// What the rows of a stratum share with their neighbours; `None` where terms are counted.
+    /// Returns the variance that the rows of a stratum share with their neighbours; `None` where terms are counted.
     fn shared(&self, x: &Variable, y: &Variable, found: &Found) -> Option<Shared> {
         let k = self.settings.neighbours;
         match (x, y) {

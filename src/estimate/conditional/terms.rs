@@ -16,9 +16,9 @@ pub struct Conditional {
     pub left_out: usize,
 }
 
-/// What a stratum contributes.
+/// The contribution of a stratum.
 pub(super) struct Found {
-    /// Of each of its rows: their mean over the rows kept is the stratum's information.
+    /// The term of each of its rows: their mean over the rows kept is the stratum's information.
     pub(super) terms: Vec<f64>,
     /// Variance of that mean over repeats.
     draw_variance: f64,
@@ -30,7 +30,7 @@ impl Found {
         sum::total(&self.terms) / kept.max(1) as f64
     }
 
-    /// From an estimate in which this many rows were left out.
+    /// Builds the contribution from an estimate in which this many rows were left out.
     pub(super) fn of(estimate: Estimate, left_out: usize) -> Self {
         let mut terms = estimate.influence;
         let share = (terms.len() - left_out) as f64 / terms.len().max(1) as f64;

@@ -1,13 +1,15 @@
-//! What a variable has of many labels at once, found and under permutations: one statistic for all of them, so cheap that
-//! every permutation can be applied to all labels alike. A test by it is exact, because the labels of a row stay together.
+//! The information of a variable about many labels at once, found and under permutations: one statistic for all of
+//! them, so cheap that every permutation can be applied to all labels alike. A test by it is exact, because the labels
+//! of a row stay together.
 //!
-//! Of a continuous x: Σ −ψ(m) over rows and labels, m the position of the row's k-th neighbour of its own class among its
-//! nearest, at most [`FARTHEST`]. That is N times the sum of Ross's estimates but for terms that no permutation changes, for
-//! distances that are not tied, neighbours that are not farther and k up to 5; a larger k is taken as [`MOST_NEIGHBOURS`].
-//! Classes are bits, 64 in a word, and a word walks the neighbours of a row at once: a label of more than two classes has a
-//! bit for each.
+//! For a continuous x: Σ −ψ(m) over rows and labels, m the position of the row's k-th neighbour of its own class among
+//! its nearest, at most [`FARTHEST`]. That is N times the sum of Ross's estimates but for terms that no permutation
+//! changes, for distances that are not tied, neighbours that are not farther and k up to 5; a larger k is taken as
+//! [`MOST_NEIGHBOURS`]. Classes are bits, 64 in a word, and a word walks the neighbours of a row at once: a label of
+//! more than two classes has a bit for each.
 //!
-//! Of a discrete x: Σ n ln n over the cells of x and each bit, N times the sum of the plug-in estimates but for such terms.
+//! For a discrete x: Σ n ln n over the cells of x and each bit, N times the sum of the plug-in estimates but for such
+//! terms.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -73,9 +75,9 @@ pub fn values_together(
 
 /// The classes of every row as bits.
 struct Bits {
-    /// Of a row.
+    /// The number of words of a row.
     words: usize,
-    /// Row by row.
+    /// The words, row by row.
     bits: Vec<u64>,
 }
 
@@ -101,7 +103,7 @@ impl Bits {
         Self { words, bits }
     }
 
-    /// Of the members in some order.
+    /// Returns the words of the members in some order.
     fn of_rows(&self, members: &[u32], order: &[u32]) -> Words {
         let word = |at: usize| {
             order.iter().map(|&place| self.bits[members[place as usize] as usize * self.words + at]).collect()

@@ -33,7 +33,7 @@ pub(super) fn tie_aware_terms(x: &Levels, y: &Levels, k: usize, digamma: &Digamm
 struct Cells<'a> {
     x: &'a Levels,
     y: &'a Levels,
-    /// Those with rows, by their levels.
+    /// The cells with rows, by their levels.
     occupied: Vec<[u32; 2]>,
     /// The index in `occupied` of each row's cell.
     index: Vec<u32>,
@@ -80,7 +80,7 @@ impl<'a> Cells<'a> {
         (below(to_x, to_y) + below(from_x, from_y) - below(from_x, to_y) - below(to_x, from_y)) as usize
     }
 
-    /// What is about the points of a cell.
+    /// Returns the neighbourhood of the points of a cell.
     fn neighbourhood(&self, [at_x, at_y]: [u32; 2], k: usize) -> Neighbourhood {
         let (at_x, at_y) = (at_x as usize, at_y as usize);
         let (values_x, values_y) = (self.x.padded(), self.y.padded());

@@ -1,4 +1,4 @@
-//! Which points of a plane are duplicates of each other: they have the same balls and terms.
+//! The points of a plane that are duplicates of each other: they have the same balls and terms.
 //!
 //! Columns of few values, or with a crowd at one value, have many. Their search then is for distinct points alone, and so
 //! are the sums over ties.
@@ -19,12 +19,12 @@ pub(super) struct Duplicates {
 }
 
 impl Duplicates {
-    /// Of all points; `None` where there are too few to search for distinct points alone.
+    /// Finds the duplicates among all points; `None` where there are too few to search for distinct points alone.
     pub(super) fn of_all<T: Real>(plane: &Plane<T>, positions: &[u32]) -> Option<Self> {
         thresholds::searches_distinct(equal_pairs(plane), plane.rank_y().len()).then(|| Self::new(plane, positions))
     }
 
-    /// Of open points. Where there are too few duplicates, all are taken as distinct.
+    /// Finds the duplicates among open points. Where there are too few, all points are taken as distinct.
     pub(super) fn of_open<T: Real>(plane: &Plane<T>, open: &[u32]) -> Self {
         match thresholds::sums_distinct(equal_pairs(plane), plane.rank_y().len()) {
             true => Self::new(plane, open),
@@ -34,8 +34,8 @@ impl Duplicates {
         }
     }
 
-    /// Of the points at `positions`, which ascend in the order of x. Those of one value of x follow each other, so a note for
-    /// each value of y is enough.
+    /// Finds the duplicates among the points at `positions`, which ascend in the order of x. Points of one value of x
+    /// follow each other, so a note for each value of y is enough.
     fn new<T: Real>(plane: &Plane<T>, positions: &[u32]) -> Self {
         let rank_y = plane.rank_y();
         let (runs_x, runs_y) = (&plane.sorted_x().runs().bounds, &plane.sorted_y().runs().bounds);

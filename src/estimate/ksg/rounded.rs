@@ -28,12 +28,13 @@ pub(super) struct Near {
     distances: Vec<[f64; 2]>,
     /// The larger of the two.
     joint: Vec<f64>,
-    /// What was found last, as indices of what was searched.
+    /// The result of the last search, as indices of the values searched.
     found: Vec<u32>,
 }
 
 impl<T: Real> Balls<'_, T> {
-    /// What is about the point at position `at`. `transposed` is the plane in y's order, `near` is overwritten.
+    /// Returns the neighbourhood of the point at position `at`. `transposed` is the plane in y's order, `near` is
+    /// overwritten.
     pub(super) fn neighbourhood_in_f64(&self, at: usize, transposed: &Plane<T>, near: &mut Near) -> Neighbourhood {
         let at_y = self.rank_y(at);
         let radius = self.found.radii[at];
@@ -53,11 +54,11 @@ impl<T: Real> Balls<'_, T> {
             let (here, others) = (&in_y.values[range.clone()], &transposed.across()[range]);
             find(others, x, radius, &mut near.found);
             let found = near.found.iter().map(|&index| index as usize);
-            // Those at the radius in both are there already.
+            // Points at the radius in both coordinates are in the list already.
             let once = found.filter(|&index| (others[index] - x).abs() < radius);
             near.distances.extend(once.map(|index| [far(others[index], x), far(here[index], y)]));
         }
-        // What is closer in float32 is closer.
+        // Points that are closer in float32 are closer in f64 too.
         let missing = self.found.at_radius[at] as usize;
         let radius = near.radius(missing);
         let count = |counts: fn(f64, f64, f64) -> bool| {

@@ -76,7 +76,7 @@ where
 }
 
 impl<T: Real> Balls<'_, T> {
-    /// What is about the point at position `at`, from what is at its radius in x and in y.
+    /// Returns the neighbourhood of the point at position `at`, from the points at its radius in x and in y.
     fn neighbourhood(&self, at: usize, at_radius: [AtRadius; 2]) -> Neighbourhood {
         Neighbourhood {
             closer: [self.in_x.closer(at), self.in_y.closer(self.rank_y(at))],

@@ -1,4 +1,4 @@
-//! What is at exactly the radius of a point of the plane, where values repeat.
+//! The points at exactly the radius of a point of the plane, where values repeat.
 //!
 //! In x the boundary of a ball is mostly one run of equal values on either side, and so it is in y: both follow from where
 //! runs start and end, whatever their length. What is left is to compare the other coordinate of their points with the ball,
@@ -39,8 +39,8 @@ pub struct AtRadius {
     pub beyond: u32,
 }
 
-/// What is at the radius in x and in y of each of the `points`, positions in x's order; nothing where those distances are
-/// equal by rounding alone.
+/// Counts the points at the radius in x and in y of each of the `points`, positions in x's order; `None` where those
+/// distances are equal by rounding alone.
 pub fn at_radius<T: Real>(x: Side<T>, y: Side<T>, radii: &[T], points: &[u32]) -> Vec<Option<[AtRadius; 2]>> {
     let mut found = Vec::with_capacity(points.len());
     compare(x, y, radii, points, &mut found);

@@ -62,7 +62,7 @@ impl Inside {
         self.counts[at].closer() as usize
     }
 
-    /// Of each position and a few more.
+    /// Returns the counts of each position, and a few more.
     pub fn counts(&self) -> &[Count] {
         &self.counts
     }
@@ -129,7 +129,7 @@ struct Centres<'a, T> {
     radii: [T; LANES],
 }
 
-/// What is known of the values to one side.
+/// The known reach of the closer values to one side.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Reach<T> {
@@ -258,7 +258,7 @@ impl<T: Real> Centres<'_, T> {
         for lane in 0..LANES {
             let radius = self.radii[lane];
             let (before, behind) = (to_left.beyond[lane] == radius, to_right.beyond[lane] == radius);
-            // Of two on one side the second is still to be compared.
+            // A second value on the same side may be at the radius too and is still to be compared.
             let at = self.at[lane];
             let second = if behind { at + to_right.closer[lane] + 2 } else { at - to_left.closer[lane] - 2 };
             // SAFETY: two positions beyond the closer values of a `Reach`: as in `beside`.

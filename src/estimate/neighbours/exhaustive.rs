@@ -1,9 +1,9 @@
-//! What all points give, for tests of the searches that look at few of them.
+//! The search over all points, for tests of the searches that look at few of them.
 
 use super::knn_lanes::Found;
 use super::sorted_pair::Plane;
 
-/// That what was found for a position is what all points give.
+/// Asserts that the result found for a position is that of the search over all points.
 pub fn assert_nearest(plane: &Plane<f32>, at: usize, k: usize, found: &Found<f32>) {
     let [centre_x, centre_y] = [plane.x()[at], plane.across()[at]];
     let to = |(&x, &y): (&f32, &f32)| (x - centre_x).abs().max((y - centre_y).abs());

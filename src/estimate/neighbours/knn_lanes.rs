@@ -16,7 +16,7 @@ use crate::estimate::width::every_width;
 use super::lanes::{LANES, Real, any, contiguous, insert, larger, smaller};
 use super::padded::MARGIN;
 
-/// What was found for each position.
+/// The result of a search, for each position.
 pub struct Found<T> {
     /// The distance to the k-th nearest. Longer than there are positions, by [`LANES`].
     pub radii: Vec<T>,
@@ -198,7 +198,7 @@ impl<T: Real> Group<T> {
         group
     }
 
-    /// Of all positions from the first on.
+    /// Returns the group of consecutive positions from the first on.
     #[inline(always)]
     fn in_a_row(points: &Search<T>, first: u32) -> Self {
         let first = MARGIN + first as usize;

@@ -1,13 +1,14 @@
 //! The distance from each point of a plane to its k-th nearest.
 //!
-//! The points are in the order of one coordinate or of the other, and [`walk`](super::walk) searches along it. Where values
-//! crowd in one coordinate that can be most of the column, but then not in the other: for a search to be long in both, its
-//! ball must be empty while the strips above and beside it are full, and there is no room for many such points (N_w points
-//! with w others in both strips need N_w ≤ k(N/w)²). So a point is searched for in the order of the coordinate in which its
-//! neighbours are clearly farther apart, and a search of too many candidates is left to a second round in the other order.
-//! Where neither coordinate is clearly thinner and there are many points, [`strips`] take most of them.
+//! The points are in the order of one coordinate or of the other, and [`knn_lanes`](super::knn_lanes) searches along
+//! it. Where values crowd in one coordinate that can be most of the column, but then not in the other: for a search to
+//! be long in both, its ball must be empty while the strips above and beside it are full, and there is no room for many
+//! such points (N_w points with w others in both strips need N_w ≤ k(N/w)²). So a point is searched for in the order of
+//! the coordinate in which its neighbours are clearly farther apart, and a search of too many candidates is left to a
+//! second round in the other order. Where neither coordinate is clearly thinner and there are many points, [`strips`]
+//! take most of them.
 //!
-//! Cost: about √(kN) candidates for sixteen points, some 60 in strips. Which it is: [`choice`].
+//! Cost: about √(kN) candidates for sixteen points, some 60 in strips. [`thresholds`] decides between them.
 //! Gain: row `TwoOrders` of the README of `estimate/` (`cargo bench --bench shapes`).
 
 use std::borrow::Cow;

@@ -62,7 +62,7 @@ impl<T: Real> Points<T> {
         Self { y, x, ends }
     }
 
-    /// Returns where it is.
+    /// Adds a point to a strip. Returns its position.
     #[inline(always)]
     fn deal(&mut self, strip: usize, x: T, y: T) -> u32 {
         let end = &mut self.ends[strip];
@@ -96,7 +96,7 @@ impl<T: Real> Strips<T> {
         Self { rows, unit, count, points, queries, positions }
     }
 
-    /// What a strip searches for, among all points: between strips there is a margin.
+    /// Returns the search of a strip, among all points: between strips there is a margin.
     fn of(&self, strip: usize, most: usize) -> Search<'_, T> {
         let queries = self.queries(strip);
         let (along, across) = (&self.points.y, &self.points.x);

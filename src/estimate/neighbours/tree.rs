@@ -24,7 +24,7 @@ pub struct Tree {
     /// Coordinates of row i from `i·width` on.
     values: Vec<f64>,
     width: usize,
-    /// What rounding may add to the distance of two points in the tree.
+    /// The most that rounding may add to the distance of two points in the tree.
     slack: f64,
     typical: f64,
     largest: f64,
@@ -135,7 +135,7 @@ impl Tree {
     }
 }
 
-/// What a search found; kept from one to the next.
+/// The result of a search, whose buffers are kept from one to the next.
 #[derive(Default)]
 pub struct Within {
     /// (squared distance, row).
@@ -164,7 +164,7 @@ struct Projected<const D: usize> {
 }
 
 impl<const D: usize> Projected<D> {
-    /// Of coordinates that follow each other point by point.
+    /// Builds a tree from coordinates that follow each other point by point.
     fn boxed(values: &[f64]) -> Option<Box<dyn KdTree>> {
         let points = values.as_chunks::<D>().0.to_vec();
         let tree = ImmutableKdTree::new_from_slice(&points).ok()?;
@@ -197,7 +197,7 @@ fn kd_tree(values: &[f64], dimensions: usize) -> Option<Box<dyn KdTree>> {
     }
 }
 
-/// What lies about some of the rows.
+/// The surroundings of some of the rows.
 struct Surroundings {
     /// Rows, each with the squared radius of the neighbours searched for.
     radii: Vec<(usize, f64)>,
@@ -288,7 +288,7 @@ fn principal_axes(block: &Block) -> Vec<Axis> {
     axes
 }
 
-/// Of Jacobi's method, which then has the axes to far more digits than matter.
+/// The sweeps of Jacobi's method, which then has the axes to far more digits than matter.
 const SWEEPS: usize = 6;
 
 /// Rotates two axes so that the symmetric `matrix` has a 0 at p, q: one step of Jacobi's method.

@@ -2,14 +2,14 @@
 
 use crate::estimate::digamma::Digamma;
 
-/// What is inside and on the ball about a row that reaches its k_i-th neighbour of the same class.
+/// The points inside and on the ball about a row that reaches its k_i-th neighbour of the same class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Boundary {
     /// Other points of any class closer than r_i: m_0.
     pub(super) closer: usize,
     /// Other points of any class at distance r_i: b ≥ B.
     pub(super) at_radius: usize,
-    /// Those of the row's own class: B ≥ k'.
+    /// Other points of the row's own class at distance r_i: B ≥ k'.
     pub(super) own: usize,
     /// How many of the k_i neighbours are among them: k' ≥ 1.
     pub(super) missing: usize,

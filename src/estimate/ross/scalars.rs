@@ -73,8 +73,8 @@ struct Included<'a, T> {
 }
 
 impl<T: Real> Included<'_, T> {
-    /// What is about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are the positions
-    /// closer than `radius`.
+    /// Returns the boundary about position `at`, whose class is `of[at]`, out to the `k`-th of that class. `closer` are
+    /// the positions closer than `radius`.
     fn boundary(&self, at: usize, radius: T, closer: Range<usize>, of: &[u32], k: usize) -> Boundary {
         let values = self.padded.values();
         let (before, behind) = boundary(values, at, radius, closer.clone());

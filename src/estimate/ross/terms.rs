@@ -55,7 +55,7 @@ impl Terms<'_> {
                     distance <= radius && other != row && classes.neighbours_of(other).is_some()
                 };
                 let closer = distances.iter().enumerate().filter(inside).count();
-                // What is on the boundary does not enter the published estimator.
+                // Points on the boundary do not enter the published estimator.
                 terms[row] = self.term(classes, classes.of(row), Boundary { closer, ..Boundary::default() });
             }
         }

@@ -319,15 +319,15 @@ impl Neighbours for ByRows<'_> {
     }
 }
 
-/// From a tree.
+/// Neighbours from a tree.
 struct ByTree<'a> {
     tree: &'a Tree,
     wanted: usize,
     /// The squared radius to begin with.
     reach: f64,
-    /// Of the row that was turned to.
+    /// The nearest rows of the row that was turned to.
     nearest: Within,
-    /// Of what is looked up.
+    /// The result of a look-up.
     within: Within,
     own: Vec<f64>,
 }
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
     use crate::estimate::key::Key;
 
-    /// What vectors look like.
+    /// The kinds of vectors to test with.
     #[derive(Clone, Copy, Debug)]
     enum Kinds {
         Gaussian,

@@ -39,7 +39,7 @@ pub fn expectation(probabilities: Probabilities<&[f64]>, behind: usize, beyond: 
     expectation
 }
 
-/// What [`sum`] adds up.
+/// The terms that [`sum`] adds up.
 struct Terms<'a> {
     /// P(p, e), as in [`Probabilities`].
     of: &'a [f64],
@@ -109,7 +109,7 @@ const NUMBERS_FROM_0: [f64; LANES] =
 /// are those less than `negligible` times the largest.
 fn beta_binomial(p: usize, behind: usize, beyond: usize, negligible: f64) -> (usize, Vec<f64>) {
     let mut weights = Vec::with_capacity(beyond + LANES);
-    // What P(κ + 1 | p) over P(κ | p) is in proportion to, above and below.
+    // P(κ + 1 | p) / P(κ | p) is in proportion to up(κ) / down(κ).
     let up = |kappa: usize| (beyond - kappa) as f64 * (p + 1 + kappa) as f64;
     let down = |kappa: usize| (kappa + 1) as f64 * (behind + beyond - kappa) as f64;
     // From about the largest outward, so that no weight leaves the range of numbers.

@@ -4,9 +4,9 @@
 //! before the boundary in x; the expectation of ψ(n_x + 1) is a finite sum, Σ P(p, e) P(κ | p) ψ(n_x + 1), which follows
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. The README of `estimate/` has the derivation.
 //!
-//! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without ties
-//! take, [`closed_form`], [`tabulated`], [`quadrature`] and [`direct`]. [`choice`] holds their thresholds, each file its cost.
-//! P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
+//! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without
+//! ties take, [`closed_form`], [`tabulated`], [`quadrature`] and [`direct`]. [`thresholds`] has the limits of each, and
+//! each file its cost. P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
@@ -58,12 +58,12 @@ thread_local! {
     static WORK: RefCell<Work> = RefCell::default();
 }
 
-/// What is used again from call to call.
+/// The memory and buffers that are used again from call to call.
 #[derive(Default)]
 struct Work {
     memory: Memory,
     shares: Shares,
-    /// What [`quadrature`] computes for a boundary.
+    /// The reciprocals that [`quadrature`] computes for a boundary.
     reciprocals: Vec<f64>,
     sums: Vec<Sum>,
 }

@@ -115,21 +115,21 @@ const LARGE: f64 = 1e200;
 /// Shapes, d aside, that are remembered at most, and slots to find them in: a quarter of those stays empty.
 const SHAPES: usize = 3 << 12;
 const SLOTS: usize = 1 << 14;
-/// The most numbers of all of them.
+/// The most numbers of all shapes.
 const ALL_NUMBERS: usize = 1 << 19;
 
-/// What is remembered of shapes met before. What is found does not depend on it.
+/// A cache of the probabilities of shapes met before. Results do not depend on what it holds.
 #[derive(Default)]
 pub struct Memory {
     slots: Vec<Known>,
     shapes: usize,
-    /// Of all shapes.
+    /// The numbers of all shapes.
     numbers: Vec<f64>,
     /// The last of those that are not remembered.
     other: Probabilities<Vec<f64>>,
 }
 
-/// A shape that is remembered: what there is of its [`Probabilities`] but the numbers.
+/// A shape that is remembered: the fields of its [`Probabilities`] except the numbers.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// 0 where there is none.
@@ -143,7 +143,7 @@ struct Known {
 }
 
 impl Memory {
-    /// Of a shape, whatever its d.
+    /// Returns the probabilities of a shape, whatever its d.
     #[inline(always)]
     pub fn probabilities(&mut self, shape: Shape) -> Probabilities<&[f64]> {
         let key = key(shape);
@@ -215,7 +215,7 @@ fn slot(key: u64) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
-/// Of each of four parts of a key.
+/// The bits of each of four parts of a key.
 const KEY_BITS: u32 = 16;
 
 #[cfg(test)]

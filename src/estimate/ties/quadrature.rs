@@ -7,8 +7,8 @@
 //! P(κ | p) is there, and where it is largest at an end, so long that it changes by exp(13).
 //!
 //! Cost: a few blocks for each time that κ doubles; in each p + q multiplications for 32 nodes, and a step for every p, e.
-//! Gain: row `Long` of the README of `estimate/` (`cargo bench --bench shapes`). Below 4,096 rows [`few`](super::few)
-//! serves the same columns.
+//! Gain: row `Long` of the README of `estimate/` (`cargo bench --bench shapes`). Below 4,096 rows
+//! [`tabulated`](super::tabulated) serves the same columns.
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over nodes become vectors")]
 
@@ -48,7 +48,7 @@ pub fn expectation(
             continue;
         }
         let first = probabilities.first + from;
-        // What a block is to be good for follows from the first p and the last.
+        // The first p and the last determine what a block must be accurate for.
         let both = [first, first + part - 1].map(|p| Weight::new(p, behind, beyond));
         let weights = if part == 1 { &both[..1] } else { &both[..] };
         let mode = weights[0].mode;
@@ -139,7 +139,7 @@ impl Weight {
     }
 }
 
-/// What is added up.
+/// The terms that are added up.
 struct Terms<'a> {
     /// P(p, e), as in [`Probabilities`].
     of: &'a [f64],
@@ -231,7 +231,7 @@ static EVERY: Rule = {
 static RULES: LazyLock<[Rule; LENGTHS]> = LazyLock::new(|| {
     let mut last: Option<(usize, Vec<(u32, f64)>)> = None;
     std::array::from_fn(|_| {
-        // What is exact for polynomials: every κ, and then two blocks of half the length.
+        // A rule that is exact for polynomials: every κ, and then two blocks of half the length.
         let (length, all) = match last.take() {
             None => (SHORTEST, (0..SHORTEST as u32).map(|kappa| (kappa, 1.0)).collect::<Vec<_>>()),
             Some((half, rule)) => {

@@ -1,4 +1,4 @@
-//! What is at exactly the radius of a point: the numbers that leave its counts open.
+//! The numbers of points at exactly the radius of a point, which leave its counts open.
 
 /// The boundary of a point's ball, seen from one of the two variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

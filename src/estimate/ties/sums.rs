@@ -1,4 +1,4 @@
-//! What the ways to sum up an expectation share.
+//! The steps and sums that the ways to sum up an expectation share.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Which runs a follower of the changes shows: those that jobs may send to, and those of which something was heard lately.
+//! The runs that a follower shows: open ones, and those active within a given time.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use super::runs::is_open;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
 
-/// When something of a run was heard last: its end, or, until it ends, what a job said.
+/// When a run was last active: at its end or, until it ends, when a job last spoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// Jobs may send to it.
     Open,
-    /// Within the time in question.
+    /// Active within the given time.
     Lately,
-    /// Before.
+    /// Active before that.
     LongAgo,
 }
 
@@ -39,7 +39,7 @@ impl Postgres {
         Ok(heard.collect())
     }
 
-    /// Those of some runs that have not ended, and of which nothing was heard for this long.
+    /// Returns those of `runs` that have not ended and were silent for `time`.
     pub fn silent(&self, runs: &[&str], time: Duration) -> Result<Vec<String>, HistoryError> {
         let rows = self.read(|link| {
             link.query(

@@ -19,7 +19,7 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::Rank;
 
-/// What became of an entry.
+/// The outcome of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Applied<T> {
     Now(T),

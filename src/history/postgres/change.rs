@@ -1,14 +1,15 @@
-//! What has changed, for those who follow: in the order of transactions, without a gap.
+//! The feed of changes for followers: in the order of transactions, without a gap.
 //!
-//! Transactions commit in any order, so who remembers the largest number seen misses those that commit later with a
-//! smaller one. A follower therefore reads only what transactions wrote that are older than all still at work: nothing can
-//! appear before those. It is behind by the longest change at work on the server, which is milliseconds for ours.
+//! Transactions commit in any order, so a follower that remembers the largest number seen misses those that commit
+//! later with a smaller one. It therefore reads only the writes of transactions that are older than all still at work:
+//! nothing can appear before those. It lags by the longest change at work on the server, which is milliseconds for
+//! ours.
 
 use super::link::Link;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
 
-/// Where a follower is: after this transaction and row.
+/// The position of a follower: after this transaction and row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeCursor {
     /// Identifier of the database's cluster, and its timeline: a cluster that is restored or promoted begins another.
@@ -17,13 +18,13 @@ pub struct ChangeCursor {
     id: i64,
 }
 
-/// What a follower sees of the database before it reads.
+/// The state of the database that a follower sees before it reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Looked {
     /// It is another database than that of the cursor, or was restored to a time before it: what a follower has read may no
     /// longer be there.
     pub is_restored: bool,
-    /// Of its clock, in seconds since 1970-01-01 UTC.
+    /// The time of its clock, in seconds since 1970-01-01 UTC.
     pub time: f64,
     /// All transactions before this one have ended, so a follower can read what they changed.
     pub oldest: i64,
@@ -31,13 +32,13 @@ pub struct Looked {
     pub next: i64,
 }
 
-/// What happened to a run.
+/// The kind of a run's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// Started, joined, or resumed.
     Declared,
     Finished,
-    /// What people say about it.
+    /// The title or the note changed.
     Remarked,
     Removed,
     /// A point was stored.
@@ -66,7 +67,7 @@ impl Changed {
 pub struct RunChange {
     pub run: String,
     pub kind: Changed,
-    /// Of a point or an unscored pass.
+    /// The split of a point or an unscored pass.
     pub split: Option<String>,
     pub step: Option<u64>,
 }
@@ -87,8 +88,8 @@ struct Clock {
 }
 
 impl Postgres {
-    /// The place from which to follow so that no change is missed that a reading after this call does not show. Some that it
-    /// shows may come as well.
+    /// Returns the position from which to follow so that every change is seen that a reading after this call does not
+    /// show. Some changes that it shows may come as well.
     pub fn newest_change(&self) -> Result<ChangeCursor, HistoryError> {
         let Clock { cluster, oldest, .. } = self.clock()?;
         Ok(ChangeCursor { cluster, xid: oldest - 1, id: i64::MAX })

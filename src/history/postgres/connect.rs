@@ -1,4 +1,4 @@
-//! Where the database is, and connections to it.
+//! The address of the database, and connections to it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::history::error::HistoryError;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A host that acknowledges nothing for this long is gone.
 const SILENCE: Duration = Duration::from_secs(20);
-/// No statement of ours takes that long, so what does is stuck.
+/// No statement of ours takes that long, so one that does is stuck.
 const OPTIONS: &str = "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=60s";
 
-/// Where the database is.
+/// The address of the database.
 pub(super) struct Address {
     config: Config,
     /// With TLS: the file of certificates to trust, if not the system's.
     roots: Option<Option<String>>,
-    /// For people: without options.
+    /// The address for people, without options.
     pub shown: String,
 }
 
@@ -32,7 +32,7 @@ impl Address {
     pub fn parse(url: &str) -> Result<Self, HistoryError> {
         let wrong = |message: String| HistoryError::invalid("store", message);
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
-            // What came may be a password in a wrong place, so it is not repeated.
+            // The text may be a password in a wrong place, so it is not repeated.
             return Err(wrong(
                 "got an address of another kind, expected postgres://USER@HOST:PORT/DATABASE".to_owned(),
             ));

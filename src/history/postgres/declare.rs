@@ -11,7 +11,7 @@ use crate::history::usage::MAX_DECLARATION;
 use crate::run::Run;
 use crate::sample::{Attempt, Seen};
 
-/// Held by who declares: names are given one after another, and launches counted.
+/// Held by a declaration: names are given one after another, and launches counted.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110002)";
 
 /// See [`Store::record_run`](crate::history::Store::record_run). Returns also the number of the run.
@@ -155,7 +155,7 @@ fn launch(
         }
     };
     declare_rank(link, id, restart, identity)?;
-    // What no rank here stands behind is not a process of the launch that could be replaced.
+    // A relayed declaration of an older restart names no process here that could be replaced.
     if !(identity.is_relayed && Some(own) < seen.newest) {
         declare_process(link, id, restart, world_size, identity)?;
     }
@@ -163,7 +163,7 @@ fn launch(
     Ok((Attempt { launch: number(&launch, 0)?, restart: own }, known))
 }
 
-/// What is known of a launch, whose newest restart is `newest`, when a process declares itself.
+/// Returns what is known of a launch, whose newest restart is `newest`, when a process declares itself.
 fn seen(link: &mut Link, launch: i64, newest: i64, identity: &Identity<'_>) -> Result<Seen, HistoryError> {
     if identity.process.is_empty() {
         return Ok(Seen::default());

@@ -1,5 +1,5 @@
-//! What lists, searches and comparisons read of every run: a fraction of its declaration, which is read for the runs of a
-//! page only.
+//! The part of every run that lists, searches and comparisons read: a fraction of its declaration, the whole of which
+//! is read for the runs of a page only.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct Entry {
     pub run: Arc<LabelledRun>,
 }
 
-/// Changes of what an entry holds.
+/// The changes that affect an entry.
 const KINDS: [Changed; 4] = [Changed::Declared, Changed::Finished, Changed::Remarked, Changed::Removed];
 
 macro_rules! entries {

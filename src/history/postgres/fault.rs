@@ -8,7 +8,7 @@ use crate::history::error::HistoryError;
 impl From<postgres::Error> for HistoryError {
     fn from(error: postgres::Error) -> Self {
         let Some(said) = error.as_db_error() else {
-            // What did not come from the database's statements came from the way to it.
+            // An error that the database did not report came from the connection to it.
             return match error.is_closed()
                 || std::error::Error::source(&error).is_some_and(|cause| cause.is::<std::io::Error>())
             {

@@ -124,7 +124,7 @@ fn add(
     Ok(())
 }
 
-/// Those of all runs.
+/// Reads the newest evaluations of all runs.
 fn all(link: &mut Link, split: &str) -> Result<Evaluations, HistoryError> {
     let rows = link.query(
         "SELECT run.id, name, body FROM run LEFT JOIN recent ON recent.run = run.id AND split = $1",
@@ -169,7 +169,7 @@ fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, Hi
     Ok(found)
 }
 
-/// More evaluations than a row holds.
+/// Reads more evaluations than a row holds.
 fn from_points(
     link: &mut Link,
     runs: &[&str],
@@ -190,7 +190,7 @@ fn from_points(
     Ok(found)
 }
 
-/// From the points themselves: runs that have any, by number.
+/// Reads evaluations from the points themselves, for runs that have any, by number.
 fn read(
     link: &mut Link,
     runs: &[i64],
@@ -237,7 +237,7 @@ fn head(row: &Row, scores: usize) -> Result<Brief, HistoryError> {
     })
 }
 
-/// From three columns.
+/// Reads a score from three columns.
 fn whole(row: &Row, column: usize) -> Whole {
     match (row.get(column + 2), row.get(column)) {
         (None, Some(value)) => Whole::Value { value, standard_error: row.get(column + 1) },

@@ -1,4 +1,4 @@
-//! What is removed with time, by one process of all that share the database.
+//! The removal of old changes and matrices, by one of the processes that share the database.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::link::Link;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
 
-/// Held by who removes. The number has no meaning.
+/// Held by the process that removes. The number has no meaning.
 const LOCK: &str = "SELECT pg_try_advisory_xact_lock(7220211870110003)";
 
 /// Newest points of a split whose matrices are all kept.
@@ -14,7 +14,7 @@ const NEWEST: i64 = 5;
 /// Points whose matrices are looked at in one transaction.
 const AT_ONCE: i64 = 1000;
 
-/// What was removed.
+/// The numbers of removed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     pub changes: u64,
@@ -62,7 +62,7 @@ fn old_changes(link: &mut Link) -> Result<u64, HistoryError> {
     )
 }
 
-/// How many points were looked at, and how many matrices removed.
+/// Returns how many points were looked at, and how many matrices were removed.
 ///
 /// Places count from 1 in the order of steps. A point is looked at once: later ones do not move it, and one that comes before
 /// it moves it by a place, which only changes which of many old matrices are kept.

@@ -31,7 +31,7 @@ pub struct Postgres {
     pool: Pool<Connector>,
     /// Why the last call could not reach the database.
     unreachable: Mutex<Option<String>>,
-    /// By this process.
+    /// The counts of what this process has removed.
     dropped: Mutex<Dropped>,
     /// The project of runs that no source declares.
     project: String,
@@ -108,7 +108,7 @@ impl Postgres {
         HistoryError::Unreachable { why: timeout.to_string() }
     }
 
-    /// What this process has removed because there was too much of it.
+    /// Returns the counts of what this process has removed because there was too much of it.
     pub(super) fn dropped(&self) -> MutexGuard<'_, Dropped> {
         lock(&self.dropped)
     }

@@ -20,7 +20,7 @@ pub(super) struct Split<'a> {
     pub step: i64,
     pub attempt: Option<Attempt>,
     pub ordinal: Ordinal,
-    /// Of the new point, in seconds since 1970-01-01 UTC.
+    /// The time of the new point, in seconds since 1970-01-01 UTC.
     pub time: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a history lies: its directory, the kind of file system, and whether the open file is still the one there.
+//! The location of a history: its directory, the kind of file system, and whether the open file is still the one there.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -9,7 +9,7 @@ use crate::history::error::HistoryError;
 /// The file in the data directory.
 pub const FILE_NAME: &str = "history.sqlite3";
 
-/// Of directories that are created: nobody else on the machine may read what a job logs.
+/// The mode of directories that are created: nobody else on the machine may read what a job logs.
 const PRIVATE: u32 = 0o700;
 
 /// Device and inode of a file. An inode is not used again while the file is open.

@@ -14,7 +14,7 @@ use crate::history::error::HistoryError;
 /// Free bytes below which a history may soon not be written.
 const LITTLE_ROOM: u64 = 64 << 20;
 
-/// What an examination found.
+/// The result of an examination.
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub path: PathBuf,
@@ -98,7 +98,7 @@ fn free_bytes(directory: &Path) -> std::io::Result<u64> {
     Ok(found.f_bavail as u64 * found.f_frsize as u64)
 }
 
-/// What SQLite finds, and what the tables are.
+/// Reads the schema, and adds the faults of the tables and those that SQLite finds.
 fn check(examination: &mut Examination, readable: &Path) -> Result<(), HistoryError> {
     let connection = open::unchanged(readable)?;
     examination.schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

@@ -102,7 +102,7 @@ pub(super) fn insert_point(
     Ok(Recorded::Stored)
 }
 
-/// What the rows of a point have in common.
+/// The values that the rows of a point have in common.
 struct Key {
     point: i64,
     /// The point's checksum.

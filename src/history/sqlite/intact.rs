@@ -35,7 +35,7 @@ impl fmt::Display for Contents {
     }
 }
 
-/// Rows that can be copied: their table, and what selects them there.
+/// Rows that can be copied: their table, and the condition that selects them there.
 pub(super) struct Found<'a> {
     pub table: &'static str,
     pub condition: &'a str,
@@ -63,7 +63,7 @@ pub(super) fn for_each_intact(
         keep_remark(connection, run, lost, &mut keep)?;
     }
     for table in ["launch", "rank", "process"] {
-        // Of no use without its run, and not served; the new file's references keep them out.
+        // A row without its run is of no use, and not served; the new file's references keep it out.
         for launch in ids(connection, "launch", None) {
             let condition = if table == "launch" { "id = ?1" } else { "launch = ?1" };
             let _ = keep(connection, &[Found { table, condition, key: &[launch.into()] }]);

@@ -1,4 +1,4 @@
-//! What is kept while the history cannot be written: changes in their order, within a bound, and when to try again.
+//! The changes kept while the history cannot be written, in their order and within a bound, and when to try again.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

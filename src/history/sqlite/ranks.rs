@@ -59,7 +59,7 @@ pub(super) fn declare_rank(
     Ok(!newer && !known)
 }
 
-/// What is known of a launch, whose newest restart is `newest`, when a process declares itself.
+/// Returns what is known of a launch, whose newest restart is `newest`, when a process declares itself.
 pub(super) fn seen(
     connection: &Connection,
     launch: i64,

@@ -1,4 +1,4 @@
-//! What readers see.
+//! The view of the history that readers have.
 
 use crate::lock::lock;
 use std::collections::HashSet;

@@ -16,7 +16,7 @@ use super::open;
 use super::tables;
 use crate::history::error::HistoryError;
 
-/// What a repair kept and lost.
+/// The outcome of a repair: the rows that it kept and lost.
 #[derive(Clone, Debug)]
 pub struct Repair {
     /// Where the damaged file is now.
@@ -46,7 +46,7 @@ pub fn repair(directory: &Path) -> Result<Repair, HistoryError> {
             Err(HistoryError::Storage(error)) if is_busy(&error) => return Err(HistoryError::InUse { path }),
             Err(error) => return Err(error),
         }
-        // What is there now, and not what was found: damaged trees can have a row twice.
+        // Counts the rows that are there now, not those found: damaged trees can have a row twice.
         for_each_intact(&new, &mut kept, &mut Contents::default(), |_, _| Ok(true))?;
         new.close().map_err(|(_, error)| error)?;
     }

@@ -13,7 +13,7 @@ use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
 use crate::history::usage::{Dropped, Limits, MAX_DECLARATION};
 
-/// What a run takes beside its declaration: its row, its launches and ranks, in pages that are not full.
+/// Bytes that a run takes besides its declaration: its row, its launches and ranks, in pages that are not full.
 const PER_RUN: i64 = 1024;
 
 /// Rows removed between two checks of the size.
@@ -117,7 +117,7 @@ impl Inner {
     }
 }
 
-/// Names, those that finished first ahead.
+/// Returns the names of finished runs without points, the first to finish ahead.
 fn finished_without_points(connection: &Connection) -> Result<Vec<String>, HistoryError> {
     let statement = "SELECT name FROM run WHERE finished IS NOT NULL \
                      AND NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) ORDER BY finished";

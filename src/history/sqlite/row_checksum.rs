@@ -37,12 +37,12 @@ pub(super) const UNSCORED_COLUMNS: usize = 9;
 pub(super) struct Seal(SipHasher13);
 
 impl Seal {
-    /// Of a row of its own.
+    /// Begins the checksum of a row of its own.
     pub fn new() -> Self {
         Self(SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x6869_7374_6f72_7936))
     }
 
-    /// Of a row that belongs to the point with this checksum.
+    /// Begins the checksum of a row that belongs to the point with this checksum.
     pub fn under(point: i64) -> Self {
         let mut seal = Self::new();
         seal.0.write(&point.to_le_bytes());
@@ -65,13 +65,13 @@ impl Seal {
         }
     }
 
-    /// Of values that are about to be stored.
+    /// Returns the checksum of values that are about to be stored.
     pub fn of(mut self, values: &[Value]) -> i64 {
         values.iter().for_each(|value| self.add(value.into()));
         self.0.finish().cast_signed()
     }
 
-    /// Of `count` columns of a row that was read, from `first` on.
+    /// Returns the checksum of `count` columns of a row that was read, from `first` on.
     pub fn of_row(mut self, row: &Row<'_>, first: usize, count: usize) -> rusqlite::Result<i64> {
         for column in first..first + count {
             self.add(row.get_ref(column)?);

@@ -15,7 +15,7 @@ const REMARKED: usize = RUN_COLUMNS + 2;
 /// A run as a row, before its declaration is read.
 pub(super) struct RunRow<'r, 's>(&'r Row<'s>);
 
-/// What a row says beside the declaration.
+/// The fields of a row besides the declaration.
 pub(super) struct Head {
     pub name: String,
     pub started: f64,
@@ -43,7 +43,7 @@ impl RunRow<'_, '_> {
         Ok(Some(Head { name, started: row.get(2)?, finished: row.get(3)?, title, note }))
     }
 
-    /// As JSON.
+    /// Returns the declaration as JSON.
     pub fn declaration(&self) -> Result<&str, HistoryError> {
         Ok(self.0.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)
     }
@@ -55,7 +55,7 @@ impl RunRow<'_, '_> {
     }
 }
 
-/// The runs of a condition.
+/// Returns the query for the runs of a condition.
 fn select(condition: &str) -> String {
     format!(
         "SELECT {RUN}, run.checksum, run.id, {REMARK}, remark.checksum FROM run LEFT JOIN remark ON remark.run = run.id \

@@ -39,7 +39,7 @@ pub struct Sqlite {
 pub(super) struct Inner {
     pub connection: Connection,
     pub dropped: Dropped,
-    /// What was logged last of `dropped`, and when.
+    /// The value of `dropped` that was logged last, and when.
     pub told: (Dropped, Option<Instant>),
     place: Option<Place>,
     /// Where to open the history if it could not be opened yet.
@@ -92,7 +92,7 @@ impl Sqlite {
         lock(&self.declared)
     }
 
-    /// As of the last change. Waits for no reader or writer.
+    /// Returns the state as of the last change. Waits for no reader or writer.
     pub(super) fn noted(&self) -> Waiting {
         lock(&self.waiting).clone()
     }
@@ -168,7 +168,7 @@ impl Inner {
         Ok(store)
     }
 
-    /// As if the directory were on a network file system.
+    /// Treats the directory as one on a network file system.
     #[cfg(test)]
     pub fn move_to_network(&mut self) {
         self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
@@ -201,7 +201,7 @@ impl Inner {
         }
     }
 
-    /// From now on every change is refused.
+    /// Refuses every change from now on.
     pub fn is_copy_of(&mut self, path: PathBuf) {
         self.copy_of = Some(path);
     }
@@ -278,7 +278,7 @@ impl Inner {
         self.gap = Some(Gap::new(error.to_string(), false));
     }
 
-    /// Opens a transaction and makes all changes that wait in it. The journal is the one of SQLite's modes.
+    /// Opens a transaction and makes all changes that wait in it. `journal` is one of SQLite's modes.
     fn begin_again(&mut self, journal: &str) -> Result<(), HistoryError> {
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;

@@ -1,4 +1,4 @@
-//! What people say about runs, and removing them: changes that no job makes, within a transaction of the caller.
+//! Titles and notes of runs, and the removal of runs: changes that no job makes, within a transaction of the caller.
 
 use std::collections::HashSet;
 

@@ -107,7 +107,7 @@ impl Entry {
             }
     }
 
-    /// What to report once it is durable.
+    /// Adds the reports to be made once it is durable.
     pub fn written(self, reports: &mut Vec<Written>) {
         match self {
             Self::Point(point, attempt) => reports.push(Written {

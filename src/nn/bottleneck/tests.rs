@@ -122,7 +122,7 @@ fn an_intervention_hands_the_head_true_values_or_percentiles_of_the_training_log
         let logits = model.evaluate(&training).concept_logits;
         let given = |i: usize, present: bool| match kind {
             BottleneckKind::Soft => f32::from(u8::from(present)),
-            // Of 300 values, the 5th percentile lies 0.95 of the way from the 15th to the 16th.
+            // With 300 values, the 5th percentile lies 0.95 of the way from the 15th to the 16th.
             BottleneckKind::Logit => {
                 let mut sorted = logits.column(i).to_vec();
                 sorted.sort_by(f32::total_cmp);

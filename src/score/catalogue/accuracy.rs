@@ -29,13 +29,13 @@ const OVER_WRONG_INTERVENTIONS: CurveDescription = CurveDescription {
     beside: None,
 };
 
-/// Of a ratio whose divisor may be small.
+/// The range of a ratio whose divisor may be small.
 const UNBOUNDED: (f64, f64) = (-1e6, 1e6);
 
-/// Of means over classes.
+/// The trust remark of means over classes.
 const RARE: &str = "As the rarest class allows: a class of 10 rows among two changes by 0.05 with each of them.";
 
-/// Of heads that the score trains.
+/// The trust remark of heads that the score trains.
 const FIFTH: &str = "Tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
 pub(super) const ROWS: [Score; 23] = [

@@ -12,11 +12,11 @@ const FAMILY: &str = "embedding leakage";
 const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
-/// Of scores from neighbours in vectors.
+/// The trust remark of scores from neighbours in vectors.
 const WIDTH: &str = "Compare only models whose embeddings have the same dimension: Gaussian embeddings with a truth of 0.913 read \
      0.908 at d = 16 and 0.804 at d = 64; the published estimator reads 0.751 at d = 16, for its rounding.";
 
-/// Of standard errors from influences.
+/// The trust remark of standard errors from influences.
 const COVERED: &str =
     "Intervals of ±1.96 errors cover the expected value in 92 to 94 % of data sets (N = 400 and 600).";
 

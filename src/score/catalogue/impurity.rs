@@ -19,7 +19,7 @@ const OVER_NICHES: CurveDescription =
 const REPRESENTATION_OF_CAS: &[Input] =
     &[Input::EitherTensor(ConceptEmbeddings, ConceptActivations), Input::Tensor(ConceptLabels)];
 
-/// Of scores that ois replaces.
+/// The trust remark of scores that ois replaces.
 const PREFER_OIS: &str = "Hardly moves between the pure and the impure rows of the impurity paper's Table 1, whose OIS are 4.7 and 22.6 %: \
      use ois.";
 

@@ -1,4 +1,4 @@
-//! What scores need, and the sets of inputs that several families share.
+//! The inputs that scores need, and the sets of them that several families share.
 
 use std::fmt;
 

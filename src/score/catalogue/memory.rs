@@ -1,6 +1,7 @@
-//! What a score takes, as constants of its row: bytes are c · (its inputs as 64-bit numbers) + p · k² + what threads need, and
-//! what goes by other dimensions. c and p were measured with a counting allocator over N = 64 to 4,096 and k = 16 to 1,000, and
-//! raised by half; `tests/scoring_memory/` compares them with what scores take.
+//! The memory that a score takes, as constants of its row: bytes are c · (its inputs as 64-bit numbers) + p · k² + what
+//! threads need and what depends on other dimensions. c and p were measured with a counting allocator over N = 64 to
+//! 4,096 and k = 16 to 1,000, and raised by half; `tests/scoring_memory/` compares them with the memory that scores
+//! take.
 
 use crate::score::reference::MOST_INPUTS;
 
@@ -13,14 +14,14 @@ pub struct Memory {
     pub pairs: usize,
     /// The part of p that stays until the sample is scored: the result, and what later scores use.
     pub kept: usize,
-    /// Bytes that go by neither.
+    /// Bytes that depend on neither.
     pub more: fn(&Shape) -> usize,
 }
 
 impl Memory {
-    /// Of scores that go through their inputs once.
+    /// The constants of scores that read their inputs once.
     pub const LINEAR: Self = Self { inputs: 4.0, pairs: 0, kept: 0, more: |_| 0 };
-    /// Of scores with a value for each pair.
+    /// The constants of scores with a value for each pair.
     pub const PAIRS: Self = Self { inputs: 2.0, pairs: 160, kept: 72, more: |_| 0 };
 }
 
@@ -49,7 +50,7 @@ pub struct Shape {
 
 /// A number, its slot in a vector, and the vector.
 const NUMBER: usize = 4;
-/// Of each weight of a network that is trained: itself, its gradient, their two moments.
+/// Bytes of each weight of a network that is trained: the weight, its gradient and two moments.
 const WEIGHT: usize = 4 * NUMBER;
 
 /// Bytes of the weights of a network from `inputs` to `outputs`: the larger of a linear one and one with `hidden` units.

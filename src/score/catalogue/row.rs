@@ -31,20 +31,19 @@ pub struct Score {
     pub cost: Cost,
     /// Why its values come without a standard error; `None` where they have one.
     pub no_standard_error: Option<&'static str>,
-    /// What it shows, and what it does not.
+    /// A description of what it shows, and what it does not.
     pub help: &'static str,
     /// When to trust it: rows, classes and widths for which it was measured, and what it does not see, in remarks of one
     /// or more sentences.
     pub trust: &'static [&'static str],
-    /// The matrices it is made of, if several scores are: these are computed together.
-    /// What computing it takes.
+    /// The memory that computing it takes.
     pub memory: Memory,
     pub compute: fn(&Prepared) -> Outcome,
     /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
     pub test: Option<fn(&Prepared) -> Significance>,
 }
 
-/// What a row need not state.
+/// The defaults of what a row need not state.
 pub(super) const ROW: Score = Score {
     id: "",
     title: "",
@@ -111,6 +110,6 @@ impl Score {
     }
 }
 
-/// Of scores that are means of rows.
+/// The trust remark of scores that are means of rows.
 pub(super) const MEANS: &str = "Accuracies, F1, AUC and other functions of means of rows: intervals of ±1.96 standard errors hold the expected \
      value in 93 to 96 % of 500 synthetic data sets.";

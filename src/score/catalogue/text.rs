@@ -12,11 +12,11 @@ const FAMILY: &str = "text and image";
 
 const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 
-/// Of cosines between embeddings.
+/// The trust remark of cosines between embeddings.
 const ONE_ENCODER: &str =
     "Compare only models scored with the same encoder: cosines of two encoders have different scales.";
 
-/// Of ROUGE.
+/// The trust remark of ROUGE.
 const ROUGE: &str = "Equal to rouge-score 0.1.2 on the pairs of texts that the tests hold.";
 
 pub(super) const ROWS: [Score; 8] = [

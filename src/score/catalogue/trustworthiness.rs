@@ -13,10 +13,10 @@ const FAMILY: &str = "trustworthiness";
 
 const FEATURES: &[Input] = &[Input::Tensor(DeepFeatures), Input::Tensor(ShallowFeatures)];
 
-/// Of scores in the units of feature maps.
+/// The trust remark of scores in the units of feature maps.
 const ONE_NETWORK: &str = "Compare only runs of the same network: feature maps of two have different scales.";
 
-/// Of scores in pixels of maps.
+/// The trust remark of scores in pixels of maps.
 const ONE_MAP_SIZE: &str = "Compare only maps of the same size: distances are in map pixels.";
 
 pub(super) const ROWS: [Score; 7] = [

@@ -29,7 +29,7 @@ const LEARNING_RATE: f32 = 1e-3;
 /// The rows on which the networks of one matrix are trained and tested.
 pub struct Side {
     pub holdout: Holdout,
-    /// By concept.
+    /// The targets by concept.
     pub targets: BTreeMap<usize, Target>,
 }
 
@@ -38,7 +38,7 @@ impl Side {
         Self::of(p, draw, &(0..p.concepts()).collect::<Vec<_>>(), &KnownRows::all(p.rows()))
     }
 
-    /// Of these concepts on rows in which their labels are known.
+    /// Returns the side of these concepts on rows in which their labels are known.
     fn of(p: &Prepared, draw: u64, concepts: &[usize], rows: &KnownRows) -> Result<Self, String> {
         let holdout = Holdout::of_concepts(p, draw, concepts, rows)?;
         let targets = targets(p, concepts, &holdout)?;
@@ -63,7 +63,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Of a concept whose labels do not vary, so that no latent is matched to it.
+    /// Returns the row of a concept whose labels do not vary, so that no latent is matched to it.
     pub fn unmatched(p: &Prepared, i: usize) -> Self {
         let why = format!("labels of concept '{}': there is one class only", p.run().concepts[i].name);
         let cells = vec![Err(why.clone()); p.concepts()];
@@ -167,7 +167,7 @@ impl Entry {
 /// Networks that read one concept.
 struct Learner<'i> {
     inputs: &'i Inputs,
-    /// Of a scalar concept: shared by all its networks.
+    /// The batches of a scalar concept, shared by all its networks.
     batches: Option<Batches>,
     seed: u64,
     stream: u64,

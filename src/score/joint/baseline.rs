@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::folds::{FOLDS, Folds};
 use super::learner::{FORMS, Form, Task, Training, loss};
 
-/// Rows that a pattern's prediction from elsewhere counts as; `None`: the table is not used.
+/// The number of rows that the network's prediction for a pattern counts as; `None`: the table is not used.
 const WEIGHTS: [Option<f32>; 4] = [None, Some(5.0), Some(0.5), Some(0.05)];
 
 /// True concepts as numbers, and the pattern of each row.
@@ -41,7 +41,7 @@ pub fn predictions(concepts: &Concepts, folds: &Folds, seed: u64, pause: &(dyn F
         pause,
     };
     let pairs: Vec<[usize; 2]> = (0..FOLDS).flat_map(|a| (a + 1..FOLDS).map(move |b| [a, b])).collect();
-    // Of each pair of folds and form: predictions for both folds by models of the other two, at each length.
+    // For each pair of folds and form: predictions for both folds by models of the other two, at each length.
     let jobs: Vec<(usize, Form)> = (0..pairs.len()).flat_map(|pair| FORMS.map(|form| (pair, form))).collect();
     let out_of_pair: Vec<Vec<Array2<f32>>> = jobs
         .par_iter()
@@ -121,7 +121,7 @@ fn tabled(
     joined
 }
 
-/// Of each of the rows `of`, whose log probabilities are given.
+/// Returns the loss of each of the rows `of`, whose log probabilities are given.
 pub fn losses(log_probabilities: &Array2<f32>, task: &Task, of: &[usize]) -> Vec<f64> {
     of.iter().zip(log_probabilities.rows()).map(|(&row, values)| loss(values, task.labels[row])).collect()
 }

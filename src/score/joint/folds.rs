@@ -14,7 +14,7 @@ const STREAM: u64 = 0x6a6f_696e_7400_0000;
 pub struct Folds {
     /// Row numbers of the sample, ascending.
     pub rows: Vec<usize>,
-    /// Of each of `rows`.
+    /// The fold of each of `rows`.
     pub of: Vec<usize>,
     pub task: Task,
 }

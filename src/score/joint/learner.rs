@@ -14,12 +14,12 @@ use crate::sample::priority::priority;
 const BATCH: usize = 128;
 const LEARNING_RATE: f32 = 5e-3;
 const WEIGHT_DECAY: f32 = 0.1;
-/// Multiplications that one training may take: what bounds its epochs for many classes and concepts.
+/// The most multiplications of one training, which bound its epochs for many classes and concepts.
 const WORK: usize = 700_000_000;
 const LONGEST: usize = 128;
 const HIDDEN: usize = 64;
 
-/// What may predict the task.
+/// The form of a model that predicts the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Linear,

@@ -162,7 +162,7 @@ fn concepts(p: &Prepared, rows: &[usize]) -> Result<Concepts, String> {
         } else {
             let classes = classes(&values);
             let flags = |class: &f64| values.iter().map(|value| f32::from(u8::from(value == class))).collect();
-            // Of two classes one column says all; a constant concept says nothing.
+            // Two classes need one column only, and a constant concept needs none.
             columns.extend(classes.iter().skip(if classes.len() > 2 { 0 } else { 1 }).map(flags));
         }
     }
@@ -231,7 +231,7 @@ fn activations(p: &Prepared, rows: &[usize]) -> Result<Vec<Activation>, String> 
     Ok(activations)
 }
 
-/// What is left of an activation after its regression line on a continuous concept, where that is known.
+/// Returns the residual of an activation from its regression line on a continuous concept, where that is known.
 fn without_line(values: &[f64], label: &[f64]) -> Vec<f64> {
     let known = || values.iter().zip(label).filter(|(_, c)| !c.is_nan());
     let n = known().count().max(1) as f64;

@@ -69,7 +69,7 @@ fn sure_gain(before: &[f64], after: &[f64]) -> f64 {
     mean - (variance / n).sqrt()
 }
 
-/// Of the rows `on`, 1 for the row's class and 0 for the others less their probabilities.
+/// Returns the residuals of the rows `on`: 1 for the row's class and 0 for the others, less their probabilities.
 fn residuals(log_probabilities: &Array2<f32>, folds: &Folds, on: &[usize]) -> Array2<f32> {
     let mut residuals = log_probabilities.select(Axis(0), on);
     residuals.mapv_inplace(|log| -log.exp());

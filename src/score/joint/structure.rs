@@ -1,4 +1,4 @@
-//! What activations hold beyond the labels of their own concepts, as inputs of a predictor.
+//! The information in activations beyond the labels of their own concepts, as inputs of a predictor.
 //!
 //! Each activation is measured within the rows whose concept has the same label: its distance from their mean, and in which
 //! quarter of them it lies. Three functions of the quarter, each 1 or −1, are orthogonal: upper or lower half, inner or outer,

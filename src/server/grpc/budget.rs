@@ -10,8 +10,8 @@ use prometheus::IntGauge;
 
 use crate::server::metrics::Metrics;
 
-/// What any connection can hold, whatever others do while the last quarter lasts: the largest message, what it unfolds to,
-/// and the connection's windows.
+/// The bytes that any connection can hold while the last quarter lasts, whatever others do: the largest message, its
+/// decoded form, and the connection's windows.
 const MODEST: usize = 8 << 20;
 
 /// A limit on the bytes in flight, over all connections.
@@ -59,7 +59,7 @@ impl Budget {
     }
 }
 
-/// Replaces `held` by `bytes` in a sum that may not grow beyond `most`. Whether it did.
+/// Replaces `held` by `bytes` in a sum that may not grow beyond `most`. Returns whether it did.
 fn change(sum: &AtomicUsize, held: usize, bytes: usize, most: usize) -> bool {
     let changed = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| {
         let sum = sum - held + bytes;

@@ -6,7 +6,7 @@ use std::mem::size_of;
 use super::{hub, proto};
 use crate::server::advice::MOST_UNANSWERED;
 
-/// Bytes of a message that carries a few names: enough that one that is far too long is named.
+/// Maximum bytes of a message that carries a few names: enough to name the one that is far too long.
 const SMALL: usize = 2 << 20;
 
 /// A call.
@@ -17,7 +17,7 @@ pub struct Call {
     pub largest: Option<usize>,
 }
 
-/// A message, by those of its fields that take memory.
+/// A message and those of its fields that take memory.
 pub struct Message {
     pub name: &'static str,
     pub fields: &'static [Field],
@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Bytes of an element of a vector; `None` if the field is none.
+    /// Bytes of an element of a vector; `None` if the field is no vector.
     pub fn element_bytes(self) -> Option<usize> {
         match self {
             Self::Text | Self::Bytes | Self::One(_) => None,
@@ -76,7 +76,7 @@ const fn many(number: u32, name: &'static str, most: usize, kind: Kind) -> Field
 /// The call that streams batches.
 pub const INGEST: &str = "/conceptwatch.v1.ConceptWatch/Ingest";
 
-/// Number of the chunk in a message of that call, and of what a chunk has for each row or tensor.
+/// Field number of the chunk in a message of that call, and of what a chunk has for each row or tensor.
 pub const CHUNK: u32 = 1;
 pub const ROWS: [u32; 2] = [11, 12];
 
@@ -128,7 +128,7 @@ static TENSOR: Message = Message {
         many(5, "texts", TEXTS, Kind::Texts),
     ],
 };
-/// Of numbers alone.
+/// A message of numbers alone.
 static NUMBERS: Message = Message { name: "message", fields: &[] };
 static END_PASS: Message =
     Message { name: "end_pass", fields: &[text(1, "run"), text(2, "split"), text(6, "client"), text(12, "abandoned")] };
@@ -176,7 +176,7 @@ static GET_ADVICE: Message = Message {
 static GET_SIDECAR: Message = Message { name: "message", fields: &[] };
 static GET_DIAGNOSIS: Message = Message { name: "message", fields: &[text(1, "run"), text(2, "split")] };
 
-// Of the hub.
+// Messages of the hub.
 
 /// Entries of a push.
 const ENTRIES: usize = 1 << 10;
@@ -198,7 +198,7 @@ static ENTRY: Message = Message {
     ],
 };
 
-/// Of an entry, of which there are several.
+/// Returns a field of an entry; its limit is for all entries of a push.
 const fn each(number: u32, name: &'static str, message: &'static Message) -> Field {
     Field { number, name, most: 4 * ENTRIES, kind: Kind::One(message) }
 }

@@ -204,7 +204,7 @@ impl Relay {
         let (_, answers) = self.stream.as_mut().ok_or(ClientError::Ended)?;
         let mut answer = loop {
             let answer = answers.message().await?.ok_or(ClientError::Ended)?;
-            // What was settled meanwhile is no answer to a message.
+            // A report of passes settled meanwhile does not answer a message.
             if answer.sequence > 0 || answer.settled.is_empty() {
                 break answer;
             }

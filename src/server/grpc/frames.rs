@@ -68,7 +68,7 @@ pub struct Messages {
     bounds: Bounds,
     /// Counts all bytes.
     read: IntCounter,
-    /// What is left of the newest frame.
+    /// The rest of the newest frame.
     frame: Bytes,
     partial: Partial,
     /// When the message in part must be whole; `None` between two messages.

@@ -1,4 +1,4 @@
-//! For whom a call speaks.
+//! The project that a call acts for.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ impl Default for Project {
     }
 }
 
-/// What a call proves itself by, and for whom it then speaks.
+/// A token that authenticates a call, and the project that the call then acts for.
 #[derive(Clone, Debug)]
 pub struct Token {
     pub text: String,

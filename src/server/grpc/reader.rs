@@ -23,7 +23,7 @@ use crate::server::events::{Events, Received};
 use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
 
-/// What such calls read from.
+/// The history and the events that these calls read.
 #[derive(Clone)]
 pub struct Reader {
     pub history: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! What every call passes first: it reserves its memory, reads the request within its limits and counts its elements before
+//! The limits that every call passes first: its memory is reserved, its request read, and its elements counted before
 //! anything is decoded.
 
 use std::convert::Infallible;
@@ -31,7 +31,7 @@ use super::wire;
 use crate::server::metrics::Metrics;
 use crate::server::peers::Visit;
 
-/// What an open call takes besides its messages: its headers, the tasks that serve it, and a frame being read.
+/// Bytes that an open call takes besides its messages: its headers, the tasks that serve it, and a frame being read.
 const CALL: usize = 32 << 10;
 
 /// The HTTP/2 windows of a connection and of each stream, in bytes: what a peer may send that nobody has read. They count
@@ -137,7 +137,7 @@ impl Limits {
         Messages::new(body, peer.account.clone(), bounds, self.metrics.read_bytes.clone())
     }
 
-    /// The request of a call that has one message: read, counted, and what decoding it takes reserved.
+    /// Reads the message of a call that has one, counts it, and reserves what decoding it takes.
     async fn whole(&self, call: &Call, peer: &Peer, body: Body) -> Result<(Body, Option<Reservation>), Status> {
         let refuse = |error: Unreadable| {
             let status = unreadable(&error, call);
@@ -212,7 +212,7 @@ fn received(message: Message, call: &Call, limit: usize) -> Result<Received, Unr
     Ok(Received { request, fault: Some(fault), room })
 }
 
-/// Who makes a call.
+/// The origin of a call: its connection, and the account of that connection.
 #[derive(Clone)]
 pub struct Caller {
     pub visit: Arc<Visit>,

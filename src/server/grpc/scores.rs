@@ -22,9 +22,9 @@ pub struct Sought {
     pub split: String,
     /// `None`: the newest.
     pub step: Option<u64>,
-    /// Of the pass of that step; 0: any.
+    /// The number of the pass among those of the step; 0: any.
     pub ordinal: u32,
-    /// With the values of pairs.
+    /// Whether to include the values of pairs.
     pub matrices: bool,
     pub wait: Duration,
 }
@@ -37,7 +37,7 @@ impl Sought {
     }
 }
 
-/// What a look found.
+/// The result of a look.
 pub enum Found {
     Point(Box<Point>),
     NotYet,

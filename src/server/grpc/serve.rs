@@ -49,7 +49,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 const NONCE: &str = "conceptwatch-nonce";
 const PROOF: &str = "conceptwatch-proof";
 
-/// The port's limits, and what it asks of its clients.
+/// The port's limits, and its requirements for clients.
 #[derive(Clone, Debug)]
 pub struct Port {
     /// Maximum number of open connections.
@@ -72,9 +72,9 @@ pub struct PortFailed(#[from] tonic::transport::Error);
 
 /// The calls of a port.
 pub enum Calls {
-    /// Of a sidecar.
+    /// The calls of a sidecar.
     Sidecar(Service),
-    /// Of a hub.
+    /// The calls of a hub.
     Hub(HubService, Reads, Budget),
 }
 
@@ -114,7 +114,7 @@ pub async fn serve(
     let (reporter, health) = tonic_health::server::health_reporter();
     // The hub answers calls of that name, too.
     reporter.set_serving::<ConceptWatchServer<Service>>().await;
-    // With a token, a client without a certificate may still have that.
+    // Where there are tokens, a client without a certificate may still have one of them.
     let clients = if port.tokens.is_empty() { ClientCertificate::Required } else { ClientCertificate::Optional };
     let gate = Gate {
         listener,
@@ -183,9 +183,9 @@ pub fn transport(window: Window) -> Server {
         .http2_max_header_list_size(16 << 10)
 }
 
-/// What every call is checked against.
+/// The credentials that every call is checked against.
 struct Guard {
-    /// Values of `authorization`, and for whom a call then speaks.
+    /// Values of `authorization`, each with the project that its calls act for.
     tokens: Vec<(Arc<str>, Project)>,
     secret: Option<Secret>,
     address: Endpoint,
@@ -229,7 +229,7 @@ async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next
 }
 
 impl Guard {
-    /// For whom a call speaks, if it may.
+    /// Returns the project that a call acts for; `None` if it is not let in.
     fn admits(&self, request: &Request, visit: Option<&Visit>) -> Option<Project> {
         let given = request.headers().get(AUTHORIZATION);
         // Every token is compared, so that the time taken does not tell which one is near.
@@ -248,7 +248,7 @@ impl Guard {
 struct Accepted {
     connection: Connection,
     peer: Peer,
-    /// Among those with wide windows.
+    /// The place among connections with wide windows.
     _place: Option<OwnedSemaphorePermit>,
 }
 

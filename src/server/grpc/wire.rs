@@ -83,7 +83,7 @@ impl Walk {
         while !bytes.is_empty() {
             let (number, wire) = decode_key(&mut bytes).map_err(|_| Stop::malformed())?;
             let content = content(wire, &mut bytes)?;
-            // What is not listed is a scalar or unknown, and takes nothing.
+            // A field that is not listed is a scalar or unknown, and takes no memory.
             let Some(field) = message.fields.iter().find(|field| field.number == number) else { continue };
             self.field(field, wire, content, depth)?;
         }
@@ -132,7 +132,7 @@ impl Walk {
     }
 }
 
-/// Takes a field's content off `bytes`; of a number, nothing that matters.
+/// Takes a field's content off `bytes`; the content of a number does not matter.
 fn content<'a>(wire: WireType, bytes: &mut &'a [u8]) -> Result<&'a [u8], Stop> {
     let length = match wire {
         WireType::Varint => {

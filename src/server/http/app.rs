@@ -1,4 +1,4 @@
-//! What the port reads from.
+//! The sources of the port's answers.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ struct Column {
     standard_error: Vec<Option<f32>>,
     /// Places without a value, by reason.
     undefined: BTreeMap<String, Vec<usize>>,
-    /// What means leave out, from the place at which that changes.
+    /// The concepts or pairs that means leave out, from each place at which that changes.
     left_out: Vec<(usize, Option<LeftOut>)>,
     /// The newest p-value.
     p_value: Option<f64>,
@@ -77,7 +77,7 @@ impl Curves {
     }
 }
 
-/// The step; and of an evaluation that is superseded its attempt, and its number among those of the step.
+/// The step and, for a superseded evaluation, its attempt and its number among those of the step.
 type Key = (u64, Option<((Option<u32>, Option<u32>), Ordinal)>);
 
 fn key(point: &SeriesPoint) -> Key {

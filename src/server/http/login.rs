@@ -14,7 +14,7 @@ use crate::server::peers::Visit;
 use std::sync::Arc;
 
 const PAGE: &str = include_str!("../../../web/login.html");
-/// What the page says; the place where a fault stands.
+/// The element of the page that a fault replaces.
 const FAULT: &str = "<p id=\"fault\" hidden></p>";
 /// Bytes of a posted form at most.
 const LARGEST: usize = 4096;

@@ -41,7 +41,7 @@ pub(super) struct Overview {
     pub runs: Vec<Arc<Row>>,
     /// Rows that another request will have.
     pub pending: usize,
-    /// What `after` is for the next page, once none is pending; absent on the last.
+    /// The value of `after` for the next page, once no row is pending; absent on the last.
     next: Option<String>,
 }
 
@@ -95,7 +95,7 @@ type Key = (String, String);
 #[derive(Default)]
 pub(super) struct Rows(Mutex<BTreeMap<Key, (Version, Arc<Row>)>>);
 
-/// What a row rests on. The seconds of the newest point change when slow scores join it.
+/// The state that a row was computed from. The seconds of the newest point change when slow scores join it.
 #[derive(Clone, PartialEq)]
 struct Version {
     started: f64,

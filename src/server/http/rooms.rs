@@ -129,13 +129,13 @@ mod tests {
             assert!(rooms.enter(path, None, begin).is_none(), "{path}");
         }
         assert!(seats.len() < 128, "a connection without a request stays");
-        // What takes long makes room, except event streams.
+        // Slow requests make room, except event streams.
         let later = begin + SLOW.0;
         let found = ["/live", "/metrics", "/", "/api/v1/events"].map(|path| rooms.enter(path, None, later).is_some());
         assert_eq!(found, [true, true, false, false]);
         let later = begin + SLOW.1;
         assert!(rooms.enter("/", None, later).is_some() && rooms.enter("/api/v1/events", None, later).is_none());
-        // The place of what made room is not given back twice.
+        // The place of a request that made room is not given back twice.
         drop(seats);
         let again = (0..65).filter_map(|_| rooms.enter("/api/v1/events", None, later)).collect::<Vec<_>>();
         assert_eq!(again.len(), 64);

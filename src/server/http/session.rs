@@ -21,8 +21,8 @@ const MOST: usize = 256;
 /// The sessions of a token. Times are in seconds since 1970-01-01 UTC.
 pub struct Sessions {
     key: hmac::Key,
-    /// Those that were ended here before their time, by when they end. Other processes do not know of it: what ends a session
-    /// everywhere is that the browser deletes the cookie.
+    /// Sessions that were ended here before their time, by their end. Other processes do not know of them: the browser
+    /// ends a session everywhere, by deleting the cookie.
     ended: Mutex<BTreeSet<(u64, String)>>,
 }
 
@@ -75,7 +75,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// `None` for what [`hex`] does not write.
+/// Decodes hexadecimal digits; `None` for text that [`hex`] does not write.
 fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
     let pairs = hex.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());

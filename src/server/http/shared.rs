@@ -1,4 +1,4 @@
-//! What every request has at hand.
+//! The state that all requests share.
 
 use std::sync::Arc;
 use std::time::Duration;

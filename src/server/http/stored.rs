@@ -35,7 +35,7 @@ const JUDGED: usize = 10_000;
 /// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What there is without a sidecar: the alerts that rules find in the curves.
+/// The live state without a sidecar: the alerts that rules find in the curves.
 struct Stored(AlertsStatus);
 
 impl Live for Stored {
@@ -70,7 +70,7 @@ impl Live for Stored {
 pub struct StoredApi(Router);
 
 impl StoredApi {
-    /// Without alerts, which rules would have to find.
+    /// Creates the API without alerts, which rules would have to find.
     pub fn new(history: Arc<dyn Store>) -> Result<Self, ServeError> {
         Self::with(history, None)
     }

@@ -42,7 +42,7 @@ pub(super) struct PointView<'a> {
     /// The launch of the run that made it, and how often that had been restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<AttemptView>,
-    /// Of the pass among those of its step; absent for the first.
+    /// The number of the pass among those of its step; absent for the first.
     #[serde(skip_serializing_if = "Ordinal::is_first")]
     ordinal: Ordinal,
     /// The run has returned to this step or an earlier one since.
@@ -60,7 +60,7 @@ struct AttemptView {
     restart: u32,
 }
 
-/// What of a score is shown.
+/// The parts of a score that are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     Means,
@@ -84,7 +84,7 @@ impl<'a> PointView<'a> {
         Self::new(point, Detail::Concepts)
     }
 
-    /// A point as it is stored, with what there is of its matrices.
+    /// Returns a point as it is stored, with the matrices that it has.
     pub fn whole(stored: &'a WholePoint) -> Self {
         let attempt = stored.attempt.map(|Attempt { launch, restart }| AttemptView { launch, restart });
         Self { attempt, superseded: stored.superseded, ..Self::new(&stored.point, Detail::Pairs) }
@@ -217,7 +217,7 @@ pub(super) struct RunsView {
     pub runs: Vec<RunView>,
     /// Runs that the search names, on all pages.
     pub total: u64,
-    /// What `after` is for the next page; absent on the last.
+    /// The value of `after` for the next page; absent on the last.
     pub next: Option<String>,
 }
 

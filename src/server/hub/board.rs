@@ -31,7 +31,7 @@ struct Curve {
     shown: Shown,
     /// The newest attempt, its first step, and the time of the evaluation that began it.
     attempt: Option<(Attempt, u64, f64)>,
-    /// By step: the time of its evaluation and the scores it has.
+    /// For each step, the time of its evaluation and the scores it has.
     known: BTreeMap<u64, (f64, Vec<String>)>,
 }
 
@@ -41,10 +41,10 @@ impl AsRef<Shown> for Curve {
     }
 }
 
-/// What a point of the database is to those who saw the ones before.
+/// How a newly read point relates to the points already shown.
 #[derive(Debug, PartialEq)]
 pub enum News {
-    /// Nothing that is not known.
+    /// Nothing new.
     None,
     Evaluation,
     /// Scores, by catalogue id, that join an evaluation which is known.
@@ -114,7 +114,7 @@ impl SharedBoard {
         self.curves.lock().contains_key(run) && !self.is_aside(run)
     }
 
-    /// Names of runs, those that have finished before `time` alone.
+    /// Returns the names of runs that finished before `time`.
     pub fn finished_before(&self, time: f64) -> Vec<Arc<str>> {
         let runs = self.curves.lock();
         let over = runs.iter().filter(|(_, curves)| curves.finished.is_some_and(|finished| finished < time));
@@ -138,7 +138,7 @@ impl SharedBoard {
         lock(&self.aside).remove(run);
     }
 
-    /// Keeps of a run only that there is one.
+    /// Forgets the curves of a run, but keeps its name.
     pub fn put_aside(&self, run: &str) {
         self.curves.forget(run);
         lock(&self.aside).insert(run.to_owned());
@@ -166,8 +166,8 @@ impl SharedBoard {
 }
 
 impl Curve {
-    /// Notes the attempt of a point. What an older one left at later steps is not of the curve any more. Returns whether the
-    /// point is of the newest.
+    /// Notes the attempt of a point. A newer attempt takes older points at its step or later off the curve. Returns
+    /// whether the point is of the newest attempt.
     fn begin(&mut self, point: &Point, attempt: Option<Attempt>) -> bool {
         let Some(attempt) = attempt else { return true };
         match &mut self.attempt {
@@ -239,7 +239,7 @@ mod tests {
         let admitted = |step, time| board.admits(&point(step, time, &[]));
         assert!(admitted(2, 2.0) && admitted(3, 10.0));
         assert!(!admitted(3, 3.0) && !admitted(5, 5.0));
-        // What comes late from the older attempt changes nothing.
+        // A late point of the older attempt changes nothing.
         assert_eq!(board.take(&point(9, 9.0, &["ctl"]), attempt(0)), News::None);
         assert!(!admitted(9, 9.0));
         assert_eq!(board.latest()[0].point.as_ref().map(|newest| newest.step), Some(3));

@@ -41,17 +41,17 @@ const AT_ONCE: usize = 20;
 /// where the database was away, or a transaction was at work for so long.
 const AWAY: Duration = Duration::from_secs(3000);
 
-/// Up to when a follower has read all changes.
+/// The time up to which a follower has read all changes.
 #[derive(Clone, Debug)]
 struct Reach {
-    /// It has those that were made before.
+    /// It has read the changes that were made before.
     read: Instant,
-    /// A later time, and the transaction that was to begin next then: when all before that have ended, and the follower has
-    /// read, it has reached that time.
+    /// A later time, and the transaction that was to begin next then: once all transactions before it have ended, and
+    /// the follower has read, the follower has reached that time.
     next: (i64, Instant),
 }
 
-/// Where a follower is.
+/// The position of a follower.
 #[derive(Clone, Debug)]
 pub struct Place {
     cursor: ChangeCursor,
@@ -66,12 +66,12 @@ pub struct Place {
 }
 
 impl Reach {
-    /// Everything was read at `now`, when `looked` was seen before.
+    /// Begins with everything read at `now`, after `looked` was seen.
     fn of_all(looked: Looked, now: Instant) -> Self {
         Self { read: now, next: (looked.next, now) }
     }
 
-    /// The changes were read that could be read when `looked` was seen, at `now`.
+    /// Notes that, at `now`, the changes were read that could be read when `looked` was seen.
     fn look(&mut self, looked: Looked, now: Instant) {
         if looked.oldest >= self.next.0 {
             *self = Self { read: self.next.1, next: (looked.next, now) };
@@ -88,7 +88,7 @@ pub struct Follower {
     pub events: Events,
     pub metrics: HubMetrics,
     pub own: Metrics,
-    /// This process has changed something.
+    /// Notified when this process has changed something.
     pub look: Arc<Notify>,
 }
 
@@ -100,7 +100,7 @@ impl Follower {
 
     /// Also passes on what has changed of the runs that are known.
     fn begin_with(&self, ending: BTreeMap<Arc<str>, (f64, Instant)>) -> Result<Place, HistoryError> {
-        // What changes while this reads is read again.
+        // Changes made during this reading are read again.
         let (cursor, now) = (self.store.newest_change()?, Instant::now());
         let looked = self.store.look(cursor)?;
         self.board.clock.set(looked.time);
@@ -303,7 +303,7 @@ impl Follower {
         let run: Arc<str> = stored.run.name.as_str().into();
         let concepts: Arc<[String]> = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         self.board.set(&run, Arc::clone(&concepts), stored.finished);
-        // Also of a run that has finished: its evaluations may come after.
+        // Also for a run that has finished: its evaluations may come after.
         self.advice.start(&run, judged, stored.started);
         Ok(run)
     }
@@ -313,7 +313,7 @@ impl Follower {
         if let Some((_, heard)) = place.ending.get_mut(run) {
             *heard = Instant::now();
         }
-        // One that was removed since, or replaced, tells nothing or the newer.
+        // A point that was removed since yields nothing, and one that was replaced the newer.
         let Some((point, attempt)) = self.point(run, split, step)? else { return Ok(()) };
         match is_read {
             // Judged with those before it.
@@ -365,7 +365,7 @@ impl Follower {
 
     fn restore(&self, stored: &StoredRun, splits: &[StoredSplit]) -> Result<(), HistoryError> {
         let name = stored.run.name.as_str();
-        // Read first: of a run that cannot be read nothing is noted.
+        // Read first, so that nothing is noted of a run that cannot be read.
         let newest = self.newest(name, splits)?;
         let run = self.note(&StoredRun { finished: None, ..stored.clone() })?;
         let mut points = Vec::new();
@@ -402,8 +402,8 @@ impl Follower {
         Ok(points)
     }
 
-    /// Ends the alerts of a run. What it has fired is kept, and where each rule stands only while it is open: lists of
-    /// thousands of runs would hold little else.
+    /// Ends the alerts of a run. The alerts that it has fired are kept, but the state of each rule only while the run
+    /// is open: lists of thousands of runs would hold little else.
     fn end(&self, run: &Arc<str>, finished: f64) {
         self.advice.finish(run, finished);
         self.advice.forget(run, finished);

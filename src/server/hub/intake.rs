@@ -1,4 +1,4 @@
-//! What sidecars send: changes of their histories. All calls block.
+//! Applies the changes of their histories that sidecars send. All calls block.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use crate::step::Rank;
 
-/// Takes what sidecars send.
+/// The receiver of changes from sidecars.
 #[derive(Clone)]
 pub struct Intake {
     pub store: Arc<Postgres>,
@@ -24,7 +24,7 @@ pub struct Intake {
     pub look: Arc<Notify>,
 }
 
-/// Who sends: a sidecar's history, and the project of its token.
+/// The sender: a sidecar's history, and the project of its token.
 #[derive(Clone, Debug)]
 pub struct Sender {
     pub source: String,
@@ -34,7 +34,7 @@ pub struct Sender {
 /// A change with its number; a fault for one that no history can make.
 pub type Numbered = (u64, Result<Change, Fault>);
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pushed {
     /// All entries up to this number were applied or refused, now or before.
@@ -51,7 +51,7 @@ impl Intake {
     pub fn push(&self, sender: &Sender, entries: Vec<Numbered>) -> Result<Pushed, Refusal> {
         let mut pushed = Pushed::default();
         if entries.is_empty() {
-            // Nothing has the number 0: it is known in every source, and only whose source it is is looked at.
+            // No entry has the number 0, which counts as known in every source: this checks the source's owner only.
             let asked = self.store.apply(&sender.source, &sender.project, 0, |_| Ok(()));
             asked.map_err(|error| permanent(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
             pushed.applied = self.store.applied(&sender.source)?;

@@ -37,7 +37,7 @@ pub use projects::projects;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// What a hub has besides the options of a sidecar.
+/// The options of a hub besides those of a sidecar.
 #[derive(Clone, Debug)]
 pub struct HubOptions {
     /// Address of the database, `postgres://USER@HOST:PORT/DATABASE`.

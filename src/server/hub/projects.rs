@@ -1,4 +1,4 @@
-//! Which token belongs to which project: `--projects FILE`.
+//! The tokens of projects: `--projects FILE`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

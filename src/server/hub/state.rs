@@ -12,7 +12,7 @@ use crate::server::advice::Advice;
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 use crate::server::metrics::Metrics;
 
-/// What the API and the metrics read of a hub: what it learnt from the database.
+/// The state of a hub that the API and the metrics read, as learnt from the database.
 pub struct State {
     pub history: Arc<dyn Store>,
     pub board: Arc<SharedBoard>,

@@ -1,4 +1,4 @@
-//! What happens by the clock, in any hub: what is kept no longer is deleted.
+//! Deletes data past its retention, at a fixed interval, in any hub.
 
 use std::sync::Arc;
 use std::time::Duration;

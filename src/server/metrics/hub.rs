@@ -4,7 +4,7 @@ use prometheus::{Error, IntCounter, IntCounterVec, Opts, Registry};
 
 use super::names;
 
-/// What sidecars send to a hub, counted. Clones share them.
+/// The counters of a hub. Clones share them.
 #[derive(Clone)]
 pub struct HubMetrics {
     /// Label `outcome`: `applied`, `known` or `refused`.

@@ -1,4 +1,4 @@
-//! The families. A score's own two are [`score`] and [`per_concept`].
+//! The names of metric families. A score's own two are [`score`] and [`per_concept`].
 
 pub const PREFIX: &str = "conceptwatch_";
 
@@ -12,7 +12,7 @@ pub fn per_concept(id: &str) -> String {
     format!("{PREFIX}per_concept_{id}")
 }
 
-// Of each curve, labels `run, split`.
+// Families of each curve, with labels `run, split`.
 pub const STEP: &str = "conceptwatch_step";
 pub const EPOCH: &str = "conceptwatch_epoch";
 pub const SAMPLE_ROWS: &str = "conceptwatch_sample_rows";
@@ -20,22 +20,22 @@ pub const REPEATED_ROWS: &str = "conceptwatch_repeated_rows";
 pub const TIE_FRACTION: &str = "conceptwatch_tie_fraction";
 pub const PROVISIONAL: &str = "conceptwatch_provisional";
 pub const EVALUATION_TIMESTAMP: &str = "conceptwatch_evaluation_timestamp_seconds";
-// The same and `score`.
+// The same labels and `score`.
 pub const STANDARD_ERROR: &str = "conceptwatch_standard_error";
 pub const SCORE_UNDEFINED: &str = "conceptwatch_score_undefined";
 pub const CONCEPTS_LEFT_OUT: &str = "conceptwatch_score_concepts_left_out";
 pub const PAIRS_LEFT_OUT: &str = "conceptwatch_score_pairs_left_out";
 pub const PAIR_AGE: &str = "conceptwatch_pair_age_seconds";
-// The same and `verdict`, or `score`.
+// The same labels and `verdict`, or `score`.
 pub const VERDICT: &str = "conceptwatch_verdict";
 pub const VERDICT_VALUE: &str = "conceptwatch_verdict_value";
 // Label `family`.
 pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
 
-// Of each alert rule and run, labels `run, split, rule, score, severity`.
+// Families of each alert rule and run, with labels `run, split, rule, score, severity`.
 pub const ALERT_STATE: &str = "conceptwatch_alert_state";
 
-// Of the sidecar itself.
+// Families of the sidecar itself.
 pub const BUILD_INFO: &str = "conceptwatch_build_info";
 pub const ROWS_RECEIVED: &str = "conceptwatch_rows_received_total";
 pub const ROWS_DUPLICATE: &str = "conceptwatch_rows_duplicate_total";
@@ -89,14 +89,14 @@ pub const NOTIFICATIONS: &str = "conceptwatch_notifications_total";
 pub const NOTIFICATIONS_FAILED: &str = "conceptwatch_notifications_failed_total";
 pub const NOTIFICATIONS_DROPPED: &str = "conceptwatch_notifications_dropped_total";
 
-// Of a hub.
+// Families of a hub.
 // Label `outcome`: `applied`, `known` or `refused`.
 pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
 // Labels `call, code`.
 pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
 pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total";
 
-// Of the hub that a sidecar tells what is new.
+// Families of the hub to which a sidecar sends changes.
 pub const UPSTREAM_REACHED: &str = "conceptwatch_upstream_reached";
 pub const UPSTREAM_WAITING: &str = "conceptwatch_upstream_entries_waiting";
 pub const UPSTREAM_ANSWER_AGE: &str = "conceptwatch_upstream_answer_age_seconds";

@@ -34,7 +34,7 @@ pub struct Own {
     /// Label `code`: the gRPC code's name.
     pub batches_refused: IntCounterVec,
     pub received_bytes: IntCounter,
-    /// Of all messages, also of those that were never whole.
+    /// Bytes of all messages, including those that were never whole.
     pub read_bytes: IntCounter,
     /// Label `port`: `grpc` or `http`.
     pub connections: IntGaugeVec,
@@ -232,7 +232,7 @@ impl Metrics {
         })))
     }
 
-    /// Over all reasons.
+    /// Returns the rows dropped for any reason.
     pub fn all_rows_dropped(&self) -> u64 {
         let series = self.rows_dropped.collect().into_iter();
         let counts = series

@@ -27,7 +27,7 @@ struct Family {
     help: String,
 }
 
-/// The sidecar's own families, by name. A family with labels has no series before it is used, so each gets one.
+/// Returns the sidecar's own families, by name. A family with labels has no series before it is used, so each gets one.
 fn own() -> BTreeMap<String, Family> {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, "1.2.3", 1).unwrap();
@@ -56,7 +56,7 @@ fn own() -> BTreeMap<String, Family> {
     described(&registry)
 }
 
-/// Those that only a hub has.
+/// Returns the families that only a hub has.
 fn of_hubs() -> BTreeMap<String, Family> {
     let registry = Registry::new();
     let metrics = HubMetrics::register(&registry).unwrap();
@@ -78,7 +78,7 @@ fn described(registry: &Registry) -> BTreeMap<String, Family> {
     registry.gather().into_iter().map(described).collect()
 }
 
-/// Those of each curve and of each alert rule.
+/// Returns the families of each curve and of each alert rule.
 fn of_runs() -> BTreeMap<String, Family> {
     let described = |name: &str, help: &str, labels: Vec<String>| {
         (name.to_owned(), Family { kind: "gauge", labels, help: help.to_owned() })

@@ -109,7 +109,7 @@ async fn alertmanager_gets_what_fires_again_and_again_and_an_end_once() {
     assert_eq!(alert["startsAt"], "2023-11-14T22:13:20.500Z");
     assert!(alert["endsAt"].as_str().unwrap() > alert["startsAt"].as_str().unwrap());
     notifier.tell(change(Inactive, 1_700_000_060.0));
-    // What was sent before the end may still arrive.
+    // Messages sent before the end may still arrive.
     while manager.next().await[0]["endsAt"] != "2023-11-14T22:14:20Z" {}
     notifier.tell(change_of("other", Firing, 1_700_000_070.0));
     for _ in 0..3 {
@@ -143,7 +143,7 @@ fn alerts_that_a_receiver_has_not_been_told_of_are_bounded_and_the_oldest_are_co
     let target = Target::parse("alertmanager", "http://127.0.0.1:1").unwrap();
     let (client, page, timeout) = (client(), String::new(), PATIENCE);
     let post = Post { client, receiver: "alertmanager", target, timeout, page, metrics: metrics.clone() };
-    // Of jobs that were killed, one after another, while nobody answered.
+    // Ended alerts of jobs that were killed, one after another, while nobody answered.
     let mut over: BTreeMap<Key, f64> =
         (0..30).map(|run| (("leaking".into(), run.to_string()), f64::from(run))).collect();
     bound(&mut over, 10, |end| *end, &post);

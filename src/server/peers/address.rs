@@ -76,7 +76,7 @@ pub enum Remote {
 }
 
 impl Remote {
-    /// What a request names as its host: `localhost` for a socket.
+    /// Returns the host that a request names: `localhost` for a socket.
     pub fn authority(&self) -> String {
         match self {
             Self::Tcp { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),

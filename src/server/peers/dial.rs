@@ -20,7 +20,7 @@ use crate::fault::Fault;
 /// A connection, with TLS or without.
 pub type Stream = Either<Socket, Box<TlsStream<Socket>>>;
 
-/// What a client trusts, and how it proves itself. PEM files.
+/// The PEM files of a client: the authorities that it trusts, and its own identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     /// Authorities of the server's certificate; `None` trusts those of the system.

@@ -36,7 +36,7 @@ enum Bound {
     Unix { listener: UnixListener, _file: SocketFile },
 }
 
-/// Who connects.
+/// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     Tcp(SocketAddr),
@@ -291,7 +291,7 @@ mod tests {
         speaker.write_all(b"x").await.unwrap();
         let (socket, _) = listener.accept().await.unwrap();
         assert!(!is_silent(&socket));
-        // Without the option the system passes on at once who has not spoken yet.
+        // Without the option the system passes on at once a peer that has not spoken yet.
         let listener = Listener::try_from(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
         let _late = TcpStream::connect(listener.local().tcp().unwrap()).await.unwrap();
         let (socket, _) = listener.accept().await.unwrap();

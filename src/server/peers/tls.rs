@@ -37,7 +37,7 @@ pub struct TlsFiles {
     pub shared: bool,
 }
 
-/// Which certificate a port wants from its clients, where `client_ca` is given.
+/// Whether a port requires a certificate of its clients, where `client_ca` is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificate {
     /// Connections without one are refused.
@@ -72,18 +72,18 @@ struct Inner {
     current: RwLock<Arc<Loaded>>,
 }
 
-/// What changes with a file: its identity, length, and times of change of the content and of the permissions, which decide
-/// whether a key can be used.
+/// The attributes that change with a file: its identity, length, and times of change of the content and of the
+/// permissions, which decide whether a key can be used.
 type Stamp = (u64, u64, Option<SystemTime>, (i64, i64));
 
-/// What the files held when they were last valid.
+/// The contents of the files when they were last valid.
 struct Loaded {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     authorities: Option<Arc<RootCertStore>>,
     /// End of the certificate's validity, in seconds since 1970.
     expires: u64,
-    /// Of each file when it was read.
+    /// The stamp of each file when it was read.
     stamps: Vec<Option<Stamp>>,
 }
 
@@ -115,8 +115,8 @@ impl Tls {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What accepts the next connection, with the certificate as it is now. `made` is kept by the caller from call to
-    /// call.
+    /// Returns the acceptor of the next connection, with the certificate as it is now. The caller keeps `made` from
+    /// call to call.
     pub(super) fn acceptor(
         &self,
         protocol: Protocol,

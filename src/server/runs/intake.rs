@@ -30,7 +30,7 @@ pub struct Sent<'a> {
     pub rank: u32,
 }
 
-/// What a client states beyond [`Sent`] when it ends a pass: see [`EndOfPass`].
+/// The values that a client states beyond [`Sent`] when it ends a pass: see [`EndOfPass`].
 #[derive(Clone, Copy, Debug)]
 pub struct Stated {
     pub rows: u64,
@@ -136,7 +136,7 @@ impl Runs {
                 self.outlet.expect(pass.clone(), stream);
                 true
             }
-            // Known, or closed without this rank, which wants to know what became of it.
+            // The pass is known, or was closed without this rank, which is still to learn its outcome.
             _ => self.outlet.join(&pass, stream),
         };
         let ended = ended?;

@@ -83,7 +83,7 @@ pub struct Runs {
 #[derive(Default)]
 struct Forgotten {
     names: HashSet<String>,
-    /// Those whose other state is yet to be removed.
+    /// Names of runs whose other state is yet to be removed.
     fresh: Vec<String>,
 }
 
@@ -135,7 +135,7 @@ pub struct Joining<'a> {
     pub client: &'a str,
     /// `None` for an unnamed launch.
     pub attempt: Option<Attempt>,
-    /// Of a named launch.
+    /// The rank in a named launch.
     pub rank: Option<Rank>,
     /// The attempt continues the evaluations in the history.
     pub continues: bool,
@@ -305,7 +305,7 @@ impl Runs {
         let mut runs = lock(&self.runs);
         let silent: Vec<Arc<Running>> =
             runs.extract_if(|_, running| running.is_silent(now, forget_after)).map(|(_, silent)| silent).collect();
-        // What waits to be scored of a finished run has its place on the board until it is.
+        // A finished run keeps its place on the board until none of its evaluations waits to be scored.
         let is_over = |name: &String, running: &mut Arc<Running>| {
             running.finished().is_some_and(|at| at.elapsed() > linger) && !self.outlet.is_pending(name)
         };

@@ -1,7 +1,6 @@
 //! The point of an evaluation: its first scores, and those of higher costs and tests that join it later.
 //!
-//! What it may take, when it rests and when it stops are passed in, and none of
-//! them changes a bit of the result.
+//! The memory limit, the pauses and the stop are passed in, and none of them changes a bit of the result.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -123,13 +122,13 @@ impl<'a> Computing<'a> {
     }
 }
 
-/// What joins a point later, by catalogue id.
+/// The results that join a point later, by catalogue id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Late {
     pub outcomes: Vec<(String, Outcome)>,
     /// Tests of scores that the point has already.
     pub tests: Vec<(&'static str, Significance)>,
-    /// Of scores among the outcomes.
+    /// Errors of the changes of scores among the outcomes.
     pub change_errors: Vec<(String, f64)>,
     /// Remarks of the scores, which join those of the point.
     pub warnings: Vec<String>,

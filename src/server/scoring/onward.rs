@@ -19,7 +19,7 @@ pub struct Scored {
     pub point: Arc<Point>,
 }
 
-/// Where published evaluations go.
+/// The destinations of published evaluations.
 #[derive(Clone)]
 pub struct Onward {
     pub fast: Arc<Queue<Scored>>,
@@ -44,7 +44,7 @@ impl Onward {
         let Evaluation { key, sample, run, backlog, .. } = &scored.evaluation;
         let key = key.clone();
         let expected = expected(sample, run, cost);
-        // Of slow scores the newest evaluation alone waits, whichever it is.
+        // For slow scores only the newest evaluation waits, whichever it is.
         let backlog = *backlog && cost == Cost::Fast;
         let closed = Closed { bytes: sample.bytes(), backlog, expected, ..Closed::live(scored) };
         if let Some(Skipped { pass: skipped, why }) = queue.push(key.clone(), closed) {

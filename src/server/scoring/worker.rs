@@ -1,5 +1,5 @@
 //! The scorer of the points of passes: one thread that takes due jobs from the schedule and computes them in its own pool.
-//! Of a small sample it computes all scores but the slow ones, of a wide one those that are cheap.
+//! For a small sample it computes all scores but the slow ones, for a wide one the cheap ones.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

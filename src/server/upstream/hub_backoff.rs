@@ -1,4 +1,4 @@
-//! Which hub is called next, and when, as plain state without clock or socket.
+//! The choice of the next hub and the time of its call, as plain state without clock or socket.
 //!
 //! After a hub that cannot be reached the next one follows at once; when all have failed there is a pause, which doubles up
 //! to [`LONGEST`].

@@ -1,4 +1,4 @@
-//! Where hubs are, and connections to them.
+//! The addresses of hubs, and connections to them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ impl UpstreamOptions {
     }
 }
 
-/// What connects to them.
+/// The dialers of the hubs, with their options.
 pub struct Hubs {
     options: UpstreamOptions,
     dialers: Vec<Dialer>,

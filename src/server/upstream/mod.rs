@@ -28,14 +28,14 @@ pub use reach::Reach;
 
 /// Interval at which the outbox is read while nothing waits in it.
 const POLL: Duration = Duration::from_millis(250);
-/// How often a hub that has nothing to be told is called, so that one sees whether it can be.
+/// Interval of calls to a hub while there is nothing to send, to see whether it can be reached.
 const GREETING: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const ANSWERING: Duration = Duration::from_secs(30);
 /// Bytes of a point above which it is sent without its matrices: a hub takes messages of 16 MiB.
 const LARGEST: usize = 15 << 20;
 
-/// What sends.
+/// The sender of changes to a hub.
 pub struct Upstream {
     hubs: Arc<Hubs>,
     history: Arc<Sqlite>,
@@ -48,7 +48,7 @@ pub struct Upstream {
     slim: Option<u64>,
 }
 
-/// What a step was.
+/// The outcome of a step.
 #[derive(PartialEq, Eq)]
 enum Step {
     Done,
@@ -97,7 +97,7 @@ impl Upstream {
 
     /// Connects, greets, or sends one request.
     async fn step(&mut self, hub: usize) -> Step {
-        // What is not durable here is not told.
+        // Changes that are not durable here are not sent.
         if self.history.waiting().why.is_some() {
             return Step::Idle;
         }
@@ -130,7 +130,7 @@ impl Upstream {
     async fn connect(&mut self, hub: usize) -> Step {
         let history = Arc::clone(&self.history);
         match blocking(move || history.outbox_source()).await {
-            // Another one where the history was created only when the disk had room.
+            // The source differs where the history was created only when the disk had room.
             Ok(source) => self.source = source.id,
             Err(why) => {
                 tracing::error!(why, "the outbox cannot be read");

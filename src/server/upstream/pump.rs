@@ -1,4 +1,4 @@
-//! When to send, to which hub, and how much: what a sidecar does next, as plain state without clock or socket.
+//! The choice of when to send, to which hub, and how much, as plain state without clock or socket.
 //!
 //! One request is in flight at a time. A hub that cannot be reached is left for the next one at once; when all have
 //! failed there is a pause, which doubles up to [`LONGEST`]. A request that a hub can never take is halved until the entry
@@ -11,10 +11,10 @@ use super::hub_backoff::{Next, Turn};
 /// Bytes of a request at most, unless a single entry has more.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// What an answer means for the entries.
+/// The meaning of an answer for the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// Those up to this number can be forgotten.
+    /// Entries up to this number can be forgotten.
     UpTo(u64),
     /// The hub has numbers of this source that this outbox never sent: it is an older copy of one that went on, and its
     /// entries need numbers above this one.
@@ -32,7 +32,7 @@ pub struct Pump {
 }
 
 impl Pump {
-    /// For `hubs` addresses, and an outbox that has given out numbers up to `newest` in the past.
+    /// Begins with `hubs` addresses and an outbox that has given out numbers up to `newest` in the past.
     pub fn new(hubs: usize, newest: u64) -> Self {
         Self { turn: Turn::new(hubs), bytes: MOST_BYTES, sent: newest }
     }
@@ -46,7 +46,7 @@ impl Pump {
         self.turn.next()
     }
 
-    /// Entries up to `last` are about to be sent, or are known to have been.
+    /// Notes that entries up to `last` are about to be sent, or are known to have been.
     pub fn sends(&mut self, last: u64) {
         self.sent = self.sent.max(last);
     }
@@ -76,7 +76,7 @@ impl Pump {
         self.bytes = (2 * self.bytes).min(MOST_BYTES);
     }
 
-    /// The present hub has not answered. `jitter` in [0, 1] spreads the pauses of many sidecars.
+    /// Notes that the present hub has not answered. `jitter` in [0, 1] spreads the pauses of many sidecars.
     pub fn failed(&mut self, failure: &Failure, jitter: f64) {
         if *failure == Failure::Unfit {
             self.bytes = (self.bytes / 2).max(1);

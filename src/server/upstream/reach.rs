@@ -1,4 +1,4 @@
-//! What is known of the hub, for the page, the metrics and the log.
+//! The known state of the hub, for the page, the metrics and the log.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ impl Reach {
         }
     }
 
-    /// The hub has answered.
+    /// Notes that the hub has answered.
     pub fn answered(&self, hub: &str) {
         let mut known = lock(&self.known);
         if known.why.take().is_some() {
@@ -57,7 +57,7 @@ impl Reach {
         (known.hub, known.answered) = (hub.to_owned(), Some(Instant::now()));
     }
 
-    /// There was no answer. Logged where the reason is another than before.
+    /// Notes that there was no answer, and logs the reason if it differs from the one before.
     pub fn failed(&self, hub: &str, why: String) {
         let mut known = lock(&self.known);
         if known.why.as_ref() != Some(&why) || known.hub != hub {

@@ -1,4 +1,4 @@
-//! The tables of an outbox, and what its entries keep.
+//! The tables of an outbox, and the fields of its entries.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -42,13 +42,13 @@ pub const UNSCORED_PASS: &str = "unscored";
 pub const REMARK: &str = "remark";
 pub const REMOVE: &str = "remove";
 
-/// What the entry of a declaration keeps beside the run.
+/// The fields that the entry of a declaration keeps besides the run.
 #[derive(Serialize, Deserialize)]
 pub struct By {
     #[serde(with = "LaunchFields")]
     pub launch: Launch,
     pub rank: u32,
-    /// At that time: a restart may have more or fewer ranks.
+    /// The number of ranks at that time: a restart may have more or fewer.
     pub world_size: u32,
     pub client: String,
     /// As in [`Identity`](crate::history::Identity).
@@ -57,7 +57,7 @@ pub struct By {
     pub resume: bool,
 }
 
-/// What the entry of a rank that has finished keeps.
+/// The fields of the entry of a rank that has finished.
 #[derive(Serialize, Deserialize)]
 pub struct FinishedRank {
     #[serde(with = "LaunchFields")]

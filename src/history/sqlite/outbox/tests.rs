@@ -37,7 +37,7 @@ fn unscored(step: u64) -> Unscored {
     Unscored { run, split, step, ordinal, time: 1.0, outcome, reason, rows_seen: 7, attempt: Some(FIRST) }
 }
 
-/// What waits, in short.
+/// Returns the waiting entries, in short.
 fn waiting(history: &Sqlite) -> Vec<String> {
     let parcel = history.parcel(usize::MAX).unwrap();
     assert!(parcel.unreadable.is_empty() && parcel.entries.is_sorted_by_key(|entry| entry.number));

@@ -1,4 +1,4 @@
-//! What is recorded is there again after a restart, and goes as a whole.
+//! Recorded data survives a restart, and is removed as a whole.
 
 use super::*;
 
@@ -114,12 +114,12 @@ fn titles_and_notes_are_kept_and_checked() {
         assert!(matches!(set(&history, title, note), Err(HistoryError::Invalid { .. })), "{title:?} {note:?}");
     }
     assert!(set(&history, None, Some(&longer)).is_err() && set(&history, None, Some(&long)).is_ok());
-    // The name itself is no title, and empty texts take away.
+    // The name itself is no title, and empty texts remove what was set.
     set(&history, Some("a"), Some("")).unwrap();
     assert_eq!(said(&history), (None, None));
     let unknown = history.remark("b", &Remark::default());
     assert!(matches!(unknown, Err(HistoryError::Unknown { .. })));
-    // What was changed behind our back is not shown.
+    // A title that was changed behind our back is not shown.
     set(&history, Some("b"), None).unwrap();
     history.store().connection.execute("UPDATE remark SET title = 'c'", []).unwrap();
     assert_eq!(said(&history), (None, None));

@@ -1,4 +1,4 @@
-//! What each route answers.
+//! The answers of each route.
 
 use serde_json::{Value, json};
 
@@ -262,10 +262,10 @@ async fn an_overview_has_a_row_for_each_run() {
     // A run without evaluations has a row, too.
     let empty = &overview["runs"][1];
     assert_eq!((&empty["name"], &empty["verdict"], &empty["spark"]), (&json!("earlier"), &Value::Null, &Value::Null));
-    // One on each line; those that are gone are left out.
+    // Names stand one on each line; runs that are gone are left out.
     let several = port.get(&format!("/api/v1/overview?split=val&run=gone%0A{ENCODED}%0Aearlier")).await.json();
     assert_eq!(several["runs"], json!([row, empty]));
-    // A new evaluation changes the row; of its scores there is nothing to conclude from.
+    // A new evaluation changes the row; its scores allow no conclusion.
     let mut third = point(3);
     third.epoch = Some(1.5);
     port.app.history.record_point(&third, None).unwrap();

@@ -78,7 +78,7 @@ impl AsyncRead for Connection {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         self.read += (buffer.filled().len() - before) as u64;
-        // What has arrived is read first. Nobody reads for long without a pause: the runtime makes one after 128 reads.
+        // Arrived data is read first. Nobody reads for long without a pause: the runtime makes one after 128 reads.
         if read.is_pending()
             && let Poll::Ready(kind) = self.poll_end(context)
         {

@@ -36,7 +36,7 @@ const LEAST_AGE: Duration = Duration::from_millis(25);
 /// Time within which a refused peer takes its refusal.
 const REFUSAL: Duration = Duration::from_secs(1);
 
-/// A port that lets in whom it can serve.
+/// A port that lets in the connections that it can serve.
 pub struct Gate {
     pub listener: Listener,
     pub tls: Option<(Tls, ClientCertificate)>,
@@ -83,7 +83,7 @@ impl Gate {
                 tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
                 continue;
             }
-            // It has had its time, and takes no place: thousands of them may come at once.
+            // A silent peer has had its time, and takes no place: thousands of them may come at once.
             if is_silent(&socket) {
                 self.counts.silent.inc();
                 continue;
@@ -98,7 +98,7 @@ impl Gate {
                 continue;
             }
             let acceptor = match &self.tls {
-                // Who reaches a Unix socket is on this machine, and known by the user.
+                // A peer of a Unix socket is on this machine, and known by its user.
                 Some((tls, clients)) if matches!(peer, Peer::Tcp(_)) => {
                     match tls.acceptor(self.protocol, *clients, &mut made) {
                         Ok(acceptor) => Some(acceptor),

@@ -1,4 +1,4 @@
-//! The places of a port: who holds one, and who makes room.
+//! The places of a port: which connections hold one, and which make room.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const SILENT_SHARE: usize = 4;
 /// Connections that may still be closing when others come in their place: each is an open file.
 const CLOSING: usize = 8;
 
-/// What is counted of a port's connections.
+/// The metrics of a port's connections.
 #[derive(Clone)]
 pub struct Counts {
     pub open: IntGauge,
@@ -33,7 +33,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Those of the port `grpc` or `http`.
+    /// Returns the metrics of the port `grpc` or `http`.
     pub fn of(metrics: &Metrics, port: &str) -> Self {
         let closed = |reason: &str| metrics.connections_closed.with_label_values(&[port, reason]);
         Self {
@@ -78,7 +78,7 @@ struct Place {
     leave: CancellationToken,
 }
 
-/// What a connection has shown. The lowest makes room first.
+/// The degree to which a connection is known. The lowest makes room first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     Silent,
@@ -98,7 +98,7 @@ pub enum Room {
     Free,
     /// At this instant a connection will be old enough to make room.
     At(Instant),
-    /// Once one of those that made room is closed.
+    /// There will be room once a connection that made room is closed.
     Soon,
     /// Every connection has a request in flight.
     Full,
@@ -142,7 +142,7 @@ impl Places {
             .map(|(id, place)| (*id, place.since + ages.idle));
         let now = Instant::now();
         let (id, due) = match (silent_first, idle_first) {
-            // Who comes does not wait for the one before to speak, unless there are many such.
+            // A new connection does not wait for silent ones to speak, unless there are many of them.
             (Some(silent_first), Some(idle_first))
                 if silent_first.1 > now && idle_first.1 <= now && silent().count() <= limit / SILENT_SHARE =>
             {

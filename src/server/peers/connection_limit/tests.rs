@@ -59,7 +59,7 @@ async fn a_trickle_of_bytes_extends_no_deadline() {
     drop(connection);
     assert_eq!(open.get(), 0);
 
-    // Who has greeted has until the first request, which is long enough to read the greeting on a loaded machine.
+    // A peer that has greeted has until the first request, long enough to read the greeting on a loaded machine.
     let longer = Duration::from_secs(3);
     let (mut entering, address, _open) = port(8, patience(LONG, longer)).await;
     let mut client = TcpStream::connect(address).await.unwrap();

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::server::grpc::proto as v1;
 
-    /// What a receiver has after the bytes of an entry.
+    /// Returns the change that a receiver decodes from an entry's bytes.
     fn sent(change: &Change) -> Result<Change, Fault> {
         let bytes = entry(1, change).encode_to_vec();
         super::change(proto::Entry::decode(bytes.as_slice()).unwrap())
