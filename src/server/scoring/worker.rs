@@ -38,7 +38,7 @@ pub fn first_costs(evaluation: &Evaluation) -> &'static [Cost] {
 
 /// The highest niceness of the threads that compute first points. These take some hundredths of a CPU-second; where training
 /// keeps every core busy, threads of the lowest priority would still be at one when the next passes come.
-const NICENESS: i32 = 5;
+const NICENESS: i32 = 10;
 
 impl Worker {
     /// Starts the scorer's thread and its pool. When the server stops it scores what waits, lets the scorer of the fast
