@@ -358,7 +358,6 @@ def table(found: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         if one := found.get(name):
             of = f"{one['runs']:,} runs, {one['values'] / 1e6:.1f} M values"
             yield from reads(of, one)
-            yield f"{of}: a database of schema 2 migrates in", "", f"{one['migration_seconds']:.1f} s"
             yield f"{of}: database, hub", "", f"{one['bytes'] / 2**30:.2f} GiB, {one['hub_mib']:.0f} MiB"
     if one := found.get("page"):
         shown = f"{one['runs']:,} in {one['seconds']:.0f} s"
