@@ -131,8 +131,8 @@ pub struct ServeOptions {
     /// The CPU share while other work keeps every core busy [default: 0.05]
     #[arg(long, env = "CONCEPTWATCH_BUSY_CPU_SHARE", value_name = "SHARE")]
     pub busy_cpu_share: Option<f64>,
-    /// Niceness of the scoring threads, 0 to 19; at most 10 for first points, which are short. 19 on Linux: they use only
-    /// idle cores [default: 19]
+    /// Niceness of the scoring threads, 0 to 19. 19 on Linux: they use only idle cores
+    /// [default: 19]
     #[arg(long, env = "CONCEPTWATCH_NICENESS", value_name = "NICENESS")]
     pub niceness: Option<u8>,
     /// MiB of batches in flight [default: 256]

@@ -36,15 +36,11 @@ pub fn first_costs(evaluation: &Evaluation) -> &'static [Cost] {
     if is_at_once(&evaluation.sample, &evaluation.run) { Cost::AT_ONCE } else { &[Cost::Cheap] }
 }
 
-/// The highest niceness of the threads that compute first points. These take some hundredths of a CPU-second; where training
-/// keeps every core busy, threads of the lowest priority would still be at one when the next passes come.
-const NICENESS: i32 = 10;
-
 impl Worker {
     /// Starts the scorer's thread and its pool. When the server stops it scores what waits, lets the scorer of the fast
     /// scores, whose thread is `fast`, do the same, and ends with it. Errors when a thread cannot be started.
     pub fn start(self, fast: JoinHandle<()>) -> std::io::Result<JoinHandle<()>> {
-        let pool = pool("score", self.options.threads, self.options.niceness.min(NICENESS))?;
+        let pool = pool("score", self.options.threads, self.options.niceness)?;
         std::thread::Builder::new().name("scorer".into()).spawn(move || {
             self.queue.work(&pool, |job| self.run(&pool, job), |cpu| self.bill(cpu));
             self.onward.fast.hurry();
