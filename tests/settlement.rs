@@ -565,9 +565,12 @@ async fn runs_are_listed_while_the_oldest_make_room_for_others() {
     };
     std::thread::scope(|scope| {
         let reader = scope.spawn(read);
-        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(declare));
+        let declared = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(declare));
+        }));
         over.store(true, std::sync::atomic::Ordering::Relaxed);
         reader.join().expect("every list is one");
+        declared.expect("every run is declared");
     });
     assert!(sidecar.metric("conceptwatch_history_dropped_total", "run") > 100.0);
 }

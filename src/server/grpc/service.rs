@@ -176,10 +176,14 @@ impl ConceptWatch for Service {
             }
             Err(refusal) => return Err(refusal.into()),
         }
-        let (stored, windows) = (name.clone(), self.windows.clone());
+        let (stored, windows, runs) = (name.clone(), self.windows.clone(), Arc::clone(&self.ingest.runs));
         self.blocking(move |history| {
             windows.remove(&stored);
-            history.finish_run(&stored, unix_time())
+            history.finish_run(&stored, unix_time())?;
+            if !runs.is_pending(&stored) {
+                history.forget_run(&stored);
+            }
+            Ok(())
         })
         .await?;
         tracing::info!(run = %name, "a run finished");

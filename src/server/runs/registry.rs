@@ -321,9 +321,14 @@ impl Runs {
         forgotten
     }
 
-    /// Runs in memory that have finished and of which nothing waits to be scored.
+    /// Whether an evaluation of a run waits to be scored.
+    pub fn is_pending(&self, name: &str) -> bool {
+        self.outlet.is_pending(name)
+    }
+
+    /// Returns the runs in memory that have finished and of which nothing waits to be scored.
     pub fn settled(&self) -> Vec<String> {
-        let over = |running: &Arc<Running>| running.finished().is_some() && !self.outlet.is_pending(&running.run.name);
+        let over = |running: &Arc<Running>| running.finished().is_some() && !self.is_pending(&running.run.name);
         self.all().into_iter().filter(over).map(|running| running.run.name.clone()).collect()
     }
 
