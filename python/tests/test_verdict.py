@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,16 +95,36 @@ def test_thirty_evaluations_have_one_verdict_everywhere(
     # The metrics follow within a second.
     wait_for(lambda: exported() == pytest.approx(value, abs=1e-12))
     assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in scraped()
+    assert_watched(run, name, address, leak, f"{name}  {words}", f"; {score} ")
+    assert run.finish()
+
+
+def assert_watched(run: conceptwatch.Run, name: str, address: str, leak: float, begins: str, has: str) -> None:
+    """`watch` prints such a line after an evaluation."""
     watched = subprocess.Popen([binary(), "watch", name, "--address", address], stdout=subprocess.PIPE, text=True)
-    assert watched.stdout is not None
+    said: list[str] = []
+    steps = itertools.count(EVALUATIONS)
+
+    def read() -> None:
+        assert watched.stdout is not None
+        said.extend(watched.stdout)
+
+    def told() -> bool:
+        # It may have begun to watch after the evaluation before.
+        step = next(steps)
+        with run.evaluation("val", step=step, epoch=step) as p:
+            p.log(**evaluation(step, leak))
+        assert p.scores(timeout=60) is not None
+        return any(line.startswith(begins) and has in line for line in said)
+
+    reader = threading.Thread(target=read)
+    reader.start()
     try:
-        with run.evaluation("val", step=EVALUATIONS, epoch=EVALUATIONS) as p:
-            p.log(**evaluation(EVALUATIONS, leak))
-        assert any(line.startswith(f"{name}  {words}") and f"; {score} " in line for line in watched.stdout)
+        wait_for(told)
     finally:
         watched.kill()
         watched.wait()
-    assert run.finish()
+        reader.join()
 
 
 def conceptwatch_(arguments: list[str]) -> str:
