@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
-import sqlite3
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import conceptwatch
 from conceptwatch import Run
 from conceptwatch._home import Curves, curves_in, user_home
 from conceptwatch._protocol import messages
@@ -24,7 +20,7 @@ from conceptwatch._stats import Stats
 from conceptwatch._summary import dropped_rows, evaluations
 from conftest import batch, wait_for
 from jobs import Job, begin, settled, sidecars
-from real_sidecar import answer, binary, free_ports, serving
+from real_sidecar import binary, free_ports
 from sidecar import Sidecar
 
 
@@ -294,33 +290,3 @@ def test_directories_are_listed_with_the_newest_first(tmp_path: Path) -> None:
     assert found is None
     (tmp_path / "a" / "address").write_text("unix:///a 127.0.0.1:1\n")
     assert Curves(tmp_path / "a").addresses == ("unix:///a", "127.0.0.1:1")
-
-
-def test_a_history_of_an_older_version_is_migrated_and_the_log_says_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    curves = tmp_path / "curves"
-    with serving("--data-dir", str(curves)) as address:
-        run = conceptwatch.init("a", concepts=3, address=address, spawn=False)
-        assert run.finish()
-    assert "migrat" not in capfd.readouterr().err
-    schemas = Path(__file__).parents[2] / "src" / "history" / "sqlite"
-    newest = len(list(schemas.glob("schema_*.sql")))
-    made = curves / "history.sqlite3"
-    with contextlib.closing(sqlite3.connect(made)) as found:
-        (declaration,) = found.execute("SELECT declaration FROM run").fetchone()
-    made.unlink()
-    with contextlib.closing(sqlite3.connect(made)) as older:
-        older.executescript((schemas / "schema_1.sql").read_text(encoding="utf-8"))
-        older.execute("INSERT INTO run VALUES (1, 'a', ?, 1.0, 2.0)", [declaration])
-        older.execute("PRAGMA user_version = 1")
-        older.commit()
-    with serving("--data-dir", str(curves)) as address:
-        assert [run["name"] for run in answer(address, "/api/v1/runs")["runs"]] == ["a"]
-    said = re.sub(r"\x1b\[[0-9;]*m", "", capfd.readouterr().err)
-    assert "migrating the history, which takes up to a minute for each gigabyte" in said
-    assert f"path={made} mebibytes=0 from=1 to={newest}" in said
-    assert "the history is migrated seconds=" in said
-    with serving("--data-dir", str(curves)):
-        pass
-    assert "migrat" not in capfd.readouterr().err
