@@ -432,7 +432,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
       return;
     }
-    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z.]+)$/)?.[1];
+    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z_.]+)$/)?.[1];
     const body = name && await readFile(join(WEB, name)).catch(() => null);
     response.writeHead(body ? 200 : 404, { "content-type": TYPES[extname(name ?? "")] ?? "text/plain" });
     response.end(body ?? "not found");
