@@ -45,7 +45,7 @@ def dry(command: str) -> str:
         return f"cargo read-manifest --manifest-path Cargo.toml # {bench}"
     if command.startswith("cargo run --locked --no-default-features --example "):
         # `make nightly` builds the core without the shell.
-        return "cargo read-manifest --manifest-path Cargo.toml"
+        return f"cargo read-manifest --manifest-path Cargo.toml > {command.rpartition('> ')[2]}"
     if command.startswith("cargo run --locked -- "):
         # Without the test dependencies cargo would build the crate and most of its dependencies once more.
         return f"{shlex.quote(binary())} {command.removeprefix('cargo run --locked -- ')}"
