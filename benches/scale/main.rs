@@ -1,4 +1,4 @@
-//! What `make bench-scale` needs of this crate: a database with thousands of runs, and sidecars that push to hubs.
+//! The parts of `make bench-scale` in this crate: a database with thousands of runs, and sidecars that push to hubs.
 //! `python/benches/scale.py` runs it; each command prints one line of JSON.
 //!
 //! usage: scale COMMAND [--NAME VALUE]...

@@ -1,8 +1,6 @@
 //! The state of this machine: its sidecars, its stored curves, and its room for scoring.
 
-use std::ffi::CString;
 use std::net::TcpListener;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +15,7 @@ use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
 use crate::cli::system_memory;
 use crate::cli::terminal::print;
 use crate::fault::in_short;
-use crate::history::{HistoryError, SCHEMA, examine, on_network, user_home};
+use crate::history::{HistoryError, SCHEMA, check_access, examine, on_network, user_home};
 use crate::server::peers::Remote;
 
 use super::timing;
@@ -166,10 +164,8 @@ fn curves(places: &[Place]) -> bool {
 /// Returns why nothing can be written to a directory, or to the first above it that exists.
 fn unwritable(directory: &Path) -> Option<String> {
     let existing = directory.ancestors().find(|path| path.exists())?;
-    let path = CString::new(existing.as_os_str().as_bytes()).ok()?;
-    // SAFETY: access reads a text that ends with 0.
-    let denied = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } != 0;
-    denied.then(|| format!("{} cannot be written: {}", existing.display(), std::io::Error::last_os_error()))
+    let denied = check_access(existing, libc::W_OK | libc::X_OK).err()?;
+    Some(format!("{} cannot be written: {denied}", existing.display()))
 }
 
 #[cfg(test)]

@@ -32,10 +32,14 @@ impl Sqlite {
     }
 }
 
-fn is_writable(path: &Path) -> bool {
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
+/// Errors unless this user has the rights of `mode`, such as [`libc::W_OK`], to what is at `path`.
+pub fn check_access(path: &Path, mode: libc::c_int) -> std::io::Result<()> {
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: access reads a text that ends with 0.
-    unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+    match unsafe { libc::access(path.as_ptr(), mode) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// A directory with a copy of a history. Removed when it is dropped.
@@ -45,7 +49,7 @@ impl Copy {
     /// `None` where the history itself can be opened.
     pub fn if_needed(directory: &Path) -> Result<Option<Self>, HistoryError> {
         let file = directory.join(FILE_NAME);
-        match [directory, &file].into_iter().all(is_writable) {
+        match [directory, &file].into_iter().all(|path| check_access(path, libc::W_OK).is_ok()) {
             true => Ok(None),
             false => Self::of(directory).map(Some),
         }

@@ -51,6 +51,7 @@ use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::{Ordinal, Rank};
 
+pub use copied::check_access;
 pub use data_file::FILE_NAME;
 pub use examine::{Examination, examine};
 pub use intact::Contents;

@@ -740,8 +740,8 @@ pub struct GetScoresRequest {
     /// include the k*k matrices
     #[prost(bool, tag = "5")]
     pub matrices: bool,
-    /// Which pass of `step`, as in BatchChunk; 0: any pass of it. A point of another pass is no answer, even if it is the
-    /// current one of the step.
+    /// The ordinal of the pass of `step`, as in BatchChunk; 0: any pass of it. A point of another pass is no answer, even
+    /// if it is the current one of the step.
     #[prost(uint32, tag = "6")]
     pub ordinal: u32,
 }

@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use crate::diagnosis::Verdict;
 use crate::history::Wanted;
 use crate::lock::lock;
-use crate::server::live::{Latest, Live};
+use crate::server::live::Live;
 use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
 
 /// Interval of looking for new points, which is how far a verdict may be behind them.
@@ -41,12 +41,12 @@ impl Newest {
     pub async fn follow(self: Arc<Self>, app: App, rows: Arc<Rows>, stop: CancellationToken) {
         let (mut seen, mut read) = (None, Instant::now());
         loop {
-            let newest = newest(&*app.live);
-            if seen.as_ref() != Some(&newest) || read.elapsed() >= READ {
-                let (own, app, rows) = (Arc::clone(&self), app.clone(), Arc::clone(&rows));
-                let reading = move || found(&app, &rows).map(|found| *lock(&own.0) = found);
+            let curves = exported_curves(&*app.live);
+            if seen.as_ref() != Some(&curves) || read.elapsed() >= READ {
+                let (own, app, rows, of) = (Arc::clone(&self), app.clone(), Arc::clone(&rows), curves.clone());
+                let reading = move || found(&app, &rows, of).map(|found| *lock(&own.0) = found);
                 if let Ok(Ok(())) = tokio::task::spawn_blocking(reading).await {
-                    (seen, read) = (Some(newest), Instant::now());
+                    (seen, read) = (Some(curves), Instant::now());
                 }
             }
             if stop.run_until_cancelled(sleep(LOOK)).await.is_none() {
@@ -59,16 +59,16 @@ impl Newest {
 /// A curve with step, time and seconds of its newest point; slow scores that join it change the seconds.
 type Curve = (Arc<str>, Arc<str>, Option<(u64, f64, f64)>);
 
-/// The exported curves.
-fn newest(live: &dyn Live) -> Vec<Curve> {
+/// Returns the curves that are exported.
+fn exported_curves(live: &dyn Live) -> Vec<Curve> {
     let latest = live.latest().into_iter().take(SERIES_PER_FAMILY);
     latest.map(|one| (one.run, one.split, one.point.map(|point| (point.step, point.time, point.seconds)))).collect()
 }
 
-/// Blocks.
-fn found(app: &App, rows: &Rows) -> Result<Found, Refusal> {
+/// Reads the verdicts on these curves. Blocks.
+fn found(app: &App, rows: &Rows, curves: Vec<Curve>) -> Result<Found, Refusal> {
     let mut of_split: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for Latest { run, split, .. } in app.live.latest().into_iter().take(SERIES_PER_FAMILY) {
+    for (run, split, _) in curves {
         of_split.entry(split).or_default().push(run);
     }
     let mut found = Vec::new();
