@@ -86,6 +86,13 @@ pub const LEAST_RISE: f64 = 0.035;
 /// and 2 by 0.05.
 pub const CTL_RISE: f64 = 0.08;
 
+/// The same of `ctl_conditional_r2`.
+pub const CTL_R2_RISE: f64 = 0.08;
+
+/// Evaluations in a row for which interventions do harm before a run is advised to stop. Of 291 sound runs of
+/// docs/evidence.md 2 do harm for as long while they learn, of 393 that collapse all.
+pub const HARM_LASTS: u32 = 10;
+
 /// Evaluations of a run that are not judged, because a model that learns its concepts passes through every limit.
 pub const WARM_UP: u32 = 2;
 

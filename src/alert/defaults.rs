@@ -1,8 +1,8 @@
 //! The rules without any configuration.
 
 use crate::limits::{
-    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_R2, CTL_RISE, CTL_UNLEARNT, ICL_HIGH, INTERVENTION_DROP,
-    INTERVENTION_HARM, LEAST_RISE, TASK_EXCESS, WARM_UP,
+    CONCEPT_AUC, CTL_CONDITIONAL, CTL_HIGH, CTL_R2, CTL_R2_RISE, CTL_RISE, CTL_UNLEARNT, HARM_LASTS, ICL_HIGH,
+    INTERVENTION_DROP, INTERVENTION_HARM, LEAST_RISE, REFERENCE_ACCURACY, TASK_EXCESS, WARM_UP,
 };
 
 use super::kind::Pace;
@@ -24,7 +24,7 @@ pub fn default_rules() -> Rules {
     };
     // Logit bottlenecks whose interventions do no harm rise, too.
     let without_interventions =
-        Rise { by: CTL_RISE, without: Some("intervention_drop"), ..rise("ctl_conditional", Some(CTL_UNLEARNT)) };
+        |score, by, above| Rise { by, without: Some("intervention_drop"), ..rise(score, Some(above)) };
     // A single row of a rare class moves a balanced accuracy far.
     let surely_above = |score, limit| Condition::above(score, limit).with_whole_interval();
     let harmless = Condition::below("intervention_drop", INTERVENTION_HARM);
@@ -43,6 +43,10 @@ pub fn default_rules() -> Rules {
         Together::of(&[Condition::above(score, limit)], pace).unless(&[harmless, allowed])
     };
     let breaks = Together::of(&[surely_above("intervention_drop", INTERVENTION_DROP)], pace(4)).unless(&[allowed]);
+    // To set concepts to noisy labels harms an honest head, too.
+    let may_be_noisy = Condition::below("reference_accuracy_mlp", REFERENCE_ACCURACY);
+    let harm = Together::of(&[surely_above("intervention_drop", INTERVENTION_HARM)], pace(HARM_LASTS))
+        .unless(&[allowed, may_be_noisy]);
     Rules::of(vec![
         stopping("interconcept leakage is high", high("icl_excess", ICL_HIGH), SUPERVISE),
         stopping("concepts-task leakage is high", high("ctl_excess", CTL_HIGH), SUPERVISE),
@@ -50,6 +54,12 @@ pub fn default_rules() -> Rules {
             "interventions break the task",
             breaks,
             "With every concept set to its true value the head predicts worse than before: it does not read the concepts. \
+             Raise the weight of the concept loss, or train the bottleneck first.",
+        ),
+        stopping(
+            "interventions keep doing harm",
+            harm,
+            "With every concept set to its true value the head predicts worse than before, evaluation after evaluation. \
              Raise the weight of the concept loss, or train the bottleneck first.",
         ),
         stopping("activations predict the task instead of their concepts", unless_harmless(&not_learnt, 4), SUPERVISE),
@@ -66,7 +76,8 @@ pub fn default_rules() -> Rules {
         ),
         stopping("interconcept leakage rises", rise("icl_excess", None), LATE),
         stopping("what interventions cost rises", rise("intervention_drop", Some(INTERVENTION_HARM)), LATE),
-        stopping("leakage to the task rises", without_interventions, LATE),
+        stopping("leakage to the task rises", without_interventions("ctl_conditional", CTL_RISE, CTL_UNLEARNT), LATE),
+        stopping("leakage to a number rises", without_interventions("ctl_conditional_r2", CTL_R2_RISE, CTL_R2), LATE),
         warning("conditional interconcept leakage rises", rise("icl_conditional", None), LATE),
         warning("concepts-task leakage rises", rise("ctl_excess", None), ""),
         warning(

@@ -40,7 +40,8 @@ pub const RULES: &[Rule] = &[
         action: "Put concept_labels and concept_activations in one order",
         help: || {
             "Activations of some concepts predict the labels of others far better than their own: AUC at least 0.8 and \
-             higher by at least 0.15. Then nothing else is concluded."
+             higher by at least 0.15, and no more than chance for their own beyond that. Then nothing else is \
+             concluded."
                 .to_owned()
         },
         judge: sample::labels_in_another_order,

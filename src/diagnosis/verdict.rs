@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::{is_above_reference, of_reference};
-use crate::limits::{CONCEPT_ACCURACY, CTL_UNLEARNT, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
+use crate::limits::{CONCEPT_ACCURACY, CTL_UNLEARNT, INTERVENTION_DROP, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
 use crate::score::of_rare_class;
@@ -255,6 +255,10 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
     (stretch, None)
 }
 
+const UNUSED_IN_EMBEDDINGS: &str = "embeddings hold extra information, and no intervention shows that it is used";
+const MAY_BE_NOISY: &str = "heads on the labels fall short of the task: the labels may be noisy, or concepts missing. A run \
+                            trained without the task, named as its reference, would tell";
+
 /// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
     if is_found(&labels_in_another_order(curve)) {
@@ -267,42 +271,45 @@ fn sign(curve: &Curve) -> Sign {
     if !curve.run.training.can_leak() {
         return without_the_task(curve, &interventions);
     }
+    // An honest predictor of noisy labels knows more than its label, but no more than the reference does.
+    let may_be_noisy = !is_above_reference(curve.newest()) && falls_short(curve).is_ok_and(|(short, _)| short);
     if let Interventions::Fall(evidence) = &interventions {
         let drop = evidence.first().cloned();
-        let why = "the head does worse on the true concepts";
-        return Sign { concepts: carriers(curve, "ctl_conditional"), ..Sign::of(Says::Leaks, why).by(drop) };
+        let small = drop.as_ref().is_some_and(|drop| drop.low() <= INTERVENTION_DROP);
+        let sign = match may_be_noisy && small && !has_vectors(curve) {
+            true => Sign::of(Says::Maybe, format!("the head does worse on the labels of concepts, but {MAY_BE_NOISY}")),
+            false => Sign::of(Says::Leaks, "the head does worse on the true concepts"),
+        };
+        return Sign { concepts: carriers(curve, "ctl_conditional"), ..sign.by(drop) };
     }
     let leakage = leakage(curve);
     if let Leakage::Shown { evidence, .. } = &leakage {
         let deciding = first_beyond(evidence);
         let why = match interventions {
             Interventions::Hold(..) if !has_vectors(curve) => {
-                Some("activations hold extra information, harmless once concepts are corrected")
+                Some("activations hold extra information, harmless once concepts are corrected".to_owned())
             }
-            Interventions::FallToReference(_) => {
-                Some("activations hold extra information, and interventions reach all that the true concepts allow")
-            }
-            _ if has_vectors(curve) => {
-                Some("embeddings hold extra information, and no intervention shows that it is used")
-            }
-            // An honest predictor of noisy labels knows more than its label, but no more than the reference does.
-            _ if is_above_reference(curve.newest()) => None,
-            _ if falls_short(curve).is_ok_and(|(short, _)| short) => Some(
-                "activations hold extra information, but heads on the labels fall short of the task: the labels may be noisy, \
-                 or concepts missing. A run trained without the task, named as its reference, would tell",
+            Interventions::FallToReference(_) => Some(
+                "activations hold extra information, and interventions reach all that the true concepts allow".to_owned(),
+            ),
+            _ if has_vectors(curve) => Some(UNUSED_IN_EMBEDDINGS.to_owned()),
+            _ if may_be_noisy => Some(format!("activations hold extra information, but {MAY_BE_NOISY}")),
+            Interventions::Unknown(_) if concepts(curve).is_ok_and(|concepts| concepts.well) => Some(
+                "activations of well-learnt concepts hold extra information, and interventions, which would show whether \
+                 the head rests on it, were not logged"
+                    .to_owned(),
             ),
             _ => None,
         };
         let concepts = carriers(curve, deciding.as_ref().map_or("", |one| &one.score));
-        let says = if why.is_some() { Says::Maybe } else { Says::Leaks };
-        return Sign { concepts, ..Sign::of(says, why.unwrap_or_default()).by(deciding) };
+        let sign = why.map_or(Sign::of(Says::Leaks, ""), |why| Sign::of(Says::Maybe, why));
+        return Sign { concepts, ..sign.by(deciding) };
     }
     if has_vectors(curve)
         && let Some(Judgement::Found(reading)) =
             [over_expressive_encoding, alignment_leakage].map(|rule| rule(curve)).into_iter().find(is_found)
     {
-        let why = "embeddings hold extra information, and no intervention shows that it is used";
-        return Sign::of(Says::Maybe, why).by(reading.evidence.first().cloned());
+        return Sign::of(Says::Maybe, UNUSED_IN_EMBEDDINGS).by(reading.evidence.first().cloned());
     }
     if let Judgement::Found(reading) = beyond_true_concepts(curve) {
         return Sign::of(Says::Maybe, "the task is predicted beyond the true concepts")

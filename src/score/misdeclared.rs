@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, ArrayView1, Axis};
 use rayon::prelude::*;
 
 use crate::batch::ROUNDING;
@@ -44,6 +44,8 @@ const OTHER_SHARE: f64 = 0.1;
 const POOR_AUC: f64 = 0.8;
 /// Least gain of AUC with the other label.
 const FAR_BETTER: f64 = 0.15;
+/// AUC for its own label, among rows with one label of another concept, below which an activation stands for that concept.
+const UNRELATED_AUC: f64 = 0.6;
 /// Most concepts that a remark names.
 const MOST_NAMED: usize = 6;
 
@@ -194,11 +196,15 @@ pub fn order(p: &Prepared, own: &Outcome) {
     let Some(own) = own.per_concept().filter(|_| p.latents().is_none()) else { return };
     let is_poor = |&i: &usize| !p.run().concepts[i].is_categorical() && own[i].is_some_and(|auc| auc < POOR_AUC);
     let poor: Vec<usize> = (0..own.len()).filter(is_poor).take(MOST_COLUMNS).collect();
-    let Some(aucs) = (poor.len() > 1).then(|| aucs(p, &poor)).flatten() else { return };
+    let Some(Ordered { aucs, ranks, labels }) = (poor.len() > 1).then(|| ordered(p, &poor)).flatten() else { return };
     let pairs = aucs.iter().enumerate().flat_map(|(a, of)| of.iter().enumerate().map(move |(c, auc)| (*auc, a, c)));
     let matched = greedy(pairs.collect(), poor.len());
+    // An activation that stands for another concept says no more of its own label than that concept does. One that stands
+    // for the task does.
+    let is_of = |a: usize, c: usize| within_classes(ranks.row(a), &labels[a], &labels[c]) < UNRELATED_AUC;
     let gain = |&c: &usize| {
-        matched[c].is_some_and(|a| a != c && aucs[a][c] >= POOR_AUC && aucs[a][c] >= aucs[c][c] + FAR_BETTER)
+        matched[c]
+            .is_some_and(|a| a != c && aucs[a][c] >= POOR_AUC && aucs[a][c] >= aucs[c][c] + FAR_BETTER && is_of(a, c))
     };
     let mut moved: Vec<usize> = (0..poor.len()).filter(gain).collect();
     // In an exchange both sides are found; a concept that merely resembles another one has only one side.
@@ -226,9 +232,17 @@ pub fn order(p: &Prepared, own: &Outcome) {
     ));
 }
 
-/// AUC of the activation of each of these concepts for the label of each, by the ranks among all rows; `None` without both,
-/// and one half where a class is absent.
-fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
+/// Some binary concepts: how activations and labels of each order the rows.
+struct Ordered {
+    /// AUC of the activation of each for the label of each, one half where a class is absent.
+    aucs: Vec<Vec<f64>>,
+    /// Ranks of the activations among all rows, [concepts, rows].
+    ranks: Array2<f32>,
+    labels: Vec<Vec<i32>>,
+}
+
+/// Returns `None` without activations and labels.
+fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
     let column = p.column(TensorName::ConceptLabels)?;
     let (all, n, k) = (KnownRows::all(p.rows()), p.rows(), concepts.len());
     let mut ranks: Vec<f32> = Vec::with_capacity(k * n);
@@ -254,7 +268,27 @@ fn aucs(p: &Prepared, concepts: &[usize]) -> Option<Vec<Vec<f64>>> {
         let difference = of_present[[a, c]] / present[c] - of_absent[[a, c]] / absent[c];
         if present[c] * absent[c] == 0.0 { 0.5 } else { 0.5 + f64::from(difference) / n as f64 }
     };
-    Some((0..k).map(|a| (0..k).map(|c| auc(a, c)).collect()).collect())
+    let aucs = (0..k).map(|a| (0..k).map(|c| auc(a, c)).collect()).collect();
+    Some(Ordered { aucs, ranks, labels })
+}
+
+/// AUC of an activation, by its ranks, for its own label among rows of one class of another concept, the mean over its
+/// classes weighted by rows; one half where no class has both.
+fn within_classes(ranks: ArrayView1<f32>, own: &[i32], other: &[i32]) -> f64 {
+    let of_class = |class: i32| {
+        let rows: Vec<usize> = (0..own.len()).filter(|&row| own[row] >= 0 && other[row] == class).collect();
+        let order = midranks(&rows.iter().map(|&row| f64::from(ranks[row])).collect::<Vec<f64>>());
+        let present: Vec<f64> =
+            order.iter().zip(&rows).filter(|(_, row)| own[**row] > 0).map(|(rank, _)| *rank).collect();
+        let (with, without) = (present.len() as f64, (rows.len() - present.len()) as f64);
+        let auc = (present.iter().sum::<f64>() - with * (with + 1.0) / 2.0) / (with * without);
+        (with * without > 0.0).then_some((auc, rows.len() as f64))
+    };
+    let (sum, rows) = [0, 1]
+        .into_iter()
+        .filter_map(of_class)
+        .fold((0.0, 0.0), |(sum, all), (auc, rows)| (sum + auc * rows, all + rows));
+    if rows > 0.0 { sum / rows } else { 0.5 }
 }
 
 /// The names of concepts, of many the first ones.

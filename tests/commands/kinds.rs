@@ -327,3 +327,23 @@ fn labels_in_another_order_are_named() {
     assert!(said.contains("concept_labels are in another order than concept_activations: the labels of c0, c1, c2 are predicted by the activations of c2, c0, c1 (AUC 0."), "{said}");
     assert!(!warnings(&of(&data.probabilities(), &data.labels).json(&[]).0).contains("another order"));
 }
+
+/// Both activations hold the task, each a concept more than the other: that is leakage, in whatever order the labels are.
+#[test]
+fn activations_of_the_task_are_no_exchange_of_labels() {
+    let data = data();
+    let mut random = ChaCha8Rng::seed_from_u64(35);
+    let mut task = |row: usize| {
+        let labels = &data.labels[row * K..];
+        2.0 * labels[0] + 0.5 * labels[1] + random.random_range(-0.3..0.3) - 1.35
+    };
+    let activations: Vec<f64> = (0..ROWS)
+        .flat_map(|row| {
+            let beside = data.labels[row * K + 1] * 1.2 - 0.6;
+            [beside + 0.2 * task(row).signum(), task(row), data.logits[row * K + 2]]
+        })
+        .map(sigmoid)
+        .collect();
+    let (object, _) = of(&activations, &data.labels).json(&[]);
+    assert!(!warnings(&object).contains("another order"), "{}", warnings(&object));
+}

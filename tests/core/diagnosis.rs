@@ -674,7 +674,7 @@ fn the_deciding_number_is_beyond_its_limit_and_names_its_concepts() {
     }
     let told = judged(&soft(), point);
     let deciding = told.deciding.as_ref().unwrap();
-    assert_eq!((told.state, deciding.score.as_str()), (VerdictState::Leaking, "icl_conditional"));
+    assert_eq!((told.state, deciding.score.as_str()), (VerdictState::PossiblyLeaking, "icl_conditional"));
     assert_eq!(told.concepts, ["z", "x"]);
     assert!((deciding.low() - (0.4 - 1.96 * SE)).abs() < 1e-12);
     let text = told.to_string();
@@ -777,6 +777,58 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
     let found = verdict(&soft(), &points, true, true, None).unwrap();
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
     assert!(found.reason.contains("the labels may be noisy"), "{found}");
+    // To set concepts to noisy labels harms an honest head, too; a collapse loses more.
+    for (drop, state) in [(0.15, VerdictState::PossiblyLeaking), (0.4, VerdictState::Leaking)] {
+        let loses = [&noisy[..], &[("intervention_drop", drop)]].concat();
+        let points: Vec<Point> = (1..=4).map(|step| with(step, &loses)).collect();
+        assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, state, "{drop}");
+    }
+}
+
+/// The rules that advise to stop after so many evaluations with these scores.
+fn advising(scores: &[(&str, f64)], evaluations: u64) -> Vec<String> {
+    let mut alerts = Alerts::new(default_rules());
+    (1..=evaluations).for_each(|step| drop(alerts.observe(&with(step, scores))));
+    alerts.reasons_to_stop("r").map(|(rule, _)| rule.name().to_owned()).collect()
+}
+
+#[test]
+fn a_run_that_leaks_for_long_is_advised_to_stop() {
+    let harm = [("intervention_drop", 0.12), ("ctl_conditional", 0.05)];
+    let points: Vec<Point> = (1..=12).map(|step| with(step, &harm)).collect();
+    assert_eq!(verdict(&soft(), &points, true, false, None).unwrap().state, VerdictState::Leaking);
+    assert_eq!(advising(&harm, 11), [] as [&str; 0]);
+    assert_eq!(advising(&harm, 12), ["interventions keep doing harm"]);
+    let noisy = [&harm[..], &[("reference_accuracy_mlp", 0.7)]].concat();
+    assert_eq!(advising(&noisy, 30), [] as [&str; 0], "an honest head of noisy labels");
+    let allowed = [&harm[..], &[("intervention_score", 0.01)]].concat();
+    assert_eq!(advising(&allowed, 30), [] as [&str; 0], "the true concepts allow no more");
+}
+
+#[test]
+fn a_late_leak_to_a_number_is_found_without_interventions() {
+    let mut alerts = Alerts::new(default_rules());
+    let mut first = None;
+    for step in 1..=40 {
+        let r2 = if step <= 20 { 0.03 } else { 0.3 };
+        alerts.observe(&with(step, &[("ctl_conditional_r2", r2), ("concept_auc", 0.92)]));
+        let rule = alerts.reasons_to_stop("r").next().map(|(rule, _)| rule.name().to_owned());
+        first = first.or(rule.map(|rule| (step, rule)));
+    }
+    let (step, rule) = first.expect("a rise of 0.27 is found");
+    assert!(rule == "leakage to a number rises" && (22..27).contains(&step), "{rule} at {step}");
+}
+
+#[test]
+fn without_interventions_well_learnt_concepts_leak_possibly() {
+    let holds = [("ctl_conditional", 0.3)];
+    let points: Vec<Point> = (1..=4).map(|step| with(step, &holds)).collect();
+    let found = verdict(&soft(), &points, true, true, None).unwrap();
+    assert_eq!(found.state, VerdictState::PossiblyLeaking);
+    assert!(found.reason.contains("interventions, which would show"), "{found}");
+    let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
+    let points: Vec<Point> = (1..=4).map(|step| with(step, &poor)).collect();
+    assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, VerdictState::Leaking);
 }
 
 #[test]
