@@ -1,6 +1,6 @@
-//! Reading what waits, and forgetting what a hub has applied.
+//! Reading what waits in the outbox, and forgetting what a hub has applied.
 
-use super::table::{
+use super::outbox::table::{
     By, DECLARE, FINISH, FINISH_RANK, FinishedRank, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, count, launch, source,
 };
 use crate::history::change::{Change, Declared};
