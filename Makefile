@@ -89,6 +89,7 @@ sbom: .cache/tools/bin/cargo-cyclonedx ## the bill of materials of the program, 
 	.cache/tools/bin/cargo-cyclonedx cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-gnu \
 		--override-filename conceptwatch.cdx
 	mv conceptwatch.cdx.json target/
+	rm -f crates/*/conceptwatch.cdx.json
 
 # For Linux; macOS builds its own with WHEELS=aarch64-apple-darwin.
 WHEELS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu

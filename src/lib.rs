@@ -22,6 +22,7 @@
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+// The modules of the libraries, under the names that they have here.
 pub use information as estimate;
 pub use leakage::{
     alert, baseline, batch, compare, diagnosis, fault, limits, lock, name, nn, pair_cache, point, prepare, repeats,

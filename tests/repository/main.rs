@@ -1,4 +1,4 @@
-//! What holds for the repository as a whole: its structure, and files that others read from it.
+//! The repository as a whole: its structure, and files of it that other programs read.
 
 mod prometheus_rules;
 mod structure;

@@ -1,7 +1,7 @@
-//! The structure that ARCHITECTURE.md draws is the one of the code. Which crate imports which, the compiler knows; here it is
-//! what files import within each.
+//! The structure that ARCHITECTURE.md draws is the one of the code. The compiler holds crates to it, and these tests the files
+//! within each.
 //!
-//! Read from `use` declarations and from paths written out in the code, without unit tests.
+//! Imports are read from `use` declarations and from paths written out in the code, without unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// A module by its path, such as `["sample", "split"]`.
 type Module = Vec<String>;
 
-/// What a module imports: each name that it has there, with its path.
+/// The imports of a module: each name that it has there, with its path.
 type Names = Vec<(String, Vec<String>)>;
 
-/// The source folders of the three crates.
+/// The source folder of each crate.
 const CRATES: [&str; 3] = ["crates/information/src", "crates/leakage/src", "src"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every module of a crate with the modules of it that it imports from.
+/// Returns every module of a crate with the modules of the crate that it imports from.
 fn imports(source: &str) -> BTreeMap<Module, BTreeSet<Module>> {
     let source = root().join(source);
     let mut files = Vec::new();
@@ -60,7 +60,7 @@ fn module_of(file: &Path) -> Option<Module> {
     (!outside).then_some(parts)
 }
 
-/// The text without comments and without the modules for which something is public, up to the unit tests.
+/// Returns the text up to the unit tests, without comments and without the modules of `pub(in …)`.
 fn code_of(text: &str) -> String {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -70,7 +70,7 @@ fn code_of(text: &str) -> String {
     parts.fold(first, |code, part| code + "pub" + part.split_once(')').map_or("", |(_, after)| after))
 }
 
-/// What stands between `use` and `;`.
+/// Returns the text between each `use` and its `;`.
 fn declarations(code: &str) -> Vec<String> {
     let starts = code.match_indices("use ").filter(|(at, _)| {
         let before = code[..*at].trim_end();
@@ -157,7 +157,7 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeMap<Module, Names>)
             if modules.contains_key(&child) {
                 return Some([child, rest.to_vec()].concat());
             }
-            // What is imported by a name of itself, such as a crate's, is of no module here.
+            // A path that begins with its own name, such as a crate's, leads to no module here.
             let imported = imported(&modules[module], first).filter(|imported| imported[0] != first)?;
             absolute(module, &[imported, rest].concat(), modules)
         }
@@ -168,7 +168,7 @@ fn imported<'a>(names: &'a Names, name: &str) -> Option<&'a [String]> {
     names.iter().find(|(own, _)| own == name).map(|(_, path)| path.as_slice())
 }
 
-/// The modules of a crate in the order of its `lib.rs`, which is the order in which data goes.
+/// Returns the modules of a crate in the order of its `lib.rs`, which is the order in which data goes.
 fn order(source: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(source).join("lib.rs")).unwrap();
     let module = |line: &str| {
@@ -220,36 +220,22 @@ fn a_circle_of_three_is_found_with_nothing_beside_it() {
     for (from, to) in graph {
         imports.entry(module(from)).or_default().insert(module(to));
     }
-    assert_eq!(circles(&imports), [["a", "b", "c"].map(module).iter().collect::<Vec<_>>()]);
+    let circle = ["a", "b", "c"].map(module);
+    assert_eq!(circles(&imports), BTreeSet::from([circle.iter().collect()]));
 }
 
-/// The strongly connected components of more than one module.
-fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<&Module>> {
-    let mut left: BTreeSet<&Module> = imports.keys().collect();
-    let back = {
-        let mut back: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
-        for (module, others) in imports {
-            for other in others {
-                back.entry(other.clone()).or_default().insert(module.clone());
-            }
-        }
-        back
-    };
-    let mut found = Vec::new();
-    while let Some(first) = left.first().copied() {
-        let (to, from) = (reached(first, imports), reached(first, &back));
-        let circle: Vec<&Module> =
-            left.iter().copied().filter(|module| to.contains(module) && from.contains(module)).collect();
-        left.remove(first);
-        left.retain(|module| !circle.contains(module));
-        if circle.len() > 1 {
-            found.push(circle);
-        }
-    }
-    found
+/// Returns the strongly connected components of more than one module.
+fn circles(imports: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Vec<&Module>> {
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        imports.keys().map(|module| (module, reached(module, imports))).collect();
+    let all = reached.iter().map(|(from, others)| -> Vec<&Module> {
+        others.iter().copied().filter(|other| reached.get(other).is_some_and(|back| back.contains(from))).collect()
+    });
+    // Each module of a circle has the same one.
+    all.filter(|circle| circle.len() > 1).collect()
 }
 
-/// A module and all that a path of edges leads to from it.
+/// Returns a module and all that paths of edges lead to from it.
 fn reached<'a>(first: &'a Module, edges: &'a BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<&'a Module> {
     let (mut found, mut open) = (BTreeSet::from([first]), vec![first]);
     while let Some(module) = open.pop() {

@@ -7,7 +7,7 @@
 // One source for every width of vector instructions.
 mod width;
 
-// What decides which path an estimate takes.
+// Where one path of an estimate ends and another begins.
 #[doc(hidden)]
 pub mod thresholds;
 
@@ -15,10 +15,10 @@ pub mod thresholds;
 mod key;
 mod noise;
 
-// Which of the two estimators, and its parameters.
+// The choice between the two estimators, and its parameters.
 mod settings;
 
-// Why there is no estimate.
+// The reasons that there is no estimate.
 mod undefined;
 
 // Arithmetic on columns, and exact sums.
@@ -61,7 +61,7 @@ mod ksg;
 // The estimator for each pair of variables.
 mod information;
 
-// Within the strata of a third variable.
+// Estimates within the strata of a third variable.
 mod conditional;
 
 pub use conditional::{
