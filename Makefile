@@ -26,7 +26,7 @@ test: missing .venv/all npm ## every test that a change needs, Rust, Python and 
 	done
 	@sh tests/missing.sh
 
-nightly: missing ## what takes too long for each change: the core alone, vector widths, the sanitiser, licences, torture
+nightly: missing ## what takes too long for each change: each library alone, vector widths, the sanitiser, licences, torture
 	@set -e; for step in test-core test-widths sanitize licences workflows torture-slice; do \
 		printf '\n== make %s\n' $$step; $(MAKE) --no-print-directory $$step; \
 	done
@@ -47,10 +47,11 @@ test-rust:
 	cargo test --locked
 
 test-core:
-	cargo test --locked --lib --no-default-features
+	cargo test --locked -p information --lib
+	cargo test --locked -p leakage --lib
 
 test-widths:
-	sh tests/widths/run.sh
+	sh crates/information/tests/widths/run.sh
 
 # Two at a time, as many wait for sidecars and schedules; a file's tests share what they set up.
 test-python: .venv/all npm
@@ -63,7 +64,6 @@ test-page: npm
 check: .venv/ready ## formatting, lints and types
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --lib --tests --no-default-features -- -D warnings
 	cd benches/peers && cargo update --quiet --workspace --locked
 	$(VENV)/ruff check --config python/pyproject.toml python tests deploy
 	$(VENV)/ruff format --config python/pyproject.toml --check python tests deploy
@@ -72,7 +72,7 @@ check: .venv/ready ## formatting, lints and types
 
 reference: .venv/ready ## the generated pages of docs/, from the code
 	UPDATE_DOCS=1 cargo test --locked --lib reference::
-	UPDATE_DOCS=1 cargo test --locked --test scores --test core
+	UPDATE_DOCS=1 cargo test --locked --test scores --test core --test repository
 	$(VENV)/python python/reference.py docs/python.md
 
 docs: .cache/tools/bin/mdbook ## the documentation as a site, in target/book
@@ -89,6 +89,7 @@ sbom: .cache/tools/bin/cargo-cyclonedx ## the bill of materials of the program, 
 	.cache/tools/bin/cargo-cyclonedx cyclonedx --format json --spec-version 1.5 --target x86_64-unknown-linux-gnu \
 		--override-filename conceptwatch.cdx
 	mv conceptwatch.cdx.json target/
+	rm -f crates/*/conceptwatch.cdx.json
 
 # For Linux; macOS builds its own with WHEELS=aarch64-apple-darwin.
 WHEELS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
@@ -104,8 +105,8 @@ workflows: .venv/ready ## the release workflow: its form, and known mistakes in 
 # dependencies are not optimised, because compiling them would take longer than the tests.
 sanitize: ## the estimators' unit tests under the address sanitiser
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=target/sanitize \
-		cargo test --locked --config 'profile.dev.package."*".opt-level=0' --lib --no-default-features \
-		--target x86_64-unknown-linux-gnu estimate::
+		cargo test --locked --config 'profile.dev.package."*".opt-level=0' -p information --lib \
+		--target x86_64-unknown-linux-gnu
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
 	cargo bench --locked --bench figures --bench conditional --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score
@@ -137,7 +138,7 @@ bench-page: ## the page of a sidecar with 100 runs of 1,000 points, in Chromium:
 	sh benches/page/run.sh target/release
 
 bench-alerts: .venv-peers/ready ## the operating curve of the test for rises, beside other detectors
-	cargo bench --locked --no-default-features --bench alerts -- --series target/alert-series
+	cargo bench --locked -p leakage --bench alerts -- --series $(CURDIR)/target/alert-series
 	.venv-peers/bin/python python/benches/alert_peers.py target/alert-series
 
 screenshot: .venv/torch ## the page during a training run, as docs/page.png
@@ -182,10 +183,9 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 	$(TORTURE) target/torture --rows soak
 	$(TORTURE).report target/torture docs/reliability.md
 
-# A server that uses already what is new in the protocol would not compile.
-WITHOUT := --no-default-features
+# Run it before the server uses what is new in the protocol, as it is compiled first.
 protocol: ## the message code in Rust and Python, from proto/
-	UPDATE_DOCS=1 cargo test --locked $(WITHOUT) --test protocol
+	UPDATE_DOCS=1 cargo test --locked --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
 # Inputs for each target, a fifth of them where each is scored by the whole catalogue; a finding ends it and stands in

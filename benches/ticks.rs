@@ -3,7 +3,7 @@
 //! The first table drives the real sampler with synthetic trainings. The second measures ticks of one window with the
 //! CPU time that the default share allows a tick, on an idle machine and on one that training keeps busy.
 
-#[path = "evaluation/mod.rs"]
+#[path = "../crates/leakage/benches/evaluation/mod.rs"]
 mod evaluation;
 #[path = "machine/mod.rs"]
 mod machine;
@@ -11,20 +11,18 @@ mod machine;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use conceptwatch::batch::{Batch, NonFinite};
-use conceptwatch::estimate::Settings;
-use conceptwatch::pair_cache::{Budgeted, Kept};
-use conceptwatch::point::Outcome;
-use conceptwatch::prepare::Prepared;
-use conceptwatch::run::{Run, SplitKey};
-use conceptwatch::sample::{
-    Attempt, Member, Now, RowNumbers, Sample, Sampling, Source, Split, SplitOptions, WindowKind,
-};
 use conceptwatch::schedule::{Budget, Ticks};
-use conceptwatch::score::catalogue::Cost;
-use conceptwatch::score::{Wanted, evaluate};
-use conceptwatch::step::{Rank, Step};
-use conceptwatch::tensor::{DataType, Tensor, TensorName};
+use information::Settings;
+use leakage::batch::{Batch, NonFinite};
+use leakage::pair_cache::{Budgeted, Kept};
+use leakage::point::Outcome;
+use leakage::prepare::Prepared;
+use leakage::run::{Run, SplitKey};
+use leakage::sample::{Attempt, Member, Now, RowNumbers, Sample, Sampling, Source, Split, SplitOptions, WindowKind};
+use leakage::score::catalogue::Cost;
+use leakage::score::{Wanted, evaluate};
+use leakage::step::{Rank, Step};
+use leakage::tensor::{DataType, Tensor, TensorName};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -43,7 +41,7 @@ const TICKS: usize = 3;
 
 fn main() {
     // As in the program.
-    conceptwatch::memory::keep_freed();
+    machine::memory::keep_freed();
     println!("{}\n", machine::facts());
     rows_replaced();
     cost_of_ticks();

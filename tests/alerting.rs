@@ -1,5 +1,4 @@
 //! Alerts as users see them: metrics, API, watch stream, webhook, stop advice.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -1,12 +1,11 @@
 //! A rolling window whose CPU share is too small to compute all pairs in one interval.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;
 
 use std::time::Duration;
 
-use conceptwatch::schedule::refresh::{least, most_ticks};
+use conceptwatch::pair_cache::refresh::{least, most_ticks};
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, Point, WatchRequest};
 

@@ -1,5 +1,4 @@
 //! `conceptwatch demo` beside a sidecar that uses its default ports.
-#![cfg(feature = "server")]
 
 mod common;
 

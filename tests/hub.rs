@@ -1,6 +1,5 @@
 //! Hubs over one database in PostgreSQL: what sidecars push arrives exactly once, whichever hub gets it and however often,
 //! all hubs show the same, and nothing of another project can be changed.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -1,5 +1,4 @@
 //! A name does not identify a run: the data and answers of one training are separate from those of another.
-#![cfg(feature = "server")]
 
 mod common;
 

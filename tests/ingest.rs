@@ -1,5 +1,4 @@
 //! Valid batches in any form and order, sent to the real program over its real port.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -1,5 +1,4 @@
 //! How the program stops, and which failures it survives.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -1,5 +1,4 @@
 //! One run with more ranks than most clusters have: every rank has a connection of its own to one sidecar without options.
-#![cfg(feature = "server")]
 
 mod common;
 

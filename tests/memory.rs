@@ -1,5 +1,5 @@
 //! What peers make the program hold, by the kernel's count.
-#![cfg(all(feature = "server", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 #[path = "common/mod.rs"]
 mod common;

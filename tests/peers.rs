@@ -1,5 +1,4 @@
 //! Who may connect: Unix sockets, TLS, client certificates, and how a sidecar proves itself.
-#![cfg(feature = "server")]
 
 mod common;
 

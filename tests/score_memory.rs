@@ -1,5 +1,5 @@
 //! `conceptwatch score` with archives that unfold to more than the memory it may take.
-#![cfg(all(feature = "server", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 
 #[path = "common/mod.rs"]
 mod common;

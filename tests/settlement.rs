@@ -1,5 +1,4 @@
 //! What an acknowledgement means: a pass is settled when its point, or the reason why it has none, is in the history.
-#![cfg(feature = "server")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! Scores that train networks, and permutation tests, join their point after the others, without delaying them.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

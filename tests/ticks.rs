@@ -1,6 +1,5 @@
 //! A rolling window in which few rows are replaced between ticks: with enough CPU time, a tick has the values of a pass
 //! over the same rows, even after the run resumes from a checkpoint.
-#![cfg(feature = "server")]
 
 #[path = "common/mod.rs"]
 mod common;

@@ -1,6 +1,5 @@
 //! What passes the count of a message's elements takes no more memory when it is decoded than the count says, by the
 //! allocator's own count.
-#![cfg(feature = "server")]
 
 #[path = "common/counting.rs"]
 mod counting;

@@ -1,5 +1,4 @@
 //! A rolling window continues exactly when the sidecar is restarted.
-#![cfg(feature = "server")]
 
 mod common;
 

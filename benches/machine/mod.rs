@@ -1,5 +1,9 @@
 //! The machine of a measurement, and the median of repeated ones.
 
+#[allow(dead_code, unused_imports, reason = "of the allocator's settings most benchmarks choose one, some none")]
+#[path = "../../src/memory.rs"]
+pub mod memory;
+
 use std::process::Command;
 
 /// Program, compiler and processor, in one line.

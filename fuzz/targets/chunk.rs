@@ -9,14 +9,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use conceptwatch::batch::{Batch, NonFinite};
-use conceptwatch::run::{Concept, Run, RunFields, SplitKey};
-use conceptwatch::sample::{
-    Attempt, EndOfPass, Member, Now, RowNumbers, Sampling, Source, Split, SplitOptions, WindowKind,
-};
 use conceptwatch::server::proto::{BatchChunk, IngestRequest, ingest_request};
 use conceptwatch::server::{tensor_of, wire};
-use conceptwatch::step::{Epoch, Ordinal, PassKey, Rank, Step};
+use leakage::batch::{Batch, NonFinite};
+use leakage::run::{Concept, Run, RunFields, SplitKey};
+use leakage::sample::{Attempt, EndOfPass, Member, Now, RowNumbers, Sampling, Source, Split, SplitOptions, WindowKind};
+use leakage::step::{Epoch, Ordinal, PassKey, Rank, Step};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 

@@ -4,9 +4,9 @@
 
 use std::cell::RefCell;
 
+use conceptwatch::analysis_query::Question;
 use conceptwatch::history::{Identity, Limits, Sqlite, Store};
-use conceptwatch::question::Question;
-use conceptwatch::run::{Concept, Run, RunFields};
+use leakage::run::{Concept, Run, RunFields};
 use libfuzzer_sys::fuzz_target;
 
 /// Number of runs after which the history is replaced: writes to a full one are slow.

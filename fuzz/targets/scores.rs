@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/common/drawn.rs"]
+#[path = "../../crates/leakage/tests/scores/drawn.rs"]
 mod drawn;
 
 fuzz_target!(|bytes: &[u8]| drawn::score(bytes, true));

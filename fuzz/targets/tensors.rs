@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
 use bytes::Bytes;
-use conceptwatch::batch::{Batch, NonFinite};
-use conceptwatch::run::{ActivationKind, Concept, LabelKind, Run, RunFields};
-use conceptwatch::tensor::{DataType, Tensor, TensorName};
+use leakage::batch::{Batch, NonFinite};
+use leakage::run::{ActivationKind, Concept, LabelKind, Run, RunFields};
+use leakage::tensor::{DataType, Tensor, TensorName};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]

@@ -1,6 +1,6 @@
 """Records, through the sidecar, the validation curves for tests of the default alert rules, as one CSV file.
 
-    python record_curves.py ../../tests/alerts/curves.csv
+    python record_curves.py ../../crates/leakage/tests/alerts/curves.csv
 
 CBMs on TabularToy, soft and logit, with weak to strong concept supervision. The first evaluation of every run, epoch 0,
 is that of the untrained model. A line is an evaluation: for each score that is tested for trends its value, standard

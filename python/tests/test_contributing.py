@@ -42,15 +42,15 @@ def dry(command: str) -> str:
     if command.startswith("cargo bench"):
         # Parses arguments and manifest, and finds the target, without the build.
         bench = command.rpartition("--bench ")[2]
-        return f"cargo read-manifest --manifest-path Cargo.toml # {bench}"
-    if command.startswith("cargo run --locked --no-default-features --example "):
-        # `make nightly` builds the core without the shell.
-        return f"cargo read-manifest --manifest-path Cargo.toml > {command.rpartition('> ')[2]}"
+        return f"cargo metadata --no-deps --format-version 1 # {bench}"
+    if command.startswith("cargo run --locked -p information --example "):
+        # `make nightly` runs it.
+        return f"cargo metadata --no-deps --format-version 1 > {command.rpartition('> ')[2]}"
     if command.startswith("cargo run --locked -- "):
         # Without the test dependencies cargo would build the crate and most of its dependencies once more.
         return f"{shlex.quote(binary())} {command.removeprefix('cargo run --locked -- ')}"
-    if command == "cargo package --locked":
-        return "cargo package --locked --list --allow-dirty"
+    if command == "cargo package --locked --workspace":
+        return f"{command} --list --allow-dirty"
     if command.startswith("sh "):
         return f"sh -n {command.removeprefix('sh ')}"
     if "-m pytest" in command:

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::alert::{Fields, RuleFault, Rules, default_rules};
 use crate::batch::NonFinite;
 use crate::estimate::{Kind, Settings};
-use crate::fault::Fault;
+use crate::fault::{Fault, in_short};
 use crate::name::check_name;
 use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
@@ -436,7 +436,9 @@ impl ServeOptions {
             linger: seconds("linger", self.linger, 900.0)?,
             forget_after: seconds("forget_after", self.forget_after, 3600.0)?,
         };
-        let kind = self.estimator.as_deref().map_or(Ok(Kind::TieAware), str::parse)?;
+        let kind = self.estimator.as_deref().map_or(Ok(Kind::TieAware), |name| {
+            name.parse().map_err(|why| Fault::new("estimator", format!("got '{}', {why}", in_short(name))))
+        })?;
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
         let history = if self.data_dir.is_some() || self.data_home.is_some() { 1024 } else { 64 };
         Ok(Options {

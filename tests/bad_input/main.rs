@@ -1,6 +1,5 @@
 //! Invalid input over the real port and the command line: a clear error that names the field, nothing applied, and the
 //! process alive. One table for each entry point.
-#![cfg(feature = "server")]
 
 mod archives;
 mod batches;

@@ -1,6 +1,5 @@
 //! Subcommands as users call them: the real program, on real files. In one program, because each test program is linked
 //! with the whole crate.
-#![cfg(feature = "server")]
 
 #[path = "../common/mod.rs"]
 mod common;

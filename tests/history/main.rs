@@ -1,5 +1,4 @@
 //! The history on disks that lie, fail and lose power.
-#![cfg(feature = "server")]
 
 mod corruption;
 mod faults;

@@ -1,6 +1,5 @@
 //! Every engine of the history keeps the same promises: one suite of tests for SQLite and PostgreSQL, and what holds for
 //! PostgreSQL alone, which many processes share.
-#![cfg(feature = "server")]
 
 #[path = "../common/mod.rs"]
 mod common;

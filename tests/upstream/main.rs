@@ -1,6 +1,5 @@
 //! A sidecar with `--upstream` tells a hub every change of its runs exactly once, whatever happens to either, and training
 //! never waits for it. Against a hub in this process that hangs, refuses, loses answers and vanishes, and against real ones.
-#![cfg(feature = "server")]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -3,6 +3,9 @@
 //! alike.
 
 mod columns;
+#[allow(dead_code, reason = "a setting of the allocator is all that is needed")]
+#[path = "../../../src/memory.rs"]
+mod memory;
 mod pairs;
 mod scores;
 
@@ -35,7 +38,7 @@ struct Answer {
 
 fn main() {
     // As the program does; it serves the other crates as well.
-    conceptwatch::memory::keep_freed();
+    memory::keep_freed();
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let request: Request = serde_json::from_str(&line.expect("text on standard input")).expect("a request");

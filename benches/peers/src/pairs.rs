@@ -3,8 +3,8 @@
 use std::num::NonZero;
 use std::sync::Arc;
 
-use conceptwatch::estimate::digamma::Digamma;
-use conceptwatch::estimate::{Key, Settings, Variable, mutual_information};
+use information::digamma::Digamma;
+use information::{Key, Settings, Variable, mutual_information};
 use kiddo::{Chebyshev, ImmutableKdTree};
 use serde::Deserialize;
 

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use conceptwatch::batch::{Batch, NonFinite};
-use conceptwatch::estimate::Settings;
-use conceptwatch::prepare::Prepared;
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::sample::Sample;
-use conceptwatch::score::{Wanted, catalogue};
-use conceptwatch::tensor::{DataType, Tensor, TensorName};
+use information::Settings;
+use leakage::batch::{Batch, NonFinite};
+use leakage::prepare::Prepared;
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Sample;
+use leakage::score::{Wanted, catalogue};
+use leakage::tensor::{DataType, Tensor, TensorName};
 use serde::Deserialize;
 
 use crate::columns::bytes;
@@ -56,7 +56,7 @@ impl Files {
 pub fn evaluate(ids: &[String], run: &Run, sample: &Sample) -> f64 {
     let prepared = Prepared::new(sample, run, Settings::default());
     let named: Vec<_> = ids.iter().map(|id| catalogue::find(id).expect("a score of the catalogue")).collect();
-    let scores = conceptwatch::score::evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
+    let scores = leakage::score::evaluate(&prepared, Wanted::Named(&named), |_, _, _| ControlFlow::Continue(()));
     let scores = scores.expect("nothing breaks it off");
     scores
         .iter()

@@ -8,6 +8,7 @@ mod apply;
 mod branch;
 mod cache;
 mod change;
+mod change_feed;
 mod connect;
 mod declare;
 mod directory;
@@ -44,7 +45,8 @@ use crate::step::{Ordinal, Rank};
 
 pub use active_runs::Heard;
 pub use apply::{Applied, Applying};
-pub use change::{ChangeCursor, Changed, Looked, RunChange};
+pub use change::Changed;
+pub use change_feed::{ChangeCursor, Looked, RunChange};
 pub use retain::Removed;
 pub use store::{DEFAULT_PROJECT, Postgres};
 

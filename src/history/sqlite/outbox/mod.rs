@@ -8,12 +8,10 @@
 //! Runs are followed from their first declaration on, with all that the history has of them by then.
 
 mod note;
-mod pending_changes;
-mod table;
+pub(super) mod table;
 #[cfg(test)]
 mod tests;
 
 pub(super) use note::{note_finish, note_finish_rank, note_point, note_remark, note_removal, note_run, note_unscored};
-pub use pending_changes::{Numbered, OutboxUsage, Parcel};
 pub use table::Source;
 pub(super) use table::{count, create, losing};

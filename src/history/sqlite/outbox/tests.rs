@@ -1,7 +1,7 @@
 use std::path::Path;
 
-use super::*;
 use crate::history::change::Change;
+use crate::history::sqlite::OutboxUsage;
 use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};

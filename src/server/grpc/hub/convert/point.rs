@@ -51,7 +51,8 @@ pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), Fault>
     if let Some(epoch) = of.epoch {
         Epoch::new(epoch).map_err(|fault| Fault::new("point.epoch", fault.message))?;
     }
-    Kind::from_str(&of.estimator).map_err(|fault| Fault::new("point.estimator", fault.message))?;
+    Kind::from_str(&of.estimator)
+        .map_err(|why| Fault::new("point.estimator", format!("got '{}', {why}", in_short(&of.estimator))))?;
     let mut scores: Vec<(String, Outcome)> = Vec::with_capacity(of.scores.len());
     for score in of.scores {
         let id = id(score.id.clone())?;

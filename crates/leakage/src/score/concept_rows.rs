@@ -1,0 +1,81 @@
+//! The activations and labels of one concept.
+
+use std::borrow::Cow;
+
+use information::{Scalar, Variable};
+
+use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
+use crate::run::ActivationKind;
+use crate::tensor::TensorName;
+
+/// One concept's columns, in the rows in which its label is known.
+pub struct ConceptRows<'p> {
+    /// [n, columns of the concept].
+    pub activations: Cow<'p, [f64]>,
+    pub labels: Vec<i32>,
+    pub classes: i32,
+    kind: ActivationKind,
+    /// As a variable, where it is one number and all labels are known.
+    scalar: Option<&'p Scalar>,
+}
+
+impl ConceptRows<'_> {
+    /// The predicted class of each row.
+    pub fn predictions(&self) -> Result<Vec<i32>, String> {
+        Ok(self.predicted()?.collect())
+    }
+
+    fn predicted(&self) -> Result<impl Iterator<Item = i32>, String> {
+        let threshold = self.kind.threshold().ok_or("it predicts no class")?;
+        let predict = move |row: &[f64]| match row {
+            [number] if self.kind == ActivationKind::Hard => nearest_class(*number),
+            [activation] => i32::from(*activation > threshold),
+            several => first_largest(several) as i32,
+        };
+        Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict))
+    }
+
+    /// 1 for each row whose predicted class is the true one, 0 for the others.
+    pub fn hits(&self) -> Result<Vec<f64>, String> {
+        Ok(self.predicted()?.zip(&self.labels).map(|(a, b)| f64::from(a == *b)).collect())
+    }
+
+    /// The rows in ascending order of the activation, of which there is one.
+    pub fn ascending(&self) -> Cow<'_, [u32]> {
+        match self.scalar {
+            Some(scalar) => Cow::Borrowed(scalar.ascending()),
+            None => Cow::Owned(ascending(&self.activations)),
+        }
+    }
+}
+
+/// The rows in ascending order of their values.
+pub fn ascending(values: &[f64]) -> Vec<u32> {
+    let mut rows: Vec<u32> = (0..values.len() as u32).collect();
+    rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+    rows
+}
+
+/// The rows in which a concept's label is known.
+pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows<'p>, String> {
+    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
+    let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
+    let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
+    let scalar = match p.activations().filter(|_| rows.are_all()).and_then(|all| all.get(i)) {
+        Some(Variable::Scalar(scalar)) => Some(scalar),
+        _ => None,
+    };
+    // Columns of the sample lie row by row: to gather one reads them all.
+    let activations = match scalar {
+        Some(scalar) => Cow::Borrowed(scalar.values()),
+        None => Cow::Owned(rows.of(column.block(blocks[i].clone()), blocks[i].len())),
+    };
+    Ok(ConceptRows {
+        scalar,
+        activations,
+        labels,
+        kind: p.run().activation_kind,
+        classes: p.run().concepts[i].classes() as i32,
+    })
+}

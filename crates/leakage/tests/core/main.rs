@@ -1,0 +1,10 @@
+//! Public functions that need no folder of their own, in one program.
+
+mod alert_curves;
+mod alert_evidence;
+mod declarations;
+mod diagnosis;
+mod passes;
+mod rises;
+mod sampling;
+mod training;

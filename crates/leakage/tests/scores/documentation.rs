@@ -1,0 +1,118 @@
+//! `docs/scores.md` is generated from the catalogue by `UPDATE_DOCS=1 cargo test --test scores`.
+
+use std::fmt::Write;
+
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Input, Paper, Score};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scores.md");
+
+#[test]
+fn the_documentation_is_the_catalogue() {
+    let expected = render();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(std::path::Path::new(PATH).parent().unwrap()).unwrap();
+        std::fs::write(PATH, &expected).unwrap();
+    }
+    let written = std::fs::read_to_string(PATH).unwrap_or_default();
+    assert!(written == expected, "docs/scores.md is out of date: run UPDATE_DOCS=1 cargo test --test scores");
+}
+
+fn render() -> String {
+    let mut text = format!(
+        "# Scores\n\n\
+         Rendered from the catalogue, version {CATALOGUE_VERSION}. Points of different versions may not be \
+         comparable.\n\n\
+         A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
+         it is never 0 and never NaN. Estimation noise may take a value a little outside its range.\n\n\
+         | id | title | paper, equation | inputs | unit, range | gives | what it shows |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
+    for score in CATALOGUE {
+        let cells = [
+            format!("`{}`", score.id),
+            score.title.to_owned(),
+            source(score),
+            score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
+            format!("{}, {} to {}", score.unit, score.range.0, score.range.1).replace("inf", "∞"),
+            gives(score),
+            score.help.to_owned(),
+        ];
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+    }
+    text += "\nA permutation test gives `p_value` of the score as a whole, from permutations of the labels within the strata \
+             of the concept: exact for each concept with class labels, whatever the rows, classes and ties, and combined \
+             by the largest of them, each in standard deviations of its own permutations. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
+             Yekutieli) and approximate: from a normal distribution with the permutation variance. With thousands of rows \
+             every leak is significant, so judge its size. Tests join their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
+    text += "\n## When to trust a score\n\n\
+             What was measured of each on data of known truth or against interventions: sample sizes, classes and widths, and what \
+             it does not see. Digits are scikit-learn's; the other data sets are those of the papers.\n\n";
+    for score in CATALOGUE {
+        writeln!(text, "- `{}`: {}", score.id, score.trust.join(" ")).unwrap();
+    }
+    text += "\nPapers:\n\n";
+    let papers = [
+        Paper::Leakage,
+        Paper::Impurity,
+        Paper::Clarity,
+        Paper::Trustworthiness,
+        Paper::TextImage,
+        Paper::Embeddings,
+        Paper::Completeness,
+        Paper::Guidance,
+        Paper::Disentanglement,
+        Paper::Hierarchical,
+    ];
+    for paper in papers {
+        writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
+    }
+    text
+}
+
+fn source(score: &Score) -> String {
+    let paper = short(score.paper);
+    match (score.paper, score.equation) {
+        (_, "") => paper.to_owned(),
+        (Paper::Own, equation) => format!("{paper}, after P0 eq. {equation}"),
+        (_, equation) if equation.starts_with(|c: char| c.is_ascii_digit()) => format!("{paper} eq. {equation}"),
+        (_, equation) => format!("{paper} {equation}"),
+    }
+}
+
+fn short(paper: Paper) -> &'static str {
+    match paper {
+        Paper::Leakage => "P0",
+        Paper::Impurity => "P1",
+        Paper::Clarity => "P2",
+        Paper::Trustworthiness => "P3",
+        Paper::TextImage => "P4",
+        Paper::Embeddings => "P5",
+        Paper::Completeness => "P6",
+        Paper::Guidance => "P7",
+        Paper::Disentanglement => "P8",
+        Paper::Hierarchical => "P9",
+        Paper::Own => "this project",
+        Paper::Common => "textbook",
+    }
+}
+
+fn input(input: &Input) -> String {
+    match input {
+        Input::EitherTensor(a, b) => format!("`{a}` or `{b}`"),
+        one => format!("`{one}`"),
+    }
+}
+
+fn gives(score: &Score) -> String {
+    let value = match score.no_standard_error {
+        None => "value".to_owned(),
+        Some(why) => format!("value without standard error ({why})"),
+    };
+    let curve = score.curve.is_some();
+    let tested = score.test.is_some();
+    let parts =
+        [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve"), (tested, "permutation test")];
+    let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part);
+    std::iter::once(value.as_str()).chain(given).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,161 @@
+//! Hard, categorical and continuous concepts, and regression tasks.
+
+use leakage::sample::Sample;
+use leakage::score::catalogue::find;
+
+use super::*;
+
+/// Softmax-like activations of one concept with three classes and one with two, and a task that follows the first.
+fn categorical(rows: usize, seed: u64) -> Columns {
+    let mut random = random(seed);
+    let (mut activations, mut labels, mut task) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows {
+        let first = row % 3;
+        let second = coin(0.5, &mut random);
+        let noise = gaussians(4, &mut random);
+        activations.extend((0..3).map(|class| 1.5 * f64::from(u8::from(class == first)) + noise[class]));
+        activations.push(2.0 * second - 1.0 + noise[3]);
+        labels.extend([first as f64, second]);
+        task.push(f64::from(u8::from(first == 2)));
+    }
+    Columns::new(rows, 2)
+        .cardinalities(&[3, 2])
+        .with(TensorName::ConceptActivations, &[4], activations)
+        .with(TensorName::ConceptLabels, &[2], labels)
+        .with(TensorName::TaskLabels, &[], task)
+}
+
+#[test]
+fn categorical_concepts_are_vectors() {
+    let columns = categorical(240, 41);
+    let outcomes = columns.available(TIE_AWARE);
+    // Activity and disentanglement need one number per concept.
+    let defined =
+        |id: &str| find(id).expect("the catalogue has it").family != "clarity" && !["mig", "sap"].contains(&id);
+    assert!(outcomes.iter().filter(|(id, _)| defined(id)).all(|(_, outcome)| outcome.value().is_some()));
+    // A history stores k rows of k.
+    let is_square = |matrix: &[Vec<Option<f64>>]| matrix.len() == 2 && matrix.iter().all(|row| row.len() == 2);
+    for (id, outcome) in &outcomes {
+        assert!(outcome.matrix().is_none_or(is_square), "{id}");
+    }
+    // The labels determine the task, so activations can only lose information about it.
+    assert!(outcomes["ctl_excess"].per_concept().unwrap()[0].unwrap() < -0.2);
+    // The order of a concept's classes carries no information.
+    let turned = columns.clone().changed(TensorName::ConceptLabels, |_, i, c| if i == 0 { (c + 1.0) % 3.0 } else { c });
+    for (id, outcome) in turned.scores(&["ctl", "ctl_excess", "icl", "icl_label_excess"], TIE_AWARE) {
+        assert_eq!(outcome, outcomes[&id], "{id}");
+    }
+}
+
+#[test]
+fn hard_categorical_concepts_are_the_class_of_the_largest_column() {
+    let columns = categorical(240, 42);
+    let labels = columns.arrays[&TensorName::ConceptLabels].1.clone();
+    let one_hot = labels.chunks(2).flat_map(|row| {
+        let class = |at: usize| f64::from(u8::from(row[0] == at as f64));
+        [class(0), class(1), class(2), row[1]]
+    });
+    let perfect = columns.kind(ActivationKind::Hard).with(TensorName::ConceptActivations, &[4], one_hot.collect());
+    for id in ["ctl", "icl", "icl_label"] {
+        assert_eq!(perfect.value(id), 0.0, "{id}");
+    }
+    assert_eq!(perfect.value("concept_accuracy"), 1.0);
+    assert_eq!(perfect.value("concept_f1"), 1.0);
+}
+
+#[test]
+fn hard_monte_carlo_samples_vote() {
+    let labels = vec![0.0, 1.0, 0.0, 1.0, 1.0, 0.0];
+    // Three samples per row, two of them right.
+    let samples = labels.iter().flat_map(|&c| [c, 1.0 - c, c]).collect();
+    let columns = Columns::new(6, 1)
+        .kind(ActivationKind::Hard)
+        .with(TensorName::ConceptActivations, &[1, 3], samples)
+        .with(TensorName::ConceptLabels, &[1], labels.clone())
+        .with(TensorName::TaskLabels, &[], labels);
+    assert_eq!(columns.value("concept_accuracy"), 1.0);
+    assert_eq!(columns.value("ctl_excess"), 0.0);
+}
+
+#[test]
+fn the_activation_kind_and_not_the_values_decides_the_threshold() {
+    let labels = vec![0.0, 0.0, 1.0, 1.0];
+    let columns = Columns::new(4, 1).with(TensorName::ConceptActivations, &[1], vec![-0.2, 0.3, 0.4, 0.9]).with(
+        TensorName::ConceptLabels,
+        &[1],
+        labels,
+    );
+    assert_eq!(columns.value("concept_accuracy"), 0.75);
+    assert_eq!(columns.clone().kind(ActivationKind::Probability).value("concept_accuracy"), 0.75);
+    assert_eq!(columns.clone().kind(ActivationKind::Probability).value("concept_f1"), 2.0 / 3.0);
+    assert_eq!(columns.value("concept_f1"), 0.8);
+    assert_eq!(columns.value("concept_auc"), 1.0);
+    let continuous = columns.clone().kind(ActivationKind::Continuous);
+    for id in ["concept_accuracy", "concept_f1"] {
+        assert_eq!(continuous.why(id), "the concepts are continuous, they predict no class", "{id}");
+    }
+    for id in ["concept_auc", "concept_average_precision"] {
+        assert_eq!(continuous.value(id), columns.value(id), "{id}: the order decides");
+    }
+    let measured = continuous.clone().continuous_labels(true, false);
+    assert_eq!(measured.value("concept_auc"), 1.0, "labels have an order, too");
+    let id = "concept_average_precision";
+    assert_eq!(measured.why(id), "the concepts are continuous, they predict no class");
+    assert!(measured.value("concept_r2") < 1.0);
+}
+
+#[test]
+fn rounding_errors_beyond_0_and_1_are_probabilities_of_0_and_1() {
+    let labels = vec![0.0, 0.0, 1.0, 1.0];
+    let of = |activations: Vec<f64>| {
+        Columns::new(4, 1)
+            .kind(ActivationKind::Probability)
+            .with(TensorName::ConceptActivations, &[1], activations)
+            .with(TensorName::ConceptLabels, &[1], labels.clone())
+            .sample()
+    };
+    let column = |sample: &Sample| sample.column(TensorName::ConceptActivations).unwrap().floats(0);
+    assert_eq!(column(&of(vec![-1e-7, 0.25, 1.0 + 1e-6, 1.5])), [0.0, 0.25, 1.0, 1.5]);
+}
+
+/// Two Gaussian concepts regressed with some noise, and a task that is their sum; `leak` of it enters both.
+fn regression(rows: usize, leak: f64, seed: u64) -> Columns {
+    let noise = gaussians(5 * rows, &mut random(seed));
+    let row = |row: usize| &noise[5 * row..5 * row + 5];
+    let task: Vec<f64> = (0..rows).map(|at| row(at)[0] + row(at)[1] + row(at)[2]).collect();
+    let learnt = |at: usize, i: usize| row(at)[i] + 0.5 * row(at)[3 + i] + leak * task[at];
+    Columns::new(rows, 2)
+        .kind(ActivationKind::Continuous)
+        .continuous_labels(true, true)
+        .with(TensorName::ConceptLabels, &[2], (0..rows).flat_map(|at| [row(at)[0], row(at)[1]]).collect())
+        .with(TensorName::ConceptActivations, &[2], (0..rows).flat_map(|at| [learnt(at, 0), learnt(at, 1)]).collect())
+        .with(TensorName::TaskLabels, &[], task)
+}
+
+#[test]
+fn leakage_of_continuous_concepts_and_regression_tasks_rises_with_their_task_information() {
+    for id in ["ctl_excess", "icl_excess", "icl_label_excess"] {
+        let values: Vec<f64> = [0.0, 0.5, 2.0].iter().map(|&leak| regression(500, leak, 43).value(id)).collect();
+        assert!(values[0] < 0.01 && values.is_sorted() && values[2] > values[0] + 0.03, "{id}: {values:?}");
+    }
+    // A perfect regression leaks nothing: the same columns, the same estimates.
+    let columns = regression(300, 0.0, 44);
+    let labels = columns.arrays[&TensorName::ConceptLabels].1.clone();
+    let perfect = columns.with(TensorName::ConceptActivations, &[2], labels);
+    for id in ["ctl", "ctl_excess", "icl", "icl_excess", "icl_label_excess"] {
+        assert!(perfect.value(id).abs() < 1e-15, "{id}: {}", perfect.value(id));
+    }
+    assert_eq!(
+        perfect.why("alignment_leakage"),
+        "needs positive_embeddings and negative_embeddings, which were not given"
+    );
+}
+
+#[test]
+fn a_regression_task_is_divided_by_its_self_information() {
+    // CTL of a classless task: I(ĉ,y) by KSG over ψ(N) − ψ(k) − 1/k, which N alone decides.
+    let (half, whole) = (regression(300, 2.0, 45), regression(1200, 2.0, 45));
+    let (small, large) = (half.value("ctl_excess"), whole.value("ctl_excess"));
+    assert!(small > large, "the normaliser grows with N: {small} {large}");
+    assert_eq!(half.why("task_accuracy"), "needs task_predictions or task_logits, which was not given");
+}

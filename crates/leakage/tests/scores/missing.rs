@@ -1,0 +1,203 @@
+//! Unknown concept labels: every score of a concept or pair is that of the rows in which its labels are known.
+
+use leakage::prepare::Prepared;
+
+use super::*;
+
+const ROWS: usize = 420;
+const K: usize = 4;
+
+/// The model with labels unknown where a hash of row and concept says so: a third of those of concept 0, a fifth of
+/// concept 1, half of concept 2, none of concept 3.
+fn unknown(row: usize, concept: usize) -> bool {
+    let share = [33, 20, 50, 0][concept];
+    (row * 7919 + concept * 104_729 + row * row * 31) % 100 < share
+}
+
+fn columns(seed: u64) -> Columns {
+    let mut columns = model(ROWS, K, 0.6, seed)
+        .changed(TensorName::ConceptLabels, |row, i, c| if unknown(row, i) { -1.0 } else { c });
+    columns.fields.missing_concept_labels = true;
+    columns
+}
+
+/// The rows in which all `concepts` are known, with these concepts alone.
+fn restricted(columns: &Columns, concepts: &[usize]) -> Columns {
+    let order: Vec<usize> = (0..columns.rows).filter(|&row| concepts.iter().all(|&i| !unknown(row, i))).collect();
+    let mut of_rows = columns.clone().reordered(&order);
+    // Numbers of concepts set, which are fewer here.
+    of_rows.arrays.retain(|name, _| !name.text().ends_with("intervention_predictions"));
+    of_rows.fields.missing_concept_labels = false;
+    for (dims, values) in of_rows.arrays.values_mut().filter(|(dims, _)| dims.first() == Some(&K)) {
+        let of_concept: usize = dims[1..].iter().product();
+        let of_row = |row: &[f64]| -> Vec<f64> {
+            concepts.iter().flat_map(|&i| row[i * of_concept..(i + 1) * of_concept].to_vec()).collect()
+        };
+        *values = values.chunks(K * of_concept).flat_map(of_row).collect();
+        dims[0] = concepts.len();
+    }
+    of_rows.fields.concepts = concepts.iter().map(|&i| of_rows.fields.concepts[i].clone()).collect();
+    let parts = &columns.fields.constants.concept_parts;
+    of_rows.fields.constants.concept_parts = concepts.iter().map(|&i| parts[i].clone()).collect();
+    of_rows
+}
+
+fn near(a: f64, b: f64, what: &str) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-3), "{what}: {a} and {b}");
+}
+
+#[test]
+fn a_concept_is_scored_as_if_the_rows_without_its_label_were_deleted() {
+    let columns = columns(81);
+    let of_concepts = [
+        "ctl",
+        "ctl_excess",
+        "ctl_conditional",
+        "concept_gap",
+        "embedding_self",
+        "embedding_ct_conditional",
+        "embedding_ct_conditional_positive",
+        "alignment_leakage",
+        "concept_accuracy",
+        "concept_f1",
+        "concept_auc",
+        "concept_average_precision",
+        "binary_accuracy",
+        "concept_trustworthiness",
+    ];
+    let scores = columns.scores(&of_concepts, TIE_AWARE);
+    for i in 0..K {
+        // With a second concept, so that scores of several concepts are defined; it does not matter for the first.
+        let alone = restricted(&columns, &[i]).scores(&of_concepts, TIE_AWARE);
+        for id in of_concepts {
+            let of = |outcome: &Outcome, at: usize| outcome.per_concept().unwrap()[at].unwrap();
+            near(of(&scores[id], i), of(&alone[id], 0), &format!("{id} of concept {i}"));
+        }
+    }
+    // Half of the weight is on concepts without unknown labels: their rows count once.
+    for id in ["ctl_excess", "concept_accuracy"] {
+        let parts: Vec<f64> = scores[id].per_concept().unwrap().iter().flatten().copied().collect();
+        near(value(&scores[id]), mean(&parts), id);
+        assert!(scores[id].left_out().is_none() && standard_error(&scores[id]) > 0.0, "{id}");
+    }
+}
+
+#[test]
+fn a_pair_is_scored_as_if_the_rows_without_either_label_were_deleted() {
+    let columns = columns(82);
+    let of_pairs = [
+        "icl",
+        "icl_excess",
+        "icl_label",
+        "icl_label_excess",
+        "embedding_ic",
+        "icl_conditional",
+        "embedding_ic_conditional",
+    ];
+    for settings in [TIE_AWARE, Settings { repeats: 2, ..PUBLISHED }] {
+        let scores = columns.scores(&of_pairs, settings);
+        for (i, j) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
+            let alone = restricted(&columns, &[i, j]).scores(&of_pairs, settings);
+            for id in of_pairs {
+                let cell = |outcome: &Outcome, i: usize, j: usize| outcome.matrix().unwrap()[i][j];
+                for ((i, j), of_two) in [((i, j), (0, 1)), ((j, i), (1, 0))] {
+                    let what = format!("{id} of {i} and {j}");
+                    match (cell(&scores[id], i, j), cell(&alone[id], of_two.0, of_two.1)) {
+                        // The noise of the published estimator depends on the column's number.
+                        (Some(a), Some(b)) if settings.kind == PUBLISHED.kind => {
+                            assert!((a - b).abs() < 1e-3, "{what}: {a} and {b}");
+                        }
+                        (Some(a), Some(b)) => near(a, b, &what),
+                        (a, b) => panic!("{what}: {a:?} and {b:?}, {:?}", alone[id]),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_error_of_a_mean_is_that_of_its_concepts() {
+    // One concept: the error of the mean is that of the term on its rows.
+    let two = columns(83);
+    let scores = two.scores(&["ctl_excess", "concept_accuracy", "icl_label_excess"], TIE_AWARE);
+    assert!(scores.values().all(|outcome| standard_error(outcome) > 0.0));
+    for id in ["ctl_excess", "concept_accuracy"] {
+        let errors: Vec<f64> = (0..K).map(|i| standard_error(&restricted(&two, &[i]).score(id))).collect();
+        let independent = errors.iter().map(|error| error * error).sum::<f64>().sqrt() / K as f64;
+        let together = errors.iter().sum::<f64>() / K as f64;
+        let stated = standard_error(&scores[id]);
+        assert!((0.5 * independent..=together * 1.01).contains(&stated), "{id}: {stated}, {independent}, {together}");
+    }
+}
+
+#[test]
+fn every_score_is_finite_and_networks_take_the_known_rows() {
+    let columns = columns(84);
+    for (id, outcome) in columns.available(TIE_AWARE) {
+        // Heads read all concepts at once; all four labels are known in about a quarter of the rows.
+        assert!(outcome.value().is_some_and(|value| value.value.is_finite()), "{id}: {outcome:?}");
+        let errors = outcome.value().and_then(|value| value.standard_error);
+        assert!(errors.is_none_or(f64::is_finite), "{id}");
+    }
+    let purity = columns.score("purity");
+    // Concept 3 has every label: its own network learns on the rows of the plain choice.
+    let plain = model(ROWS, K, 0.6, 84).score("purity");
+    assert_eq!(purity.per_concept().unwrap()[3], plain.per_concept().unwrap()[3]);
+}
+
+#[test]
+fn without_unknown_labels_the_declaration_changes_no_bit() {
+    let plain = model(120, 3, 0.5, 85);
+    let mut declared = plain.clone();
+    declared.fields.missing_concept_labels = true;
+    assert_eq!(declared.available(TIE_AWARE), plain.available(TIE_AWARE));
+    let (sample, run) = (declared.sample(), declared.run());
+    assert!(Prepared::new(&sample, &run, TIE_AWARE).concept_rows().is_empty());
+}
+
+#[test]
+fn a_concept_known_in_fewer_than_50_rows_is_left_out() {
+    let known = |rows: usize| {
+        let mut columns = model(200, 4, 0.5, 86)
+            .changed(TensorName::ConceptLabels, |row, i, c| if i == 2 && row >= rows { -1.0 } else { c });
+        columns.fields.missing_concept_labels = true;
+        columns
+    };
+    let columns = known(49);
+    for id in ["ctl", "concept_accuracy", "embedding_self", "mig", "sap", "nis", "ctl_conditional"] {
+        let outcome = columns.score(id);
+        let left_out = outcome.left_out().unwrap_or_else(|| panic!("{id}"));
+        assert_eq!(left_out.concepts, [2], "{id}");
+        assert!(left_out.why.contains("known in 49 of 200 rows, expected at least 50"), "{id}: {}", left_out.why);
+    }
+    assert_eq!(columns.score("icl").left_out().unwrap().concepts, [2]);
+    assert_eq!(columns.score("ois").left_out().unwrap().concepts, [2]);
+    let (sample, run) = (columns.sample(), columns.run());
+    assert_eq!(Prepared::new(&sample, &run, TIE_AWARE).concept_rows(), [200, 200, 49, 200]);
+    assert!(known(60).score("ctl").left_out().is_none());
+    let none = model(200, 4, 0.5, 86).changed(TensorName::ConceptLabels, |_, _, _| -1.0);
+    let mut none = none;
+    none.fields.missing_concept_labels = true;
+    for id in ["ctl", "icl", "concept_accuracy", "ois", "nis", "mig", "sap"] {
+        assert!(why(&none.score(id)).contains("known in 0 of 200 rows, expected at least 50"), "{id}");
+    }
+    assert!(none.value("task_accuracy") > 0.5);
+}
+
+#[test]
+fn nan_is_an_unknown_label_of_floats() {
+    let minus_one = columns(87);
+    let nan = minus_one.clone().changed(TensorName::ConceptLabels, |_, _, c| if c < 0.0 { f64::NAN } else { c });
+    let ids = ["ctl", "icl", "concept_accuracy", "embedding_ic"];
+    assert_eq!(nan.scores(&ids, TIE_AWARE), minus_one.scores(&ids, TIE_AWARE));
+    // Of measured labels, −1 is a measurement.
+    let measured = |unknown_as: f64| {
+        let mut columns = columns(88).continuous_labels(true, false);
+        columns = columns.changed(TensorName::ConceptLabels, |row, i, c| {
+            if c < 0.0 { unknown_as } else { c + 0.3 * ((row * 37 + i * 11) % 101) as f64 / 101.0 }
+        });
+        columns.value("ctl_excess")
+    };
+    assert!((measured(f64::NAN) - measured(-1.0)).abs() > 1e-6);
+}
