@@ -18,6 +18,12 @@ HEAD = """\
 What `import conceptwatch` has, then the callbacks and adapters. [Log a training](loop.md) and
 [Use Lightning, Keras, Transformers and libraries](integrations.md) show them at work.
 """
+# The names of a training loop; the others follow in the order of the alphabet.
+FIRST = ("init", "Run", "Pass", "Head", "runs")
+# Classes that the package makes, whose constructors nobody calls.
+RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
+# What the package itself calls of a public class.
+INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "adapters")
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")
 
@@ -35,24 +41,53 @@ def text_of(found: griffe.Object) -> str:
 
 
 def signature(found: griffe.Object, name: str) -> str:
+    """How it is called: without annotations, which the text explains, but for what comes back."""
     if isinstance(found, griffe.Attribute):
         return name + (f": {found.annotation}" if found.annotation else "")
-    if isinstance(found, griffe.Class):
-        made = found.all_members.get("__init__")
-        return str(made.signature(name=name)) if isinstance(made, griffe.Function) else name
-    return str(found.signature(name=name))
+    made = found.all_members.get("__init__") if isinstance(found, griffe.Class) else found
+    if not isinstance(made, griffe.Function):
+        return name
+    arguments: list[str] = []
+    for parameter in made.parameters:
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is griffe.ParameterKind.keyword_only and not any(one.startswith("*") for one in arguments):
+            arguments.append("*")
+        star = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}.get(
+            parameter.kind, ""
+        )
+        default = f"={parameter.default}" if parameter.default is not None and not star else ""
+        arguments.append(f"{star}{parameter.name}{default}")
+    returned = f" -> {found.returns}" if isinstance(found, griffe.Function) else ""
+    return f"{name}({', '.join(arguments)}){returned}"
 
 
 def is_shown(found: griffe.Object) -> bool:
-    return not found.name.startswith("_") and not found.is_imported and found.docstring is not None
+    return (
+        not found.name.startswith("_")
+        and found.name not in INTERNAL
+        and not found.is_imported
+        and found.docstring is not None
+    )
 
 
 def entry(found: griffe.Object, name: str, level: int) -> str:
-    text = f"\n{'#' * level} {name}\n\n```text\n{signature(found, name)}\n```\n\n{text_of(found)}"
+    if isinstance(found, griffe.Attribute):
+        return f"\n`{signature(found, name)}`: {text_of(found)}"
+    text = f"\n{'#' * level} {name}\n\n"
+    if name not in RETURNED:
+        text += f"```text\n{signature(found, name)}\n```\n\n"
+    text += text_of(found)
     if isinstance(found, griffe.Class):
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
+        # Attributes have no heading, so they come before the methods.
+        members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text
+
+
+def place(name: str) -> tuple[int, str]:
+    return (FIRST.index(name) if name in FIRST else len(FIRST), name.lower())
 
 
 def target(found: griffe.Object | griffe.Alias) -> griffe.Object:
@@ -62,7 +97,7 @@ def target(found: griffe.Object | griffe.Alias) -> griffe.Object:
 def reference() -> str:
     package = griffe.load("conceptwatch", search_paths=[PACKAGE])
     text = HEAD + "\n## conceptwatch\n"
-    for name in sorted(map(str, package.exports), key=str.lower):
+    for name in sorted(map(str, package.exports), key=place):
         found = target(package[name])
         if found.docstring is not None:
             text += entry(found, name, 3)

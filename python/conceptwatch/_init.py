@@ -77,23 +77,21 @@ def init(
     """Starts a run. Where another job has used the name, the run becomes name-2, name-3, ...; see `Run.name`.
 
     concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
-    activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous". It decides how
-        leakage is estimated.
+    activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous".
     activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts always have a
         column for each class.
     latents: the number of columns of concept_activations where these were learnt without labels, as by a sparse
-        autoencoder: at least one for each concept. `alignment` matches them to the concepts.
+        autoencoder. `alignment` matches them to the concepts.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
-    missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. Each score of a concept or pair
-        then uses the rows in which its labels are known, and leaves it out where these are fewer than 50. Otherwise
-        such a label is an error.
-    signed_labels: concept labels of binary concepts are -1 (absent) and 1 (present), as CelebA codes them. With
-        missing_concept_labels 0 or NaN is unknown.
+    missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. A score of a concept or pair then
+        uses the rows in which its labels are known, 50 at least. Otherwise such a label is an error.
+    signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA. With missing_concept_labels
+        0 or NaN is unknown.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
-    training: what the concepts are trained by. "joint": the task's loss reaches them. "sequential" or "independent":
-        they are trained without the task, so nothing that they hold is leakage, and no default rule advises to stop.
-    reference: the name of a run of the same data and concepts that was trained without the task. Leakage counts above
-        what its newest evaluation has, which is more than 0 where labels are noisy. The same sidecar has to keep it.
+    training: "joint": the task's loss reaches the concepts. "sequential" or "independent": they are trained without the
+        task, so nothing that they hold is leakage, and no default rule advises to stop.
+    reference: the name of a run of the same data and concepts, kept by the same sidecar, that was trained without the
+        task. Leakage counts above what its newest evaluation has.
     reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
     concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
         latents [l, latents]. head_bias: its l biases.
@@ -102,40 +100,36 @@ def init(
     activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
     clarity_weights: weights of sparsity, precision and accuracy in Clarity.
     head: the part of the model from concepts to the task, a module or function, or a `Head` with options. Each batch of
-        an evaluation is then also predicted with concepts set to true and to wrong values: the intervention curves.
+        an evaluation is then also predicted with concepts set to true and to wrong values.
     intervention_counts: numbers of concepts set in the columns of intervention predictions that you log yourself, if
         these are not evenly spaced from 0 to k.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
-    job: names this launch of the training, the same on all its ranks. Processes of one job share a run; another job
-        gets its own. By default CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank,
-        a new job for each call. Several ranks without any of these resume the run of that name.
-    attempt: restarts of the job so far. A newer attempt replaces the older one, whose open evaluations are discarded.
-        By default as torchrun and Slurm count them, or 0.
+    job: names this launch of the training, the same on all its ranks. Processes of one job share a run. By default
+        CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank, a new job for each call.
+        Several ranks without any of these resume the run of that name.
+    attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0. Open evaluations of an older
+        attempt are discarded.
     resume: continue the run of exactly this name, as after loading a checkpoint; if there is none, start it.
-    mode: "online"; "offline": what is logged goes to files, which `conceptwatch replay` later scores or sends to a
-        sidecar; "disabled": nothing is recorded or sent. By default CONCEPTWATCH_MODE, or "online".
+    mode: "online"; "offline": what is logged goes to files for `conceptwatch replay`; "disabled": nothing is recorded
+        or sent. By default CONCEPTWATCH_MODE, or "online".
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
     address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
         socket of this user's sidecar, or 127.0.0.1:7800 where a sidecar of this user or of root listens there and
         suits, as docs/operating.md says. Ranks on several nodes need the address of one sidecar, as docs/scale.md says.
-    token_file: file with the token that the sidecar requires; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    ca_file: PEM file with the authorities of the sidecar's certificate, for https; by default CONCEPTWATCH_CA_FILE, or
-        those that gRPC comes with. cert_file, key_file: PEM files with a client certificate and its key; by default
-        CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
-    spawn: start a sidecar when nothing listens at a local address, by default at the Unix socket. It serves other jobs
-        too, and ends once this process has ended and no job has a run. A job that finds it gone starts another. With
-        port 0 it serves this process alone, at a free port.
-    data_dir: where the curves are to be kept. With None they are in memory and end with the sidecar. A running sidecar
-        that keeps them elsewhere is not joined. Where the directory cannot be written, a warning says so, and they are
-        in memory. By default CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which
-        `run.data_dir` names; a sidecar that another job started without stored curves is then not joined, while one
-        that you run at 127.0.0.1:7800 is, with a warning if it keeps curves in memory.
-    log_to: the logger that the job has: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or
-        "mlflow"; a run of W&B, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of
-        these. Scores of evaluations go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
+    token_file: file with the sidecar's token; by default CONCEPTWATCH_TOKEN_FILE, or no token.
+    ca_file: PEM file with the authorities of an https sidecar's certificate. cert_file, key_file: PEM files with a
+        client certificate and its key. By default CONCEPTWATCH_CA_FILE, CONCEPTWATCH_CERT_FILE and
+        CONCEPTWATCH_KEY_FILE.
+    spawn: start a sidecar when nothing listens at a local address. It serves other jobs too, and ends once this process
+        has ended and no job has a run. With port 0 it serves this process alone, at a free port.
+    data_dir: where the curves are to be kept; None keeps them in memory, until the sidecar ends. By default
+        CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names. A running
+        sidecar that keeps curves elsewhere is not joined.
+    log_to: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or "mlflow"; a run of W&B, a
+        SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Scores of evaluations
+        go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
     queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
-        settled, which are sent again if it restarts. Batches beyond it are dropped and counted; unsettled rows make way
-        for new ones, which is counted, too.
+        settled. Batches beyond it are dropped; unsettled rows make way for new ones. Both are counted.
     raise_errors: raise instead of warning. By default nothing here raises into the training loop.
 
     Raises ValueError for arguments that no sidecar accepts.

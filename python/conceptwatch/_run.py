@@ -583,8 +583,8 @@ class Run:
 class Pass:
     """One evaluation pass, from `Run.evaluation`.
 
-    A pass that is left by an exception, or dropped before it has ended, is discarded. The same step may be evaluated
-    again: each pass that ends is a point of its own, and the newest one is current.
+    A pass that is left by an exception, or dropped before it has ended, is discarded. A step may be evaluated several
+    times: each pass that ends is a point of its own, and the newest one is current.
     """
 
     _is_open = False
@@ -635,16 +635,17 @@ class Pass:
 
         n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
 
-        concept_activations [n, K] or [n, K, m], K columns by `activation_columns` or `latents`;
-        concept_labels [n, k]; task_labels [n]; task_predictions [n]; task_logits [n, l] or [n];
-        intervened_task_predictions [n]; intervention_predictions, wrong_intervention_predictions [n, m], as
-        `interventions` makes them; concept_embeddings, positive_embeddings, negative_embeddings [n, k, d];
-        active_concepts [n, k]; image_embeddings, predicted_text_embeddings, reference_text_embeddings [n, D];
-        predicted_text, reference_text: n strings; localization_maps [n, k, h, w]; localization_peaks [n, k, 2];
-        part_locations [n, p, 2]; deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one
-        folded to the same grid, as by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented
-        images less the augmented features;
-        sample_ids [n]: each row's index in its data set, which makes epochs comparable row by row.
+        sample_ids [n], each row's index in its data set, make epochs comparable row by row.
+
+        concept_activations [n, K] or [n, K, m], K columns by `activation_columns` or `latents`; concept_labels [n, k];
+        task_labels [n]; task_predictions [n]; task_logits [n, l] or [n]; intervened_task_predictions [n];
+        intervention_predictions, wrong_intervention_predictions [n, m], as `interventions` makes them;
+        concept_embeddings, positive_embeddings, negative_embeddings [n, k, d]; active_concepts [n, k];
+        image_embeddings, predicted_text_embeddings, reference_text_embeddings [n, D]; strings predicted_text [n] and
+        reference_text [n]; localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
+        deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one folded to the same grid, as
+        by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
+        features.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """

@@ -49,10 +49,9 @@ _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 class LeakageMonitor(_Callback):
     """Streams the batches of every validation during `fit`, and logs their leakage.
 
-    `leakage/ctl_conditional` and the other `scores`, where defined, are in `callback_metrics` before
-    `on_validation_end`, so the stock EarlyStopping and ModelCheckpoint can monitor them. They are of this evaluation:
-    a score that is late, missing or undefined is removed, or NaN where a ModelCheckpoint monitors it, which would raise
-    for an absent one. A stock EarlyStopping that monitors one is set to `strict=False`.
+    `leakage/ctl_conditional` and the other `scores` of this evaluation are in `callback_metrics` before
+    `on_validation_end`, so the stock EarlyStopping and ModelCheckpoint can monitor them. A score that is late, missing
+    or undefined is absent, or NaN where a ModelCheckpoint monitors it.
 
     All ranks belong to one job, which the first one determines. A second `fit` with the same callback, and one that
     starts from a checkpoint with a callback of the same name, continue the run.

@@ -70,65 +70,43 @@ class Kinds:
         self.lines: list[Line] = [json.loads(text) for text in path.read_text().splitlines()]
         self.outcome = dict(zip(map(id, self.lines), outcomes(self.lines), strict=True))
 
-    def groups(self) -> dict[str, list[Line]]:
-        found: dict[str, list[Line]] = {}
-        for line in self.lines:
-            if line["schedule"] != "late":
-                found.setdefault(line["kind"], []).append(line)
-        return found
-
-    def having(self, lines: list[Line], *outcomes: str, interventions: bool | None = None) -> list[Line]:
-        of = [line for line in lines if self.outcome[id(line)] in outcomes]
-        return [line for line in of if interventions is None or line["interventions"] == interventions]
-
-    def row(self, title: str, lines: list[Line]) -> list[str]:
-        def advised(line: Line) -> bool:
-            return line["advised"] is not None
-
-        collapsing = self.having(lines, "collapsing")
-        harmless = self.having(lines, "sound", "honest")
-        sound = self.having(lines, "sound", interventions=True)
-        logged = [line for line in collapsing if line["interventions"]]
-        return [
-            title,
-            str(len(lines)),
-            _count(logged, advised),
-            _count([line for line in collapsing if not line["interventions"]], advised),
-            _count(harmless, advised),
-            _count(harmless, lambda line: line["verdict"] == "leaking"),
-            _count(collapsing, lambda line: line["verdict"] == "sound"),
-            _count(sound, lambda line: line["verdict"] == "sound"),
-        ]
+    def having(self, lines: list[Line], *outcomes: str) -> list[Line]:
+        return [line for line in lines if self.outcome[id(line)] in outcomes]
 
     def table(self) -> str:
-        head = [
-            "kind", "runs", "collapsing, advised to stop: with interventions", "without", "sound or honest, advised",
-            "sound or honest, called leaking", "collapsing, called sound",
-            "sound with interventions, called sound",
-        ]  # fmt: skip
-        rows = [self.row(title, lines) for title, lines in self.groups().items()]
-        rows.append(self.row("**all**", [line for line in self.lines if line["schedule"] != "late"]))
+        lines = [line for line in self.lines if line["schedule"] != "late"]
+        collapsing, harmless = self.having(lines, "collapsing"), self.having(lines, "sound", "honest")
+        rows = []
+        for interventions in (True, False):
+            ill, well = ([one for one in of if one["interventions"] == interventions] for of in (collapsing, harmless))
+            rows.append([
+                "logged" if interventions else "not logged",
+                _count(ill, lambda line: line["advised"] is not None),
+                _count(ill, lambda line: line["verdict"] == "sound"),
+                _count(well, lambda line: line["advised"] is not None),
+                _count(well, lambda line: line["verdict"] == "leaking"),
+            ])  # fmt: skip
+        head = ["interventions", "collapsing: advised to stop", "called sound", "sound or honest: advised to stop",
+                "called leaking"]  # fmt: skip
         return _table(head, rows)
 
     def late(self) -> str:
         rows = []
-        lines = [line for line in self.lines if line["schedule"] == "late"]
-        for data, hidden in sorted(set(map(_set, lines)), key=lambda one: (not one[1], one[0])):
+        late = [line for line in self.lines if line["schedule"] == "late"]
+        for hidden in sorted({line["hidden"] > 0 for line in late}, reverse=True):
             for interventions in (True, False):
-                of = [line for line in lines if _set(line) == (data, hidden) and line["interventions"] == interventions]
+                of = [one for one in late if (one["hidden"] > 0, one["interventions"]) == (hidden, interventions)]
                 reaching = [line for line in of if reached(line) is not None]
                 rows.append([
-                    data if hidden else f"{data}, complete", "logged" if interventions else "not logged",
+                    "incomplete" if hidden else "complete", "logged" if interventions else "not logged",
                     str(len(of)), str(len(reaching)),
                     _count(reaching, is_in_time),
                     _count(reaching, lambda line: line["advised"] is not None and not is_early(line)),
-                    _epochs(line["advised"] for line in of if not is_early(line)),
-                    _epochs(reached(line) for line in of),
                     _count(of, is_early),
                 ])  # fmt: skip
         head = [
-            "late leak", "interventions", "runs", f"reach a drop of {SOON:g}", "advised before", "advised",
-            "epochs of advice", f"epochs of a drop of {SOON:g}", f"advised before epoch {LATE}",
+            "late leak, concept set", "interventions", "runs", f"reach a drop of {SOON:g}", "advised before",
+            "advised", f"advised before epoch {LATE}",
         ]  # fmt: skip
         return _table(head, rows) if rows else ""
 
@@ -154,11 +132,6 @@ class Kinds:
         return found
 
 
-def _epochs(epochs: Iterable[int | None]) -> str:
-    found = sorted(epoch for epoch in epochs if epoch is not None)
-    return f"{found[0]} to {found[-1]}" if found else "none"
-
-
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
@@ -170,7 +143,7 @@ def text(kinds: Kinds) -> str:
         arm = "logged" if line["interventions"] else "not logged"
         of = f"{line['kind']}, {line['data']}" if line["kind"] != line["data"] else line["kind"]
         advice = f"epoch {line['advised']}: {line['rule']}" if line["advised"] else "none"
-        verdict = line["verdict_text"].split("\n")[0]
+        verdict = line["verdict_text"].split("\n")[0].split(": ")[0]
         of += f", λ = {line['weight']:g}, seed {line['seed']}"
         rows.append([what, of, arm, f"{line['clean_drop']:.2f}", advice, verdict])
     head = ["wrong", "run", "interventions", "drop", "advice", "verdict at the end"]

@@ -79,29 +79,17 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def cost(runs: list[Run], groups: dict[str, list[Run]]) -> str:
-    """The time of all runs and, as a table, that of the runs of each data set.
-
-    Runs that were trained side by side share the time that passed.
-    """
+def cost(runs: list[Run]) -> str:
+    """The time of all runs. Runs that were trained side by side share the time that passed."""
     known = [run["cost"] for run in runs if "cost" in run]
     if not known:
-        return "What the runs took was not noted.\n"
+        return "What the runs took was not noted."
     elapsed = sum(one["seconds"] / one["processes"] for one in known)
     processor = sum(one["cpu_seconds"] for one in known)
     of = "All" if len(known) == len(runs) else f"{len(known):,} of the"
     cores = " or ".join(str(count) for count in sorted({one["cores"] for one in known}))
     text = f"{of} {len(runs):,} runs took {duration(elapsed)} on {cores} cores, training and scoring together: "
-    text += f"{duration(processor)} of CPU time.\n"
-    rows = []
-    for title, own in groups.items():
-        noted = [run["cost"] for run in own if "cost" in run]
-        if not noted:
-            continue
-        wall, cpu = (np.array([one[key] for one in noted]) for key in ("seconds", "cpu_seconds"))
-        rows.append([title, len(noted), f"{np.median(wall):.1f}", f"{np.median(cpu):.1f}", f"{cpu.sum() / 60:.1f}"])
-    head = ["data", "runs", "seconds a run, median", "CPU seconds a run, median", "CPU minutes, all"]
-    return f"{text}\n{table(head, rows)}"
+    return f"{text}{duration(processor)} of CPU time."
 
 
 class Report:
@@ -139,17 +127,9 @@ class Report:
         rows = []
         for title, runs in self.groups(self.runs).items():
             of = Counter(self.outcome[name(run)] for run in runs)
-            seeds = len({run["seed"] for run in runs})
-            rows.append([
-                title, runs[0]["rows"], len(runs[0]["loss"]) - 1, len(runs), seeds,
-                *(of[outcome] for outcome in ("collapsing", "sound", "between")),
-            ])  # fmt: skip
-        head = ["data", "N", "epochs", "runs", "seeds", "collapsing", "sound", "between"]
-        return table(head, rows)
-
-    def cost(self) -> str:
-        """What the runs took, from what each of them noted."""
-        return cost(self.runs, self.groups(self.runs))
+            counts = (of[outcome] for outcome in ("collapsing", "sound", "between"))
+            rows.append([title, runs[0]["rows"], len(runs[0]["loss"]) - 1, *counts])
+        return table(["data", "N", "epochs", "collapsing", "sound", "between"], rows)
 
     def ends(self) -> str:
         """Quantiles of the scores after the last epoch."""
@@ -243,11 +223,16 @@ class Report:
         ]
         return table(["condition", "of", "collapsing; least to most", "sound; least to most"], rows)
 
-    def results(self, runs: list[Run], interventions: bool) -> str:
-        stops = self.by("default", interventions)
-        rows = [self.row(title, of, stops) for title, of in self.groups(runs).items()]
-        rows.append(self.row("**all**", runs, stops))
-        return table(["data", "stopped of collapsing", "stopped of sound", "median epoch"], rows)
+    def results(self, runs: list[Run]) -> str:
+        """Stopped runs of each data set, where interventions are logged and where they are not."""
+        groups = [*self.groups(runs).items(), ("**all**", runs)]
+        rows = []
+        for title, of in groups:
+            cells = [self.row(title, of, self.by("default", logged)) for logged in (True, False)]
+            counts = [cell if title == "**all**" else cell.split(" (")[0] for cell in cells[0][1:3] + cells[1][1:3]]
+            rows.append([title, *counts, f"{cells[0][3]}, {cells[1][3]}"])
+        head = ["data", "logged: collapsing", "sound", "not logged: collapsing", "sound", "median epochs"]
+        return table(head, rows)
 
     def reasons(self) -> str:
         rows = []
@@ -259,21 +244,27 @@ class Report:
                 rows.append(["logged" if interventions else "not logged", rule or "none: not stopped", count])
         return table(["interventions", "first advice to stop by", "collapsing runs"], rows)
 
-    def beside(self, runs: list[Run]) -> str:
+    def beside(self) -> str:
+        """The default rules and others, on the runs that limits were chosen on and on those held out."""
+
         def low(score: str, limit: float) -> Stops:
             return lambda run: first(run, lambda p: p[score] < limit, 4)
 
-        rows = [
-            self.row("default rules, interventions logged", runs, self.by("default", True)),
-            self.row("default rules, not logged", runs, self.by("default", False)),
-            self.row("`ctl_conditional` above 0.12 and `concept_auc` below 0.85 alone", runs, leaks((0.12, 0.85, 4))),
-            self.row("CTL, ICL and rises of ICL alone", runs, self.by("published", False)),
-            self.row("`concept_auc` below 0.85, 4 evaluations", runs, low("concept_auc", 0.85)),
-            self.row("`concept_accuracy` below 0.9, 4 evaluations", runs, self.by("accuracy", False)),
-            self.row("`concept_accuracy` below 0.8, 4 evaluations", runs, low("concept_accuracy", 0.8)),
-            self.row("Lightning EarlyStopping on the validation loss", runs, early_stopping),
-        ]
-        return table(["stops by", "stopped of collapsing", "stopped of sound", "median epoch"], rows)
+        rules: dict[str, Stops] = {
+            "default rules, interventions logged": self.by("default", True),
+            "default rules, not logged": self.by("default", False),
+            "`ctl_conditional` above 0.12 and `concept_auc` below 0.85 alone": leaks((0.12, 0.85, 4)),
+            "CTL, ICL and rises of ICL alone": self.by("published", False),
+            "`concept_auc` below 0.85, 4 evaluations": low("concept_auc", 0.85),
+            "`concept_accuracy` below 0.9, 4 evaluations": self.by("accuracy", False),
+            "`concept_accuracy` below 0.8, 4 evaluations": low("concept_accuracy", 0.8),
+            "Lightning EarlyStopping on the validation loss, patience 3": early_stopping,
+        }
+        rows = []
+        for title, stops in rules.items():
+            cells = [cell for of in (self.main, self.apart) for cell in self.row(title, of, stops)[1:3]]
+            rows.append([title, *(cell.split(" (")[0] for cell in cells)])
+        return table(["stops by", "stopped of collapsing", "of sound", "held out: collapsing", "sound"], rows)
 
     def chosen(self, runs: list[Run], family: list[Any], rule: Callable[[Any], Stops]) -> Any:
         """Limits that stop most collapsing runs with at most 2 % of sound ones; of equals, those in the middle."""
@@ -296,31 +287,30 @@ class Report:
             others = [run for run in self.main if run["data"] != data]
             leak = self.chosen(others, LEAKAGE, leaks)
             drop = self.chosen(others, DROPS, drops)
-            rows.append([*self.row(data, held, without(leak))[:3], "{:g}, {:g}, {}".format(*leak),
-                         *self.row(data, held, drops(drop))[1:3], "{:g}, {}".format(*drop)])  # fmt: skip
-        head = ["left out", "collapsing, not logged", "sound, not logged", "limits", "collapsing, logged",
-                "sound, logged", "limits"]  # fmt: skip
+            cells = [*self.row(data, held, without(leak))[1:3], *self.row(data, held, drops(drop))[1:3]]
+            of_leak = [cell.split(" (")[0] for cell in cells[:2]] + ["{:g}, {:g}, {}".format(*leak)]
+            of_drop = [cell.split(" (")[0] for cell in cells[2:]] + ["{:g}, {}".format(*drop)]
+            rows.append([data, *of_leak, *of_drop])
+        head = ["left out", "not logged: collapsing", "sound", "limits", "logged: collapsing", "sound", "limits"]
         return table(head, rows)
 
     def failures(self) -> str:
-        lines = []
+        """How many runs of a setting are judged wrongly."""
+        found: Counter[tuple[str, ...]] = Counter()
         for interventions in (True, False):
             for run in self.runs:
                 outcome = self.outcome[name(run)]
                 at, rule = self.advice[name(run), "default", interventions]
                 logged = "logged" if interventions else "not logged"
                 if outcome == "collapsing" and at is None:
-                    what = f"not stopped; drop {last(run, 'intervention_drop'):.2f}, "
+                    what = "collapsing, not stopped"
                 elif outcome == "sound" and at is not None:
-                    what = f"stopped at epoch {at}: {rule}; at the end "
+                    what = f"sound, stopped: {rule}"
                 else:
                     continue
-                what += f"`ctl_conditional` {last(run, 'ctl_conditional'):.2f}, "
-                what += f"`concept_auc` {last(run, 'concept_auc'):.2f}"
-                lines.append(
-                    [f"{group(run)}, {run['encoding']}, λ = {run['weight']:g}, seed {run['seed']}", logged, what]
-                )
-        return table(["run", "interventions", "what happened"], lines) if lines else "None.\n"
+                found[what, logged, group(run), run["encoding"], f"{run['weight']:g}"] += 1
+        head = ["wrong", "interventions", "data", "encoding", "λ", "runs"]
+        return table(head, [[*setting, count] for setting, count in found.items()]) if found else "None.\n"
 
     def harmless(self) -> str:
         """Runs that end with high conditional leakage and no drop."""
@@ -344,23 +334,18 @@ def text(report: Report, reproduced: Path, kinds: Path) -> str:
         .format(
             runs=len(report.runs),
             main=len(report.main),
-            collapsing=len(report.having(report.main, "collapsing")),
-            sound=len(report.having(report.main, "sound")),
             seeds=SEEDS,
             apart_seeds=APART_SEEDS,
             data=report.data(),
-            cost=report.cost(),
+            cost=cost(report.runs),
             ends=report.ends(),
             stretches=report.stretches(),
             diagnosis=report.diagnosis(reproduced),
-            logged=report.results(report.main, True),
-            not_logged=report.results(report.main, False),
+            results=report.results(report.main),
             reasons=report.reasons(),
-            beside=report.beside(report.main),
-            beside_apart=report.beside(report.apart),
+            beside=report.beside(),
             left_out=report.left_out(),
-            apart_logged=report.results(report.apart, True),
-            apart_not_logged=report.results(report.apart, False),
+            apart_results=report.results(report.apart),
             harmless=report.harmless(),
             failures=report.failures(),
             kinds=kinds_report.text(kinds_report.Kinds(kinds)),

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ import torch
 sys.path += [str(Path(__file__).parents[1] / programs) for programs in ("examples", "evidence")]
 
 import tasks
-from plan import FACTORS, INTRODUCED, Settings, seed_of
+from plan import FACTORS, Settings, seed_of
 
 from train_cbm import Rows, tabular_toy
 
@@ -31,28 +29,6 @@ class Parts:
     validation: Rows
     test: Rows
     classes: int
-
-
-# Properties that say much of each other: the digits without a curve are those of straight lines.
-REDUNDANT = ("loop", "even", "high", "prime", "straight", "curved", "triple")
-PROPERTIES = {**tasks.PROPERTIES, "curved": set(range(10)) - tasks.PROPERTIES["straight"]}
-
-
-def redundant(random: np.random.Generator, concepts: int) -> tasks.Split:
-    """scikit-learn's digits with the first of the properties above; seven determine the digit, four do not."""
-    drawn = tasks.digits(random, 10, 4)
-
-    def described(rows: tasks.Rows) -> tasks.Rows:
-        found = [np.isin(rows.y, list(PROPERTIES[name])) for name in REDUNDANT[:concepts]]
-        return replace(rows, c=np.stack(found, axis=1).astype(np.float32))
-
-    return tasks.Split(described(drawn.train), described(drawn.val), drawn.classes)
-
-
-DRAW: dict[str, Callable[[np.random.Generator], tasks.Split]] = {
-    **tasks.DRAW,
-    **{name: partial(redundant, concepts=concepts) for name, concepts in INTRODUCED.items()},
-}
 
 
 def parts(of: Settings) -> Parts:
@@ -76,7 +52,7 @@ def toy(of: Settings) -> Parts:
 
 def other(of: Settings) -> Parts:
     """Digits in an order of the model's own, and images drawn for it. No row is held out to stop early."""
-    drawn = DRAW[of["data"]](np.random.default_rng(seed_of(of)))
+    drawn = tasks.DRAW[of["data"]](np.random.default_rng(seed_of(of)))
 
     def rows(found: tasks.Rows) -> Rows:
         x, c, y = (torch.from_numpy(array) for array in (found.x, found.c, found.y))

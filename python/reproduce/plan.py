@@ -24,11 +24,6 @@ FACTORS = {"misspecified": 2.0, "as printed": 1.0}
 # Data sets of more classes, their numbers of concepts, and λ for them.
 OTHERS = {"digits-10-complete": 7, "digits-10-incomplete": 4, "sprites": 5}
 OTHER_LAMBDAS = (0.01, 0.05, 0.2, 1.0, 5.0)
-# Data of the models that conditional leakage was introduced with, at the same λ, and twice their three seeds.
-INTRODUCED = {"redundant-7": 7, "redundant-4": 4}
-INTRODUCED_SEEDS = 6
-# So much that the encoder learns from the concepts alone.
-ALONE = 1e4
 
 DEFAULTS: Settings = {
     "data": "toy", "delta": 0.25, "kind": "soft", "weight": 1.0, "concepts": 3, "intervention": 0.0,
@@ -39,8 +34,8 @@ def plan() -> list[Settings]:
     """In an order in which a run that is stopped early has finished whole experiments."""
     found: list[Settings] = []
 
-    def add(experiment: str, seeds: int = SEEDS, **of: Any) -> None:
-        found.extend({"experiment": experiment, **DEFAULTS, **of, "seed": seed} for seed in range(seeds))
+    def add(experiment: str, **of: Any) -> None:
+        found.extend({"experiment": experiment, **DEFAULTS, **of, "seed": seed} for seed in range(SEEDS))
 
     for delta, kind, weight in itertools.product(DELTAS, ("soft", "logit"), LAMBDAS):
         add("grid", delta=delta, kind=kind, weight=weight)
@@ -63,9 +58,6 @@ def plan() -> list[Settings]:
         add("other", data=data, concepts=concepts, kind=kind, weight=weight)
     for data, concepts in OTHERS.items():
         add("other", data=data, concepts=concepts, kind="hard")
-    for data, concepts in INTRODUCED.items():
-        for kind, weight in [*itertools.product(("soft", "logit"), OTHER_LAMBDAS), ("soft", ALONE)]:
-            add("introduced", INTRODUCED_SEEDS, data=data, concepts=concepts, kind=kind, weight=weight)
     return found
 
 

@@ -37,7 +37,6 @@ RECIPES = {
     "toy": Recipe(epochs=200, batch=512, rate=1e-3),
     "digits": Recipe(epochs=24, batch=32, rate=1e-3),
     "sprites": Recipe(epochs=15, batch=64, rate=1e-3),
-    "redundant": Recipe(epochs=30, batch=64, rate=5e-3),
 }
 HEAD_EPOCHS, HEAD_RATE, MOMENTUM = 20, 0.1, 0.9
 # Of early stopping on the validation loss, in the released code.

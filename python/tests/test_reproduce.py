@@ -12,13 +12,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "reproduce"))
 sys.path.append(str(Path(__file__).parents[1] / "evidence"))
 
-from introduced import LEVELS, agrees, grid, of_drop
-from plan import ALONE, INTRODUCED, INTRODUCED_SEEDS, OTHER_LAMBDAS, OTHERS, name_of, plan, seed_of
+from plan import OTHERS, name_of, plan, seed_of
 from pooling import as_published, pooled, separation
 from results import has, shown, values
 from tasks import DRAW
-
-from conftest import package
 
 
 def model(**scores: float) -> dict[str, Any]:
@@ -83,42 +80,3 @@ def test_the_concepts_of_a_drawn_shape_determine_its_class() -> None:
     pairs = np.unique(np.column_stack([rows.c, rows.y]), axis=0)
     assert rows.x.shape[1:] == (1, 32, 32)
     assert len(np.unique(pairs[:, :-1], axis=0)) == len(pairs) == 24
-
-
-@pytest.mark.parametrize(("name", "determined"), [("redundant-7", True), ("redundant-4", False)])
-def test_the_digits_that_conditional_leakage_was_introduced_with(name: str, determined: bool) -> None:
-    package("torch")
-    from data import DRAW as ALL  # noqa: PLC0415 (imports PyTorch)
-
-    drawn = ALL[name](np.random.default_rng(0))
-    assert (len(drawn.train.y), len(drawn.val.y), drawn.train.c.shape[1]) == (1000, 797, INTRODUCED[name])
-    pairs = np.unique(np.column_stack([drawn.train.c, drawn.train.y]), axis=0)
-    # A digit has one pattern of properties.
-    assert len(pairs) == 10
-    assert (len(np.unique(pairs[:, :-1], axis=0)) == 10) is determined
-
-
-def test_stated_values_have_models_of_their_own() -> None:
-    models = [of for of in plan() if of["experiment"] == "introduced"]
-    assert set(LEVELS) == set(OTHER_LAMBDAS)
-    for name in INTRODUCED:
-        assert len(grid(models, name)) == 2 * len(OTHER_LAMBDAS) * INTRODUCED_SEEDS
-        assert sum(of["weight"] == ALONE and of["data"] == name for of in models) == INTRODUCED_SEEDS
-
-
-def test_a_mean_of_three_agrees_within_the_spread_of_the_models() -> None:
-    found = np.array([0.2, 0.3, 0.4, 0.2, 0.3, 0.4])
-    # t(5) = 2.571 times 0.0894 times the root of 1/6 + 1/3, and half a digit.
-    assert agrees(found, 0.3 + 0.167)
-    assert not agrees(found, 0.3 + 0.168)
-    assert agrees(np.full(6, 0.304), 0.30)
-
-
-def test_accuracy_separates_the_other_way_round() -> None:
-    models = [
-        {"scores": {"concept_accuracy": accuracy}, "accuracies": [0.9, 0.9 - drop]}
-        for accuracy, drop in ((0.5, 0.8), (0.6, 0.7), (0.9, 0.0), (1.0, 0.0))
-    ]
-    r, auc = of_drop(models, "concept_accuracy")
-    assert r < -0.9
-    assert auc == 1.0

@@ -39,44 +39,78 @@ fn about(argument: &Arg) -> String {
     text
 }
 
-fn section(command: &mut clap::Command) -> String {
+/// An option as it is typed, its environment variable or nothing, and its help.
+type Row = [String; 3];
+
+fn rows(command: &clap::Command) -> Vec<Row> {
+    let row = |argument: &Arg| {
+        let variable = argument.get_env().and_then(|name| name.to_str()).map(|name| format!("`{name}`"));
+        [format!("`{}`", typed(argument)), variable.unwrap_or_default(), about(argument)]
+    };
+    let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_id() != "help");
+    arguments.map(row).collect()
+}
+
+fn table(rows: &[&Row]) -> String {
+    let with_variables = rows.iter().any(|[_, variable, _]| !variable.is_empty());
+    let head = if with_variables {
+        "| option | environment variable | |\n|---|---|---|\n"
+    } else {
+        "| option | |\n|---|---|\n"
+    };
+    let mut text = head.to_owned();
+    for [option, variable, about] in rows {
+        let variable = match (with_variables, variable.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => " |".to_owned(),
+            (true, name) => format!(" {name} |"),
+        };
+        writeln!(text, "| {option} |{variable} {about} |").unwrap();
+    }
+    text
+}
+
+fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     let name = command.get_name().to_owned();
     let about_command = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let usage = if usage.starts_with("conceptwatch") { usage } else { format!("conceptwatch {usage}") };
-    let mut text = format!("\n## {name}\n\n{}\n\n```text\n{usage}\n```\n\n", about_command.trim().replace('<', "\\<"));
-    let arguments = command
-        .get_arguments()
-        .filter(|argument| !argument.is_hide_set() && argument.get_id() != "help")
-        .collect::<Vec<_>>();
-    let with_variables = arguments.iter().any(|argument| argument.get_env().is_some());
-    text.push_str(if with_variables {
-        "| option | environment variable | |\n|---|---|---|\n"
-    } else {
-        "| option | |\n|---|---|\n"
-    });
-    for argument in arguments {
-        write!(text, "| `{}` |", typed(argument)).unwrap();
-        if with_variables {
-            let variable = argument.get_env().and_then(|name| name.to_str());
-            text.push_str(&variable.map_or(" |".to_owned(), |name| format!(" `{name}` |")));
-        }
-        writeln!(text, " {} |", about(argument)).unwrap();
+    let mut text = format!("\n## {name}\n\n{}\n\n```text\n{usage}\n```\n", about_command.trim().replace('<', "\\<"));
+    let all = rows(command);
+    let (common, own): (Vec<&Row>, Vec<&Row>) = all.iter().partition(|row| shared.contains(row));
+    if !own.is_empty() {
+        write!(text, "\n{}", table(&own)).unwrap();
+    }
+    if !common.is_empty() {
+        let names = common.iter().map(|[option, ..]| option.split(' ').next().unwrap().trim_matches('`'));
+        let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        writeln!(text, "\nAnd {names}: see [common options](#common-options).").unwrap();
     }
     text
+}
+
+fn is_shown(command: &clap::Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
 }
 
 #[test]
 fn the_reference_has_every_command() {
     let mut program = CommandLine::command();
     program.build();
-    let mut expected = HEAD.to_owned();
-    for command in
-        program.get_subcommands_mut().filter(|command| !command.is_hide_set() && command.get_name() != "help")
-    {
-        expected.push_str(&section(command));
+    let all: Vec<Row> = program.get_subcommands().filter(|command| is_shown(command)).flat_map(rows).collect();
+    // Options with the same words in many commands are described once.
+    let mut shared: Vec<Row> = Vec::new();
+    for row in &all {
+        if row[0].starts_with("`--") && !shared.contains(row) && all.iter().filter(|other| *other == row).count() > 5 {
+            shared.push(row.clone());
+        }
     }
+    let mut expected = HEAD.to_owned();
+    for command in program.get_subcommands_mut().filter(|command| is_shown(command)) {
+        expected.push_str(&section(command, &shared));
+    }
+    write!(expected, "\n## Common options\n\n{}", table(&shared.iter().collect::<Vec<_>>())).unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(path, &expected).unwrap();

@@ -23,33 +23,41 @@ fn render() -> String {
          Rendered from the catalogue, version {CATALOGUE_VERSION}. Points of different versions may not be \
          comparable.\n\n\
          A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
-         it is never 0 and never NaN. Estimation noise may take a value a little outside its range.\n\n\
-         | id | title | paper, equation | inputs | unit, range | gives | what it shows |\n\
-         |---|---|---|---|---|---|---|\n"
+         it is never 0 and never NaN. Estimation noise may take a value a little outside its range. Every score has a \
+         value and, where nothing else is said, its standard error.\n\n\
+         | score | from | unit, range | also gives | what it shows |\n|---|---|---|---|---|\n"
     );
     for score in CATALOGUE {
+        let range = format!("{} to {}", score.range.0, score.range.1).replace("inf", "∞");
         let cells = [
-            format!("`{}`", score.id),
-            score.title.to_owned(),
-            source(score),
+            format!("`{}`: {} ({})", score.id, score.title, source(score)),
             score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
-            format!("{}, {} to {}", score.unit, score.range.0, score.range.1).replace("inf", "∞"),
+            format!("{}, {range}", score.unit),
             gives(score),
             score.help.to_owned(),
         ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         writeln!(text, "| {} |", cells.join(" | ")).unwrap();
     }
-    text += "\nA permutation test gives `p_value` of the score as a whole, from permutations of the labels within the strata \
-             of the concept: exact for each concept with class labels, whatever the rows, classes and ties, and combined \
-             by the largest of them, each in standard deviations of its own permutations. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
-             Yekutieli) and approximate: from a normal distribution with the permutation variance. With thousands of rows \
-             every leak is significant, so judge its size. Tests join their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
+    text += "\nA permutation test gives `p_value`, by permuting labels within the strata of the concept. It is exact for \
+             class labels. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
+             Yekutieli) and approximate. With thousands of rows every leak is significant, so judge its size. Tests \
+             join their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
     text += "\n## When to trust a score\n\n\
-             What was measured of each on data of known truth or against interventions: sample sizes, classes and widths, and what \
-             it does not see. Digits are scikit-learn's; the other data sets are those of the papers.\n\n";
+             Each remark was measured on data of known truth or against interventions. Digits are scikit-learn's; the \
+             other data sets are those of the papers.\n\n";
+    let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
     for score in CATALOGUE {
-        writeln!(text, "- `{}`: {}", score.id, score.trust.join(" ")).unwrap();
+        for &remark in score.trust {
+            let id = format!("`{}`", score.id);
+            match remarks.iter_mut().find(|(known, _)| *known == remark) {
+                Some((_, ids)) => ids.push(id),
+                None => remarks.push((remark, vec![id])),
+            }
+        }
+    }
+    for (remark, ids) in remarks {
+        writeln!(text, "- {}: {remark}", ids.join(", ")).unwrap();
     }
     text += "\nPapers:\n\n";
     let papers = [
@@ -105,14 +113,10 @@ fn input(input: &Input) -> String {
 }
 
 fn gives(score: &Score) -> String {
-    let value = match score.no_standard_error {
-        None => "value".to_owned(),
-        Some(why) => format!("value without standard error ({why})"),
-    };
-    let curve = score.curve.is_some();
-    let tested = score.test.is_some();
+    let (curve, tested) = (score.curve.is_some(), score.test.is_some());
     let parts =
         [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve"), (tested, "permutation test")];
-    let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part);
-    std::iter::once(value.as_str()).chain(given).collect::<Vec<_>>().join(", ")
+    let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part.to_owned());
+    let no_error = score.no_standard_error.map(|why| format!("no standard error ({why})"));
+    no_error.into_iter().chain(given).collect::<Vec<_>>().join(", ")
 }

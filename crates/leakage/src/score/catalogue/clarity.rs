@@ -164,10 +164,9 @@ pub(super) const ROWS: [Score; 10] = [
         curve: Some(CurveDescription { x: "effective concepts (NEC)", y: "Task accuracy", best: None, beside: None }),
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
         latents: true,
-        help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective concepts; the \
-               curve has each. Heads of many concepts do well on concepts without meaning, which this does not reward. The \
-               authors fit a sparse head for each level before they cut, which is at least as accurate. Biases are head_bias, \
-               or 0.",
+        help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective \
+               concepts; the curve has each. The authors fit a sparse head for each level before they cut, which is at \
+               least as accurate. Biases are head_bias, or 0.",
         trust: &[MEANS],
         compute: head::accuracy_at_effective_concepts,
         ..ROW

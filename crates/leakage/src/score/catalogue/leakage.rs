@@ -24,12 +24,10 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "Information about the task in each learnt concept beyond what the true concept has, clipped at 0.",
         trust: &[
-            "From 500 rows on; below, errors are as large as the default limits. With two classes it follows what \
-                 an intervention costs (r = 0.79 and 0.52 over 60 models each of TabularToy(0.25) and (0.75)); with \
-                 ten it does not: r = 0.44 over 60 bottlenecks on digits with 7 concepts, where ctl_conditional has \
-                 0.94. It is leakage less what was not learnt, so models with a concept accuracy of 0.54 that lose \
-                 0.83 of accuracy read 0.11. Blind to what several concepts say together: 0.013 for an exclusive or \
-                 of two logits, of which joint_leakage finds 0.72 or more.",
+            "From 500 rows on; below, errors are as large as the default limits. With two classes it follows what an \
+                 intervention costs (r = 0.79 and 0.52 over 60 models each of TabularToy(0.25) and (0.75)); with ten \
+                 it need not: r = 0.02 and 0.50 on digits with 7 and with 4 concepts, where ctl_conditional has 0.92 \
+                 and 0.89. Blind to what several concepts say together: 0.013 for an exclusive or of two logits.",
         ],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
@@ -47,8 +45,10 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "CTL without clipping: negative when concepts are badly learnt, and free of the upward bias that \
                clipping gives to noise. Trends and tests run on it.",
-        trust: &["As ctl: r = 0.44 with the loss under intervention on digits, and 0.11 for models that lose 0.83. \
-                 Intervals of ±1.96 errors cover the expected value in 91 to 92 % of data sets (N = 400 and 600)."],
+        trust: &[
+            "As ctl: 0.06 for soft models on digits that lose 0.78 under intervention. Intervals of ±1.96 errors cover \
+                 the expected value in 91 to 92 % of data sets (N = 400 and 600).",
+        ],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl_excess,
         ..ROW
@@ -66,11 +66,11 @@ pub(super) const ROWS: [Score; 12] = [
         help: "Normalised information between learnt concepts beyond that between the true ones, clipped at 0 per \
                pair. Comparable only at equal N: its normaliser grows with the number of rows.",
         trust: &[
-            "Only at equal N: it is 29 % lower at 10,000 rows than at 1,000 with the information unchanged. Where \
-                 true concepts are correlated it reads 0 whatever leaks: 0.0007 for a model of TabularToy(0.75) whose \
-                 accuracy fell from 0.94 to 0.11 under intervention. r with that loss is 0.49 on digits with 7 \
-                 concepts, 0.73 on TabularToy(0.25). Activations in half precision raise it from 0.25 to 0.28. An \
-                 exclusive or of two logits reads 0.001.",
+            "It is 29 % lower at 10,000 rows than at 1,000 with the information unchanged. Where true concepts are \
+                 correlated it reads 0 whatever leaks: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from \
+                 0.94 to 0.11 under intervention. r with that loss is 0.36 on digits with 7 concepts, 0.73 on \
+                 TabularToy(0.25). Activations in half precision raise it from 0.25 to 0.28. An exclusive or of two \
+                 logits reads 0.001.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl,
@@ -89,9 +89,9 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_LABELS,
         help: "ICL without clipping. Trends and tests run on it. Comparable only at equal N.",
         trust: &[
-            "As icl. On digits with 7 concepts its mean is −0.11 for models that lose 0.83 under intervention and \
-                 −0.08 for sound ones. Intervals of ±1.96 errors cover the expected value in 90 to 92 % of data sets \
-                 (N = 400 and 600).",
+            "As icl. On digits with 7 concepts its mean is −0.06 for soft models that lose 0.78 under intervention, \
+                 and for those that lose nothing. Intervals of ±1.96 errors cover the expected value in 90 to 92 % of \
+                 data sets (N = 400 and 600).",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl_excess,
@@ -107,13 +107,14 @@ pub(super) const ROWS: [Score; 12] = [
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Information about the other true concepts in each learnt concept beyond what the true concept has, \
-               clipped at 0 per pair. This project's own score: it stays sensitive where concepts are correlated and \
-               ICL reads 0, and is less specific, for most clean models show a little. Use it alongside ICL, not \
-               instead of it.",
-        trust: &["More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) at \
-                 N = 1,000 its area under the curve for S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72, \
-                 and most clean checkpoints read more than 0.005. On digits with 7 concepts it follows interventions \
-                 less well: r = 0.72, where icl_conditional has 0.93."],
+               clipped at 0 per pair. It stays sensitive where concepts are correlated and ICL reads 0, but most clean \
+               models show a little. Use it alongside ICL.",
+        trust: &[
+            "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its area \
+                 under the curve for S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72, and most clean \
+                 checkpoints read more than 0.005. On digits with 7 concepts it follows interventions less well than \
+                 icl_conditional: r = 0.45, against 0.92.",
+        ],
         memory: Memory::PAIRS,
         compute: leakage::icl_label,
         ..ROW
@@ -145,18 +146,18 @@ pub(super) const ROWS: [Score; 12] = [
         unit: "share of H(y)",
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "I(ĉ_i; y | c_i) / H(y): information about the task in each learnt concept beyond its own true \
-               concept, unclipped. CTL subtracts from it what was not learnt, so badly learnt models look clean \
-               there and not here. Also above 0 when the model is merely unsure, and for noisy concept labels: compare \
-               with a bottleneck that was trained without the task. Blind to information that only several concepts \
-               have together.",
-        trust: &["Over 60 bottlenecks each on digits with 7 and with 4 concepts r with the loss of accuracy under \
-                 intervention is 0.94; the 79 that lose more than 0.3 read at least 0.18, the 30 sound ones at most \
-                 0.14. With other concepts and networks on digits these are 0.13 and 0.16. \
-                 Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: leakage \
-                 that is harmless once concepts are corrected. The scale depends on classes and concepts: at 200 \
-                 classes, 112 concepts and 2,048 rows independent noise reads 0.000 and a class shift of one standard \
-                 deviation 0.07 for each concept, which is severe."],
+        help: "I(ĉ_i; y | c_i) / H(y): information about the task in each learnt concept beyond its own true concept, \
+               unclipped. Also above 0 when the model is merely unsure, and for noisy concept labels: compare with a \
+               bottleneck that was trained without the task. Blind to information that only several concepts have \
+               together.",
+        trust: &[
+            "r with the loss of accuracy under intervention is 0.92 and 0.89 over 50 bottlenecks each on digits with 7 \
+                 and with 4 concepts. Those that lose more than 0.3 read at least 0.19 and 0.13, sound ones at most \
+                 0.16 and 0.13. Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: \
+                 leakage that is harmless once concepts are corrected. At 200 classes, 112 concepts and 2,048 rows \
+                 independent noise reads 0.000 and a class shift of one standard deviation 0.07 for each concept, \
+                 which is severe.",
+        ],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
@@ -195,9 +196,11 @@ pub(super) const ROWS: [Score; 12] = [
         help: "I(ĉ_i; c_j | c_i) / H(c_j): information about every other true concept in each learnt concept beyond \
                its own true concept, unclipped, mean over ordered pairs. Blind to information about the task that no \
                annotated concept has, and to information that only several concepts have together.",
-        trust: &["Over 60 bottlenecks on digits r with the loss of accuracy under intervention is 0.93 (7 concepts) \
-                 and 0.91 (4); 0.82 and 0.62 on TabularToy(0.25) and (0.75). Soft models with λ = 0.01 read 0.27 (7 \
-                 concepts), those with λ of 1 and 5 0.09 and 0.07."],
+        trust: &[
+            "r with the loss of accuracy under intervention is 0.92 (7 concepts) and 0.80 (4) on digits; 0.82 and 0.62 \
+                 on TabularToy(0.25) and (0.75). On digits with 7 concepts soft models read 0.25 at λ = 0.01, 0.14 and \
+                 0.10 at λ of 1 and 5.",
+        ],
         memory: Memory { inputs: 3.0, ..Memory::PAIRS },
         compute: conditional::interconcept,
         test: Some(conditional_null::interconcept),
@@ -215,8 +218,8 @@ pub(super) const ROWS: [Score; 12] = [
         help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): information \
                about the task in the true concept and not in the learnt one. CTL subtracts it from leakage. High \
                where concepts are badly learnt; it shows no leakage.",
-        trust: &["Says how much CTL hides. On digits it is 0.21 at λ = 0.01, where ctl_conditional is 0.31 and \
-                 ctl_excess 0.11, and 0.03 at λ = 5."],
+        trust: &["Says how much CTL hides. On digits with 7 concepts it is 0.24 in soft models at λ = 0.01, where \
+                 ctl_conditional is 0.30 and ctl_excess 0.06, and 0.05 at λ = 5."],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::gap,
         ..ROW
@@ -229,21 +232,19 @@ pub(super) const ROWS: [Score; 12] = [
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         cost: Cost::Slow,
-        help: "I(y; ĉ | c) / H(y) of all concepts at once: the held-out log loss of a predictor of the task from the true \
-               concepts less that of one from both, cross-fitted over four parts of at most 4,096 rows. Detects information \
-               that only two concepts carry jointly, such as an exclusive or. It is neither an upper nor a lower bound: it \
-               misses what its predictors do not learn from these rows, such as effects of three and more activations among \
-               many and structure finer than quarters of a stratum. joint_leakage_baseline says what there is to explain. A \
-               regression target is binned into octiles; rows of classes with fewer than four rows are left out. p_value: sign \
-               flips of the differences of the rows' losses, less 0.001 of H(y).",
-        trust: &["At 2,048 rows, for a truth of 0.86: 0.74 for an exclusive or of two logits among 6 and 0.72 among \
-                 112; 0.80 for one of a logit and a concept; 0.77 for the distance of a logit from its mean; 0.53 for \
-                 the parity of three logits among 6. 20 weak shifts with a truth of 0.20 read 0.17. Honest \
-                 activations read −0.003 to 0.000, also with 112 concepts and 200 classes, and where the task is the \
-                 parity of 3 of 6 concepts. Missed: the parity of three logits among 112 (0.000 of 0.86) and a task \
+        help: "I(y; ĉ | c) / H(y) of all concepts at once: the held-out log loss of a predictor of the task from the \
+               true concepts less that of one from both, cross-fitted over four parts of at most 4,096 rows. Detects \
+               information that only two concepts carry jointly. It is no bound: it misses what its predictors do not \
+               learn from these rows. joint_leakage_baseline says what there is to explain. A regression target is \
+               binned into octiles; rows of classes with fewer than four rows are left out. p_value: sign flips of the \
+               differences of the rows' losses, less 0.001 of H(y).",
+        trust: &[
+            "At 2,048 rows, for a truth of 0.86: 0.74 for an exclusive or of two logits among 6 and 0.72 among 112; \
+                 0.53 for the parity of three logits among 6. Honest activations read −0.003 to 0.000, also with 112 \
+                 concepts and 200 classes. Missed: the parity of three logits among 112 (0.000 of 0.86) and a task \
                  that changes with every half standard deviation of a logit (0.38 among 6, 0.02 among 112). At 600 \
-                 rows models chosen by chance can take it to −0.05. docs/peers.md has the distributions and gradient boosting \
-                 beside it."],
+                 rows models chosen by chance can take it to −0.05. docs/peers.md has the distributions.",
+        ],
         memory: Memory { more: memory::joint, ..Memory::LINEAR },
         compute: joint::joint,
         ..ROW
@@ -256,8 +257,8 @@ pub(super) const ROWS: [Score; 12] = [
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         cost: Cost::Slow,
-        help: "The first of the two losses of joint_leakage over H(y): the held-out log loss of the best of a linear model, a \
-               network and a table of concept patterns. Near 0: the true concepts determine the task, and nothing can leak \
+        help: "The first of the two losses of joint_leakage over H(y): that of the best of a linear model, a network \
+               and a table of concept patterns. Near 0: the true concepts determine the task, and nothing can leak \
                about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
         trust: &[
             "0.00 where the task is the parity of 3 of 6 concepts, 0.01 with 200 classes of 112 noisy concepts at \
