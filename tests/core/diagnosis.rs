@@ -216,7 +216,7 @@ fn insufficient_supervision() {
     let bare = [point(1, &[("task_accuracy", 0.9), ("concept_accuracy", 0.5)])];
     let (unknown, why) = state(&soft(), &bare, SUPERVISION);
     assert_eq!(unknown, State::Unknown);
-    assert!(why.contains("needs ctl_excess, which no evaluation has"), "{why}");
+    assert!(why.contains("(ctl_excess), which no evaluation has"), "{why}");
 }
 
 #[test]
@@ -283,7 +283,10 @@ fn incomplete_concept_set() {
     let line = diagnosis.found().next().unwrap();
     assert_eq!((line.rule.as_str(), line.evidence[0].step, diagnosis.step), (INCOMPLETE, 1, 2));
     let (unknown, why) = state(&soft(), &[point(1, &[("ctl_excess", 0.0)])], INCOMPLETE);
-    assert_eq!((unknown, why.as_str()), (State::Unknown, "needs reference_accuracy_linear, which no evaluation has"));
+    assert_eq!(
+        (unknown, why.as_str()),
+        (State::Unknown, "needs reference accuracy, linear head (reference_accuracy_linear), which no evaluation has")
+    );
 }
 
 #[test]
@@ -569,7 +572,7 @@ fn leakage_is_a_verdict_from_the_second_evaluation_in_a_row_on() {
     assert_eq!(verdict_on(&[0.3, 0.3, 0.3, 0.05]).state, VerdictState::Sound);
     let near = verdict_on(&[0.05, 0.05, 0.155]);
     assert_eq!(near.state, VerdictState::PossiblyLeaking);
-    assert_eq!(near.reason, "the interval of ctl_conditional reaches the limit");
+    assert_eq!(near.reason, "the interval of leakage to the task (ctl_conditional) reaches the limit");
 }
 
 #[test]
@@ -627,7 +630,8 @@ fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
     let no_task = point(1, &[("icl_conditional", 0.02), ("concept_accuracy", 0.98), ("concept_auc", 0.99)]);
     let told = judged(&soft(), no_task);
     assert_eq!(told.state, VerdictState::NothingFound);
-    assert!(told.reason.starts_with("leakage to the task was not looked for: needs ctl_conditional"), "{told:?}");
+    let why = "leakage to the task was not looked for: needs leakage to the task (ctl_conditional)";
+    assert!(told.reason.starts_with(why), "{told:?}");
 }
 
 #[test]
@@ -759,7 +763,7 @@ fn leakage_counts_above_that_of_a_reference() {
     let found = verdict(&soft(), &above, true, true, None).unwrap();
     assert_eq!(found.state, VerdictState::Leaking);
     assert!(found.reason.contains("above that of the reference run 'independent': "), "{found}");
-    assert!(found.reason.contains("ctl_conditional 0.200"), "{found}");
+    assert!(found.reason.contains("(ctl_conditional) 0.200"), "{found}");
     let above: Vec<Point> = (1..=4).map(|step| reference().above(&with(step, &honest[..3]))).collect();
     assert_eq!(verdict(&soft(), &above, true, true, None).unwrap().state, VerdictState::CannotTell);
 }

@@ -140,6 +140,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl_conditional",
         title: "Conditional concepts-task leakage",
+        plain: "leakage to the task",
         family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
@@ -186,6 +187,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl_conditional",
         title: "Conditional interconcept leakage",
+        plain: "leakage between concepts",
         family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",
