@@ -9,21 +9,28 @@ fn main() {
 
 #[cfg(feature = "server")]
 mod page {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
-    /// Writes a Rust list of the files in web/.
+    /// Writes a Rust list of the files in web/ and its folders, each named by its path there.
     pub fn list() {
         println!("cargo:rerun-if-changed=web");
         let place = |name| PathBuf::from(std::env::var_os(name).expect("cargo sets it"));
-        let entries = std::fs::read_dir(place("CARGO_MANIFEST_DIR").join("web")).expect("web/ is part of the package");
-        let mut files: Vec<_> = entries.map(|entry| entry.expect("web/ can be listed").path()).collect();
+        let web = place("CARGO_MANIFEST_DIR").join("web");
+        let mut files = files_in(&web);
         files.sort();
         let rows = files.iter().filter_map(|path| {
             let served = ["html", "js", "css", "svg", "png"].contains(&path.extension()?.to_str()?);
-            let name = path.file_name()?.to_str()?;
+            let parts = path.strip_prefix(&web).ok()?.iter().map(|part| part.to_str().expect("a UTF-8 path"));
+            let name = parts.collect::<Vec<_>>().join("/");
             served.then(|| format!("    ({name:?}, include_bytes!({:?})),\n", path.to_str().expect("a UTF-8 path")))
         });
         let list = format!("&[\n{}]\n", rows.collect::<String>());
         std::fs::write(place("OUT_DIR").join("page_files.rs"), list).expect("OUT_DIR is writable");
+    }
+
+    fn files_in(folder: &Path) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("web/ is part of the package");
+        let paths = entries.map(|entry| entry.expect("web/ can be listed").path());
+        paths.flat_map(|path| if path.is_dir() { files_in(&path) } else { vec![path] }).collect()
     }
 }

@@ -2,8 +2,8 @@
 import { epochText, number, signed } from "./text.js";
 
 /**
- * @typedef {import("./api.js").Score} Score
- * @typedef {import("./api.js").Row} Row
+ * @typedef {import("./data/api.js").Score} Score
+ * @typedef {import("./data/api.js").Row} Row
  * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
  *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
  */
@@ -113,11 +113,34 @@ export function halfText(id, error) {
   return Math.max(half * wordOf(id).scale, least).toFixed(digitsOf(id));
 }
 
-/** Ids in a sentence of the sidecar, by name. @param {string} text */
-export const named = (text) => text.replaceAll(/\b(?:[a-z]+(?:_[a-z0-9]+)+|ctl|icl)\b/g, (id) => (id in WORDS || catalogue.has(id) ? inSentence(nameOf(id)) : id));
+/**
+ * A difference with its interval, in the page's unit: "28 pt (20 to 37)".
+ * @param {string} score @param {{mean: number, low: number|null, high: number|null}} difference
+ */
+export function differenceText(score, { mean, low, high }) {
+  const { scale } = wordOf(score);
+  const unit = scale === 100 ? " pt" : "";
+  if (low === null || high === null) return `${signed(String(Number((mean * scale).toPrecision(2))))}${unit}`;
+  const digits = digitsOfInterval(mean * scale, low * scale, high * scale, scale === 100 ? 0 : 2);
+  const text = (/** @type {number} */ value) => signed((value * scale).toFixed(digits));
+  return `${text(mean)}${unit} (${text(low)} to ${text(high)})`;
+}
 
-/** Abbreviations keep their capitals. @param {string} name */
-export const inSentence = (name) => name.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
+/**
+ * Digits after the point: one significant digit of half the interval where that begins with 2 or more, else two. A mean
+ * whose interval leaves out 0 has two digits, and no end of it is given as 0.
+ * @param {number} mean @param {number} low @param {number} high @param {number} least
+ */
+function digitsOfInterval(mean, low, high, least) {
+  const half = Number((Math.abs(high - low) / 2).toPrecision(2));
+  if (!(half > 0)) return Math.max(1, least);
+  const power = Math.floor(Math.log10(half));
+  let digits = Math.max(least, -power + (half / 10 ** power < 2 ? 1 : 0));
+  if (low * high > 0) digits = Math.max(digits, 1 - Math.floor(Math.log10(Math.abs(mean))));
+  const vanishes = () => low * high > 0 && Number(Math.min(Math.abs(low), Math.abs(high)).toFixed(digits)) === 0;
+  for (let more = 0; more < 2 && vanishes(); more += 1) digits += 1;
+  return Math.min(6, digits);
+}
 
 /** A label of a run. @param {string} label */
 export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? label;
@@ -142,7 +165,7 @@ export function verdictOf(row, split) {
   const state = stateOf(row);
   const look = LOOKS[state];
   const verdict = row?.verdict;
-  const rest = named(verdict?.reason ?? "");
+  const rest = verdict?.reason ?? "";
   if (!row) return { state, look, text: "…", rest: "" };
   if (!verdict) return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
   switch (state) {

@@ -1,21 +1,21 @@
 // The page: which view is open, and when it is drawn.
-import { compareView } from "./compare.js";
-import { paintForPrint, redrawAll } from "./linechart.js";
-import { overview, overviewScores } from "./overview.js";
+import { compareView } from "./views/compare.js";
+import { paintForPrint, redrawAll } from "./charts/linechart.js";
+import { overview, overviewScores } from "./views/overview.js";
 import { forgetColors } from "./palette.js";
-import { applyTheme, onPrefs, switchTheme, titleOf } from "./prefs.js";
-import { runScores, runView } from "./runview.js";
-import { isLive, shownOf } from "./shown.js";
-import { sidecarView } from "./sidecar.js";
-import { current, onChange } from "./state.js";
-import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./states.js";
-import { begin, showSplit, store } from "./store.js";
+import { applyTheme, onPrefs, switchTheme, titleOf } from "./data/prefs.js";
+import { runScores, runView } from "./views/runview.js";
+import { isLive, shownOf } from "./data/shown.js";
+import { sidecarView } from "./views/sidecar.js";
+import { current, onChange } from "./data/state.js";
+import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
+import { begin, showSplit, store } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
 import { verdictOf } from "./labels.js";
 
-/** @typedef {{root: HTMLElement, draw: (shown: import("./shown.js").Shown) => void, close?: () => void}} Opened */
+/** @typedef {{root: HTMLElement, draw: (shown: import("./data/shown.js").Shown) => void, close?: () => void}} Opened */
 
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
@@ -97,7 +97,7 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, {row: import("./api.js").Row, state: string}>} the verdict of each run as last told */
+/** @type {Map<string, {row: import("./data/api.js").Row, state: string}>} the verdict of each run as last told */
 const verdicts = new Map();
 let statusText = "";
 

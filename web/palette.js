@@ -1,5 +1,5 @@
 // Colours of runs, and the page's colours for drawing on a canvas.
-import { keepSlot, slotOf } from "./prefs.js";
+import { keepSlot, slotOf } from "./data/prefs.js";
 
 /** Hues, and looks that tell runs apart without any. */
 export const HUES = 6;

@@ -102,7 +102,7 @@ export function percent(share) {
 
 /**
  * What a score is over where it leaves concepts or pairs out: "over 111 of 112 concepts".
- * @param {import("./api.js").LeftOut} leftOut
+ * @param {import("./data/api.js").LeftOut} leftOut
  */
 export function overText({ concepts, pairs = 0, of }) {
   const all = (/** @type {number} */ k) => k * (k - 1);
@@ -156,6 +156,12 @@ export function shortened(name, most) {
 export function labelText(labels) {
   return Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("  ");
 }
+
+/** A sentence of the sidecar, which begins small. @param {string} text */
+export const upper = (text) => text.replace(/^./, (first) => first.toUpperCase());
+
+/** In the middle of a sentence; abbreviations keep their capitals. @param {string} text */
+export const lower = (text) => text.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
 
 /** How long ago. @param {number} seconds */
 export const ago = (seconds) => (seconds < 2 ? "just now" : `${duration(Math.round(seconds))} ago`);

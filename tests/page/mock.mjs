@@ -162,8 +162,8 @@ function rowOf(run, split) {
   const at = (i) => ({ step: i * PASS, epoch: i });
   const near = Math.abs(value(newest) - 0.16) < 0.02;
   const state = run.poor ? "cannot_tell" : run.state ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
-  const reason = { possibly_leaking: "the interval of ctl_conditional reaches the limit", too_early: "2 of 3 evaluations that are needed",
-    leaking: "icl_excess is 0.0654, above 0.05, for 2 evaluations", cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged" : "212 rows: the interval of ctl_conditional is as wide as the limit",
+  const reason = { possibly_leaking: "the interval of leakage to the task (ctl_conditional) reaches the limit", too_early: "2 of 3 evaluations that are needed",
+    leaking: "interconcept leakage, unclipped (icl_excess) is 0.0654, above 0.05, for 2 evaluations", cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged" : "212 rows: the interval of leakage to the task (ctl_conditional) is as wide as the limit",
     sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
   const scores = {};
   for (const id of OF_ROW) {
@@ -236,8 +236,8 @@ function comparisonOf(a, b) {
   scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined", undefined: `no evaluation of ${a.name} that is compared has it` });
   const verdict = compared("ctl").verdict === "higher_in_a" ? "a_leaks_more" : "b_leaks_more";
   const side = (run) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [run.split, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
-  const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl shows no difference (0.0010, -0.0100 to 0.0120)` };
-  const weighed = { verdict: "scores_disagree", why: "ctl is higher in a by 0.0400, but because concepts of b are learnt less well (concept_accuracy 0.45 against 0.98)" };
+  const criterion = { verdict, why: `concepts-task leakage (ctl) is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); interconcept leakage (icl) shows no difference (0.0010, -0.0100 to 0.0120)` };
+  const weighed = { verdict: "scores_disagree", why: "concepts-task leakage (ctl) is higher in a by 0.0400, but because concepts of b are learnt less well (concept accuracy 0.45 against 0.98)" };
   return { a: side(a), b: side(b), confidence: 0.95, weighed, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
 }
 
@@ -258,8 +258,8 @@ function groupsOf(runs, label) {
   const before = values.at(-3) ?? values[0];
   const more = mean(before, "ctl") - mean(least.at(-1), "ctl");
   return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
-    below: `${before}: ctl is higher in ${before} by ${more.toFixed(4)} (${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
-    caution: `${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
+    below: `${label}=${before}: concepts-task leakage (ctl) is higher in ${label}=${before} by ${more.toFixed(4)} (${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
+    caution: `${label}=${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
 }
 
 function assessmentOf(run) {
@@ -273,7 +273,7 @@ function assessmentOf(run) {
   ];
   const coverage = [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
-    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: ctl_conditional is known to ±0.02", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
+    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: leakage to the task (ctl_conditional) is known to ±0.02", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
   ];
   const actions = [
@@ -293,7 +293,7 @@ export function alertsOf(runs) {
   ];
   const of = (run, rule, firing) => ({
     rule: rule.name, run: run.name, split: "val", score: rule.score, state: firing ? "firing" : "inactive", since: run.started + 75,
-    evidence: firing ? "icl_excess is 0.0654, above 0.05, for 2 evaluations" : "icl_excess is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
+    evidence: firing ? "interconcept leakage, unclipped (icl_excess) is 0.0654, above 0.05, for 2 evaluations" : "interconcept leakage, unclipped (icl_excess) is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
     step: 10 * PASS, severity: rule.severity, advises_stop: firing, value: 0.0654, baseline: rule.rise ? 0.021 : null,
   });
   const standings = runs.flatMap((run) => rules.map((rule) => of(run, rule, rule.above !== undefined && run.lambda < 0.05)));
@@ -432,7 +432,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
       return;
     }
-    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z_.]+)$/)?.[1];
+    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/((?:[a-z]+\/)?[a-z_.]+)$/)?.[1];
     const body = name && await readFile(join(WEB, name)).catch(() => null);
     response.writeHead(body ? 200 : 404, { "content-type": TYPES[extname(name ?? "")] ?? "text/plain" });
     response.end(body ?? "not found");

@@ -209,7 +209,8 @@ async fn pairs_of_earlier_samples_come_with_their_ages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_sent_again_only_where_it_changed() {
     let port = port().await;
-    let ask = async |headers: &str| port.ask("GET", "/assets/main.js", &format!("Host: localhost\r\n{headers}")).await;
+    let ask =
+        async |headers: &str| port.ask("GET", "/assets/data/store.js", &format!("Host: localhost\r\n{headers}")).await;
     let reply = ask("").await;
     assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, "text/javascript; charset=utf-8"));
     assert_eq!(reply.headers["cache-control"], "no-cache");

@@ -1,26 +1,25 @@
 // The page of comparisons: groups by a label, two runs, or two splits of a run. The sidecar compares; this shows it.
-import { answers } from "./answers.js";
+import { answers } from "../data/answers.js";
 import { forest } from "./forest.js";
 import { options, setting } from "./overview.js";
-import { titleOf } from "./prefs.js";
-import { byValue } from "./query.js";
-import { saveMenu } from "./saving.js";
-import { comparedText, upper } from "./sentences.js";
+import { titleOf } from "../data/prefs.js";
+import { byValue } from "../data/query.js";
+import { saveMenu } from "../saving.js";
 import { note } from "./states.js";
-import { address, change } from "./state.js";
+import { address, change } from "../data/state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
-import { el } from "./text.js";
-import { labelName, named } from "./labels.js";
+import { el, upper } from "../text.js";
+import { labelName } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
- * @typedef {import("./api.js").Run} Run
- * @typedef {import("./api.js").PairReport} PairReport
- * @typedef {import("./api.js").SplitReport} SplitReport
- * @typedef {import("./api.js").GroupReport} GroupReport
+ * @typedef {import("../data/shown.js").Shown} Shown
+ * @typedef {import("../data/api.js").Run} Run
+ * @typedef {import("../data/api.js").PairReport} PairReport
+ * @typedef {import("../data/api.js").SplitReport} SplitReport
+ * @typedef {import("../data/api.js").GroupReport} GroupReport
  */
 
-const WAYS = /** @type {[import("./state.js").View["by"], string][]} */ ([["label", "By a label"], ["runs", "Two runs"], ["splits", "Two splits"]]);
+const WAYS = /** @type {[import("../data/state.js").View["by"], string][]} */ ([["label", "By a label"], ["runs", "Two runs"], ["splits", "Two splits"]]);
 const WEIGHED = {
   a_leaks_more: "A leaks more", b_leaks_more: "B leaks more", no_difference: "No difference in leakage is shown",
   scores_disagree: "The scores disagree on which run leaks more", undecided: "Undecided which run leaks more", undefined: "Leakage cannot be compared",
@@ -109,13 +108,12 @@ export function compareView(again) {
     const now = JSON.stringify([by, asked, report, why, shown.theme]);
     if (now === before) return;
     before = now;
-    fault.replaceChildren(...(why === null ? [] : [note("bad", [el("b", {}, "This comparison is not possible. "), el("br"), el("code", { class: "dim" }, named(why))])]));
+    fault.replaceChildren(...(why === null ? [] : [note("bad", [el("b", {}, "This comparison is not possible. "), el("br"), el("code", { class: "dim" }, why)])]));
     sweep.hidden = agreement.hidden = !report?.groups;
     pair.hidden = !report || Boolean(report.groups);
     said.textContent = "";
     lead.replaceChildren();
-    const key = report?.groups ? { label: report.label, values: report.groups.map((/** @type {{value: string}} */ { value }) => value) } : null;
-    notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("p", {}, `${sentence(text, key)}.`)));
+    notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("p", {}, `${upper(text)}.`)));
     if (!report) {
       title.textContent = why === null ? "Comparing …" : "Compare";
       return;
@@ -131,7 +129,7 @@ export function compareView(again) {
     const name = labelName(report.label);
     const range = report.least?.values ?? [];
     title.textContent = range.length ? `Leakage is least where ${name} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}` : `The ${name} of least leakage is unknown`;
-    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models with good task and concept accuracy.` : sentence(report.undefined ?? "", { label: report.label, values: report.groups.map(({ value }) => value) });
+    lead.textContent = report.least ? `Compared with ${name} = ${report.least.reference}, whose mean is lowest among models with good task and concept accuracy.` : upper(report.undefined ?? "");
     const runs = report.groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     said.textContent = `${runs} runs in ${report.groups.length} groups, the newest evaluations of each`;
     drawSweep(report, shown);
@@ -142,13 +140,13 @@ export function compareView(again) {
   function twoRuns(report, nameA, nameB) {
     const { weighed, criterion, criterion_unclipped: unclipped } = report;
     title.textContent = WEIGHED[weighed.verdict];
-    lead.textContent = sentence(weighed.why);
+    lead.textContent = upper(weighed.why);
     const count = (/** @type {"a"|"b"} */ side) => report[side].evaluations.length;
     said.textContent = `${count("a")} and ${count("b")} evaluations`;
     const link = (/** @type {string} */ letter, /** @type {string} */ name) => el("span", {}, el("b", {}, `${letter} `), el("a", { href: address({ page: "run", run: name }) }, titleOf(name)));
     pairHead.replaceChildren(el("h2", {}, "Differences"), el("div", { class: "end key" }, link("A", nameA), link("B", nameB), menu()),
       el("p", {}, "A − B with its 95 % interval. An interval that excludes 0 shows a difference; one that contains 0 does not prove equality."),
-      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${comparedText(criterion.why)}). Without clipping: ${CRITERION[unclipped.verdict]} (${comparedText(unclipped.why)}).`));
+      el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${criterion.why}). Without clipping: ${CRITERION[unclipped.verdict]} (${unclipped.why}).`));
     pairBody.replaceChildren(forest(report.scores, ["A", "B"]));
     table = tableOf(report, [nameA, nameB].join(" "));
   }
@@ -168,9 +166,6 @@ export function compareView(again) {
 
   return { root, draw };
 }
-
-/** @param {string} text of the sidecar, which begins small @param {Parameters<typeof comparedText>[1]} [by] */
-const sentence = (text, by) => upper(comparedText(text, by));
 
 /** @param {[number, number]} rows */
 const rowsOf = ([least, most]) => (least === most ? String(most) : `${least} to ${most}`);

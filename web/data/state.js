@@ -1,5 +1,5 @@
 // What is shown, kept in the address: it can be shared, and a reload changes nothing.
-import { afterFrame } from "./scheduler.js";
+import { afterFrame } from "../scheduler.js";
 
 /**
  * @typedef {"epoch"|"step"|"time"} Along

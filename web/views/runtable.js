@@ -1,20 +1,20 @@
 // The table of runs: pinned ones first, groups by a label, sorted by any column. Rows far outside the window are not laid out.
-import { MARKS, hueOf, lookOf } from "./palette.js";
-import { columns as keptColumns, isHidden, isPinned, keepColumns, prefsAt, titleOf, toggleHidden, togglePin } from "./prefs.js";
-import { byValue } from "./query.js";
-import { closing } from "./saving.js";
-import { spark } from "./spark.js";
-import { address, change, current } from "./state.js";
-import { wantRows } from "./store.js";
-import { count, el, icon, plural } from "./text.js";
-import { term } from "./tip.js";
-import { afterFrame } from "./scheduler.js";
+import { MARKS, hueOf, lookOf } from "../palette.js";
+import { columns as keptColumns, isHidden, isPinned, keepColumns, prefsAt, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
+import { byValue } from "../data/query.js";
+import { closing } from "../saving.js";
+import { spark } from "../charts/spark.js";
+import { address, change, current } from "../data/state.js";
+import { wantRows } from "../data/store.js";
+import { count, el, icon, lower, plural } from "../text.js";
+import { term } from "../tip.js";
+import { afterFrame } from "../scheduler.js";
 import { rowAt, stretches, topsOf } from "./virtual.js";
-import { STATES, halfText, stateOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "./labels.js";
+import { STATES, halfText, stateOf, labelName, momentText, nameOf, tipOf, valueText, verdictOf, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
- * @typedef {import("./shown.js").Listed} Listed
+ * @typedef {import("../data/shown.js").Shown} Shown
+ * @typedef {import("../data/shown.js").Listed} Listed
  * @typedef {{id: string, label: boolean, width?: number}} Column width: pixels of a label's values or its name
  * @typedef {{key: string, body: string, kind: "run"|"group"|"more", run?: string, node: () => any}} Item a row, laid out or not
  */
@@ -42,10 +42,10 @@ const LABELS = 2;
 /** @type {Record<string, number>} */
 const GRAVITY = { leaking: 0, possibly_leaking: 1, cannot_tell: 2, too_early: 3, nothing_found: 4, sound: 5 };
 
-/** A verdict with its mark. @param {import("./labels.js").Told} told @param {Shown} shown @param {import("./api.js").Row|undefined} row */
+/** A verdict with its mark. @param {import("../labels.js").Told} told @param {Shown} shown @param {import("../data/api.js").Row|undefined} row */
 export function verdictMark(told, shown, row) {
   const at = row?.step !== null && row?.step !== undefined ? momentText({ step: row.step, epoch: row.epoch }) : "";
-  const text = shown.down && at ? `As of ${at}: ${told.state === "leaking" ? "leaking" : told.text.replace(/^./, (first) => first.toLowerCase())}` : told.text;
+  const text = shown.down && at ? `As of ${at}: ${told.state === "leaking" ? "leaking" : lower(told.text)}` : told.text;
   const grave = told.look === "leak" || told.look === "warn";
   return el("span", { class: `v ${told.look}`, "data-state": told.state, title: told.rest ? `${text}, ${told.rest}${told.look === "leak" ? " concepts" : ""}` : text }, icon(told.look),
     el("span", {}, grave ? el("b", {}, text) : text, told.rest && " ", told.rest && el("span", { class: "rest" }, told.rest, told.look === "leak" && el("span", { class: "long" }, " concepts"))));
@@ -421,7 +421,7 @@ function rolled(node) {
   return node;
 }
 
-/** @param {import("./api.js").Row|undefined} row @param {string} id */
+/** @param {import("../data/api.js").Row|undefined} row @param {string} id */
 function valueCell(row, id) {
   const value = row?.scores[id];
   if (value?.value === undefined) return el("td", { class: cellClass(id, false), title: value?.undefined ? `Undefined: ${value.undefined}` : "" }, value?.undefined ? "–" : "");

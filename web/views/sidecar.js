@@ -1,8 +1,8 @@
 // The sidecar's own facts: how it is, what it counts, what it was told. For those who run it.
-import { isLive } from "./shown.js";
-import { store } from "./store.js";
-import { ago, clock, count, duration, el, memory, percent } from "./text.js";
-import { term } from "./tip.js";
+import { isLive } from "../data/shown.js";
+import { store } from "../data/store.js";
+import { ago, clock, count, duration, el, memory, percent } from "../text.js";
+import { term } from "../tip.js";
 
 export function sidecarView() {
   const title = el("h1", {});
@@ -45,7 +45,7 @@ export function sidecarView() {
   return { root, draw };
 }
 
-/** @param {import("./api.js").Status["upstream"]} upstream */
+/** @param {import("../data/api.js").Status["upstream"]} upstream */
 function hubFacts(upstream) {
   if (!upstream) return [];
   const { hub, reached, why, waiting, sent, refused, dropped } = upstream;

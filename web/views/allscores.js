@@ -1,8 +1,8 @@
 // Every score of the newest evaluation by family, closed until someone wants it.
-import { saveMenu } from "./saving.js";
-import { el, icon, number, overText, probability } from "./text.js";
-import { term } from "./tip.js";
-import { halfText, named, nameOf, scoreOf, tipOf, valueText, wordOf } from "./labels.js";
+import { saveMenu } from "../saving.js";
+import { el, icon, number, overText, probability } from "../text.js";
+import { term } from "../tip.js";
+import { halfText, nameOf, scoreOf, tipOf, valueText, wordOf } from "../labels.js";
 
 /** @param {any} host a details element */
 export function allScoresPanel(host) {
@@ -14,14 +14,14 @@ export function allScoresPanel(host) {
     el("div", { class: "save-line" }, saveMenu("all scores", { csv: () => table })), remarks, body);
   let before = "";
 
-  /** @param {import("./api.js").Point|null} point */
+  /** @param {import("../data/api.js").Point|null} point */
   return function draw(point) {
     host.hidden = !point;
     if (!point || !host.open) return;
     const now = JSON.stringify([point.run, point.step, point.time, point.seconds]);
     if (now === before) return;
     before = now;
-    /** @type {Map<string, [string, import("./api.js").Outcome][]>} */
+    /** @type {Map<string, [string, import("../data/api.js").Outcome][]>} */
     const families = new Map();
     for (const [id, outcome] of Object.entries(point.scores)) {
       const family = scoreOf(id)?.family ?? "other";
@@ -34,6 +34,6 @@ export function allScoresPanel(host) {
       el("table", { class: "plain" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), el("th", { scope: "col", class: "n" }, "Value"), el("th", { scope: "col", class: "n" }, "±, 95 %"), el("th", { scope: "col" }, "Unit"), el("th", { scope: "col" }, "Remarks"))),
         el("tbody", {}, ...scores.map(([id, one]) => el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))),
           el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)), el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit),
-          el("td", { class: "remark" }, [one.undefined !== undefined && `Undefined: ${named(one.undefined)}`, one.left_out && overText(one.left_out), typeof one.p_value === "number" && `p ${probability(one.p_value)}`].filter(Boolean).join(" · "))))))))));
+          el("td", { class: "remark" }, [one.undefined !== undefined && `Undefined: ${one.undefined}`, one.left_out && overText(one.left_out), typeof one.p_value === "number" && `p ${probability(one.p_value)}`].filter(Boolean).join(" · "))))))))));
   };
 }

@@ -13,7 +13,7 @@
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
- * @typedef {{state: import("./labels.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
+ * @typedef {{state: import("../labels.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
  *   stop_advised_by: string|null}} Verdict
  * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
  * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,

@@ -3,8 +3,8 @@ import { ApiError, changeRun, follow, get } from "./api.js";
 import { nameRuns } from "./prefs.js";
 import { PAGE, rowLoader } from "./rows.js";
 import { seriesOf, take } from "./series.js";
-import { afterFrame } from "./scheduler.js";
-import { nameScores } from "./labels.js";
+import { afterFrame } from "../scheduler.js";
+import { nameScores } from "../labels.js";
 
 /**
  * @typedef {import("./api.js").Run} Run

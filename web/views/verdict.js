@@ -1,17 +1,16 @@
 // A run's verdict: what it is, the numbers it rests on, and what to do. All conclusions are the sidecar's.
-import { HALF } from "./lines.js";
-import { upper } from "./sentences.js";
-import { store } from "./store.js";
-import { ago, count, el, icon, shortened, signed, svg } from "./text.js";
-import { tipped } from "./tip.js";
-import { halfText, inSentence, momentText, named, nameOf, valueText, verdictOf, wordOf } from "./labels.js";
+import { HALF } from "../charts/lines.js";
+import { store } from "../data/store.js";
+import { ago, count, el, icon, lower, shortened, signed, svg, upper } from "../text.js";
+import { tipped } from "../tip.js";
+import { halfText, momentText, nameOf, valueText, verdictOf, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("./api.js").Point} Point
- * @typedef {import("./api.js").Row} Row
- * @typedef {import("./api.js").Line} Line
- * @typedef {import("./api.js").Evidence} Evidence
- * @typedef {import("./api.js").Assessment} Assessment
+ * @typedef {import("../data/api.js").Point} Point
+ * @typedef {import("../data/api.js").Row} Row
+ * @typedef {import("../data/api.js").Line} Line
+ * @typedef {import("../data/api.js").Evidence} Evidence
+ * @typedef {import("../data/api.js").Assessment} Assessment
  */
 
 /** Fewer concepts have a bar with their name each, where one of them is above the limit. */
@@ -33,7 +32,7 @@ export function verdictPanel(host) {
   let before = "";
 
   /**
-   * @param {import("./shown.js").Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Assessment|null} found
+   * @param {import("../data/shown.js").Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Assessment|null} found
    * @param {string|null} why there is no assessment
    */
   return function draw(shown, row, point, found, why) {
@@ -96,13 +95,11 @@ export function verdictPanel(host) {
     const absent = (found?.coverage ?? []).filter(({ state }) => state === "absent");
     const unknown = (found?.coverage ?? []).filter(({ state }) => state === "unknown");
     const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
-      () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${named(line.text)}`)));
+      () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${line.text}`)));
     checked.replaceChildren(...(absent.length ? [`Nothing found in: ${absent.map(({ subject }) => lower(subject)).join(", ")}. `, list("Why", absent), " "] : []),
       ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${unknown.map(({ subject }) => lower(subject)).join(", ")}. `, list("What is missing", unknown)] : []));
   }
 }
-
-const lower = (/** @type {string} */ text) => text.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
 
 /** The numbers in words, the one that decides first. @param {Row|undefined} row */
 function sentence(row) {
@@ -125,13 +122,13 @@ function sentence(row) {
   return said;
 }
 
-/** A number with its 95 % interval and its limit. @param {import("./api.js").Evidence} one @returns {(Node|string)[]} */
+/** A number with its 95 % interval and its limit. @param {import("../data/api.js").Evidence} one @returns {(Node|string)[]} */
 function decided({ score, value, standard_error: error, limit }) {
   const { scale, unit } = wordOf(score);
   const after = unit === "%" ? " %" : "";
   const half = error ? ` ± ${halfText(score, error)}` : "";
   const bound = limit === undefined ? "" : `; the limit is ${valueText(score, limit)}${after}`;
-  return [`${upper(inSentence(nameOf(score)))} is `, el("b", {}, `${valueText(score, value)}${half}${scale === 100 ? after : ""}`), `${bound}. `];
+  return [`${nameOf(score)} is `, el("b", {}, `${valueText(score, value)}${half}${scale === 100 ? after : ""}`), `${bound}. `];
 }
 
 /** The address keeps the view, so a link within the page moves without it. @param {Event} event */
@@ -143,7 +140,7 @@ function jump(event) {
 /** What to do, the most urgent first. @param {Row|undefined} row @param {Assessment|null} found @param {string|null} why @param {string} split */
 function actions(row, found, why, split) {
   const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Evidence[]} */ numbers = []) =>
-    el("li", {}, el("b", {}, head), el("p", {}, upper(named(text)), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
+    el("li", {}, el("b", {}, head), el("p", {}, upper(text), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
   if (found === null) return why === null ? [] : [entry("Look again later", why)];
   return found.actions.length ? found.actions.map((one) => entry(one.text, one.why, one.evidence)) : [entry("Nothing to do", "No check finds a fault")];
@@ -152,5 +149,5 @@ function actions(row, found, why, split) {
 /** Numbers, as a tip. @param {Evidence[]} numbers */
 function evidence(numbers) {
   return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"), () => [el("table", {}, ...numbers.map(({ score, value, standard_error: error, limit }) => el("tr", {},
-    el("td", {}, score), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`))))]);
+    el("td", {}, nameOf(score)), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`))))]);
 }

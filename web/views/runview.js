@@ -1,25 +1,25 @@
 // The page of one run: is it leaking, how sure is that, through what, and what now.
 import { allScoresPanel } from "./allscores.js";
-import { answers } from "./answers.js";
+import { answers } from "../data/answers.js";
 import { behindPanel } from "./curve_panel.js";
 import { conceptsPanel } from "./concepts.js";
-import { curveControls, curves } from "./curves.js";
-import { figure } from "./figure.js";
+import { curveControls, curves } from "../charts/curves.js";
+import { figure } from "../charts/figure.js";
 import { lanesPanel } from "./alert_timeline.js";
-import { chartText, linesOf } from "./lines.js";
+import { chartText, linesOf } from "../charts/lines.js";
 import { options } from "./overview.js";
 import { pairsPanel } from "./pairs.js";
-import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "./prefs.js";
+import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { remarks } from "./notes.js";
-import { isLive } from "./shown.js";
-import { address, change, current } from "./state.js";
+import { isLive } from "../data/shown.js";
+import { address, change, current } from "../data/state.js";
 import { statsPanel } from "./stats.js";
-import { count, el, icon } from "./text.js";
-import { afterFrame } from "./scheduler.js";
+import { count, el, icon } from "../text.js";
+import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, labelName, momentText, tipOf } from "./labels.js";
+import { OF_RUN, PUBLISHED, curved, labelName, momentText, tipOf } from "../labels.js";
 
-/** @typedef {import("./shown.js").Shown} Shown */
+/** @typedef {import("../data/shown.js").Shown} Shown */
 
 const EMBEDDINGS = ["embedding_ct_conditional", "embedding_ic_conditional", "embedding_ct", "embedding_self", "alignment_leakage"];
 const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3]]);
@@ -102,7 +102,7 @@ export function runView(again) {
     afterFrame(root, () => drawRest(shown, point, unscored));
   }
 
-  /** Panels below the first window. @param {Shown} shown @param {import("./api.js").Point|null} point @param {import("./api.js").Unscored[]} unscored */
+  /** Panels below the first window. @param {Shown} shown @param {import("../data/api.js").Point|null} point @param {import("../data/api.js").Unscored[]} unscored */
   function* drawRest(shown, point, unscored) {
     drawAccuracy(shown);
     yield;
@@ -120,7 +120,7 @@ export function runView(again) {
     drawAll(point);
   }
 
-  /** @param {Shown} shown @param {import("./api.js").Row|undefined} row */
+  /** @param {Shown} shown @param {import("../data/api.js").Row|undefined} row */
   function drawHead(shown, row) {
     const { run: name } = shown.view;
     const run = shown.lines[0]?.run;

@@ -1,14 +1,13 @@
 // Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
-import { figure } from "./figure.js";
-import { chartText } from "./lines.js";
-import { comparedText, upper } from "./sentences.js";
-import { el, icon } from "./text.js";
-import { term, tipped } from "./tip.js";
-import { labelName, nameOf, rangeOf, tipOf, valueText, wordOf } from "./labels.js";
+import { figure } from "../charts/figure.js";
+import { chartText } from "../charts/lines.js";
+import { el, icon, upper } from "../text.js";
+import { term, tipped } from "../tip.js";
+import { labelName, nameOf, rangeOf, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("./api.js").GroupReport} GroupReport
- * @typedef {import("./shown.js").Shown} Shown
+ * @typedef {import("../data/api.js").GroupReport} GroupReport
+ * @typedef {import("../data/shown.js").Shown} Shown
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -55,7 +54,7 @@ export function sweepPanel(host) {
       }, JSON.stringify([label, means, least, shown.theme]));
     }
     const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text) : [["No range", report.undefined ?? "unknown"]];
-    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"), el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${comparedText(String(text), { label, values })}.`)))));
+    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"), el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
   };
 }
 
@@ -103,12 +102,12 @@ export function agreementPanel(host) {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), ...groups.map(({ value }) => el("th", { scope: "col", class: least?.values.includes(value) ? "n least" : "n" }, `${labelName(label)} = ${value}`)))),
       el("tbody", {}, ...ids.map((id, row) => {
         const missing = cells[row].every((cell) => cell && !cell.interval);
-        const reasons = [...new Set(cells[row].flatMap((cell) => (cell && !cell.interval ? [comparedText(cell.undefined ?? "no value", { label, values: groups.map(({ value }) => value) })] : [])))];
+        const reasons = [...new Set(cells[row].flatMap((cell) => (cell && !cell.interval ? [cell.undefined ?? "no value"] : [])))];
         // Why a row has no values stands in it; why one of its values is missing, in a tip.
         if (missing && reasons.length === 1) return el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), el("td", { class: "n dim reason", colspan: groups.length }, upper(reasons[0])));
         const top = Math.max(1e-9, ...cells[row].map((cell) => Math.abs(cell?.interval?.mean ?? 0)));
         return el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), ...cells[row].map((cell, at) => {
-          if (!cell?.interval) return el("td", { class: "n dim" }, cell?.undefined ? tipped(el("button", { type: "button", class: "tipped", "aria-label": "No value, why" }, "–"), () => [upper(comparedText(cell.undefined ?? "", { label, values: groups.map(({ value: one }) => one) }))]) : "–");
+          if (!cell?.interval) return el("td", { class: "n dim" }, cell?.undefined ? tipped(el("button", { type: "button", class: "tipped", "aria-label": "No value, why" }, "–"), () => [upper(cell.undefined ?? "")]) : "–");
           const { mean, low, high } = cell.interval;
           const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
           return el("td", { class: worst.get(id) === at ? "n worst" : "n", title: text }, el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));

@@ -1,5 +1,5 @@
 // A curve of a few points in a row of a table.
-import { svg } from "./text.js";
+import { svg } from "../text.js";
 
 const [WIDTH, HEIGHT] = [84, 24];
 

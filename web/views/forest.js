@@ -1,12 +1,11 @@
 // Differences of two sides on one scale, each with its interval.
-import { comparedText, differenceText } from "./sentences.js";
-import { el } from "./text.js";
-import { term } from "./tip.js";
-import { nameOf, tipOf, wordOf } from "./labels.js";
+import { el } from "../text.js";
+import { term } from "../tip.js";
+import { differenceText, nameOf, tipOf } from "../labels.js";
 
 /**
- * @typedef {import("./api.js").Comparison} Comparison
- * @typedef {Comparison & {score: string, per_concept?: import("./api.js").ConceptComparison[]}} Compared
+ * @typedef {import("../data/api.js").Comparison} Comparison
+ * @typedef {Comparison & {score: string, per_concept?: import("../data/api.js").ConceptComparison[]}} Compared
  */
 
 /** Concepts that a row names. */
@@ -15,18 +14,13 @@ const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "ic
 
 /** What a difference means, in words. @param {Compared} one @param {[string, string]} sides */
 export function meaning({ score, verdict, undefined: why }, [a, b]) {
-  if (why !== undefined || verdict === "undefined") return `undefined: ${comparedText(why ?? "no value")}`;
+  if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
   if (verdict === "compatible") return "no difference shown";
   const [higher, lower] = verdict === "higher_in_a" ? [a, b] : [b, a];
   if (LEAKS.includes(score)) return `${higher} leaks more`;
   if (score === "intervention_drop") return `${higher} loses more`;
   if (/accuracy|_auc|_f1/.test(score)) return `${lower} is worse`;
   return `higher in ${higher}`;
-}
-
-/** A difference with its interval, in the page's unit. @param {Compared} one */
-export function rangeText({ score, difference }) {
-  return difference ? differenceText(score, difference, wordOf(score).scale === 100 ? " pt" : "") : "–";
 }
 
 /** @param {Compared[]} compared @param {[string, string]} sides */
@@ -43,11 +37,11 @@ export function forest(compared, sides) {
       const [low, high] = difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean] : [0, 0];
       return el("tr", { "data-score": one.score }, el("th", { scope: "row" }, term(nameOf(one.score), tipOf(one.score))),
         el("td", { class: "zero" }, el("div", { class: "rng", "--c": clear ? "var(--s1)" : "var(--ink-3)", "aria-hidden": "true" }, difference && el("i", { style: `left: ${place(low)}%; width: ${Math.max(0.5, place(high) - place(low))}%` }), difference && el("b", { style: `left: ${place(difference.mean)}%` }))),
-        el("td", { class: "n" }, rangeText(one)), el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)), el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
+        el("td", { class: "n" }, difference ? differenceText(one.score, difference) : "–"), el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)), el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
     }))));
 }
 
-/** @param {import("./api.js").ConceptComparison[]} concepts @param {[string, string]} sides */
+/** @param {import("../data/api.js").ConceptComparison[]} concepts @param {[string, string]} sides */
 function differing(concepts, [a, b]) {
   if (!concepts.length) return "";
   const found = concepts.filter(({ verdict }) => verdict.startsWith("higher"));

@@ -1,17 +1,17 @@
 // The newest values of a run on one scale each: value, 95 % interval and limit.
-import { HALF } from "./lines.js";
-import { el } from "./text.js";
-import { term } from "./tip.js";
-import { OF_RUN, TO_LOG, halfText, named, nameOf, tipOf, valueText, wordOf } from "./labels.js";
+import { HALF } from "../charts/lines.js";
+import { el } from "../text.js";
+import { term } from "../tip.js";
+import { OF_RUN, TO_LOG, halfText, nameOf, tipOf, valueText, wordOf } from "../labels.js";
 
-/** @typedef {import("./shown.js").Shown} Shown */
+/** @typedef {import("../data/shown.js").Shown} Shown */
 
 const UNITS = /** @type {Record<string, string>} */ ({ "%": "%", "percentage points": "pt" });
 
 /** @param {HTMLElement} host @param {string[]} [ids] */
 export function statsPanel(host, ids = OF_RUN) {
   let before = "";
-  /** @param {Shown} shown @param {Record<string, import("./api.js").Newest>} scores @param {boolean} known whether the newest values have come */
+  /** @param {Shown} shown @param {Record<string, import("../data/api.js").Newest>} scores @param {boolean} known whether the newest values have come */
   return function draw(shown, scores, known) {
     const now = JSON.stringify([scores, known, shown.theme]);
     if (now === before) return;
@@ -20,14 +20,14 @@ export function statsPanel(host, ids = OF_RUN) {
   };
 }
 
-/** @param {Shown} shown @param {string} id @param {import("./api.js").Newest|undefined} newest @param {boolean} known */
+/** @param {Shown} shown @param {string} id @param {import("../data/api.js").Newest|undefined} newest @param {boolean} known */
 function stat(shown, id, newest, known) {
   const head = el("h3", {}, term(nameOf(id), tipOf(id)));
   if (newest?.value === undefined) {
     if (!known) return el("div", { class: "stat", "data-score": id }, head, el("div", { class: "val" }, "…"));
     const why = newest?.undefined;
     return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why ? "Undefined" : "Not sent"), el("span", { class: "hatch" }),
-      el("p", { class: "small" }, why ? named(why) : TO_LOG[id] ? `${TO_LOG[id]}, and it appears at the next evaluation.` : "No evaluation has it."));
+      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}, and it appears at the next evaluation.` : "No evaluation has it."));
   }
   const { scale, unit } = wordOf(id);
   const { value, standard_error: error } = newest;

@@ -1,9 +1,9 @@
 // The one object that panels draw from.
 import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
-import { slots } from "./palette.js";
+import { slots } from "../palette.js";
 import { labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
-import { STATES, stateOf } from "./labels.js";
+import { STATES, stateOf } from "../labels.js";
 
 /**
  * @typedef {import("./api.js").Run} Run

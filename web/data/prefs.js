@@ -1,5 +1,5 @@
 // What this browser remembers: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
-import { afterFrame } from "./scheduler.js";
+import { afterFrame } from "../scheduler.js";
 
 /** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
 

@@ -1,8 +1,8 @@
 // What the page says when it has nothing, not yet everything, or when something went wrong: what is known, why the rest
 // is not, and the next step.
-import { tryNow } from "./api.js";
-import { load, retryCurves, store } from "./store.js";
-import { clock, el, icon } from "./text.js";
+import { tryNow } from "../data/api.js";
+import { load, retryCurves, store } from "../data/store.js";
+import { clock, el, icon } from "../text.js";
 
 /** A skeleton appears only where an answer takes longer than this. */
 export const PATIENCE_MS = 300;

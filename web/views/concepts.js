@@ -1,17 +1,17 @@
 // A score of each concept: a table with bars, or small curves of all concepts on one scale.
-import { answers } from "./answers.js";
+import { answers } from "../data/answers.js";
 import { options } from "./overview.js";
-import { saveMenu } from "./saving.js";
-import { spark } from "./spark.js";
-import { change } from "./state.js";
-import { breakable, el, icon, number, shortened } from "./text.js";
-import { afterFrame } from "./scheduler.js";
-import { halfText, named, nameOf, scoreOf, valueText } from "./labels.js";
+import { saveMenu } from "../saving.js";
+import { spark } from "../charts/spark.js";
+import { change } from "../data/state.js";
+import { breakable, el, icon, number, shortened } from "../text.js";
+import { afterFrame } from "../scheduler.js";
+import { halfText, nameOf, scoreOf, valueText } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
- * @typedef {import("./api.js").Point} Point
- * @typedef {import("./api.js").ConceptCurves} ConceptCurves
+ * @typedef {import("../data/shown.js").Shown} Shown
+ * @typedef {import("../data/api.js").Point} Point
+ * @typedef {import("../data/api.js").ConceptCurves} ConceptCurves
  */
 
 const RANKS = { most: "most first", least: "least accurate", earliest: "as declared", name: "name" };
@@ -63,7 +63,7 @@ export function conceptsPanel(host, again) {
     const accuracy = point.scores.concept_accuracy?.per_concept ?? [];
     const limit = shown.limitOf(id);
     const half = outcome.left_out ? ` The mean leaves out ${outcome.left_out.concepts.length}: ${outcome.left_out.why}.` : "";
-    said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${named(outcome.undefined)}. Concepts that have a value are shown.`
+    said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${outcome.undefined}. Concepts that have a value are shown.`
       : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.${limit ? " The red line is the limit of the mean." : ""}${half}`;
     const wanted = search.value.trim().toLocaleLowerCase();
     const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))

@@ -1,8 +1,8 @@
 // What people say about a run, its title and note, and removing it. The sidecar keeps them for everyone who reads the run.
-import { isLive } from "./shown.js";
-import { address } from "./state.js";
-import { remark, removeRun, store } from "./store.js";
-import { el } from "./text.js";
+import { isLive } from "../data/shown.js";
+import { address } from "../data/state.js";
+import { remark, removeRun, store } from "../data/store.js";
+import { el } from "../text.js";
 
 /** @param {() => string} name of the run on the page */
 export function remarks(name) {
@@ -31,7 +31,7 @@ export function remarks(name) {
 
   return {
     note, edit, remove,
-    /** @param {import("./api.js").Run} run */
+    /** @param {import("../data/api.js").Run} run */
     draw(run) {
       note.hidden = !run.note;
       note.textContent = run.note ?? "";

@@ -1,10 +1,9 @@
 // When rules fired: one lane for each that did, and what happened in words. Also evaluations without a value.
-import { alertParts } from "./sentences.js";
-import { store } from "./store.js";
-import { count, el } from "./text.js";
-import { momentText, named, verdictOf } from "./labels.js";
+import { store } from "../data/store.js";
+import { count, el } from "../text.js";
+import { momentText, verdictOf } from "../labels.js";
 
-/** @typedef {import("./shown.js").Shown} Shown */
+/** @typedef {import("../data/shown.js").Shown} Shown */
 
 /** Entries of the list, the newest first. */
 const LISTED = 7;
@@ -20,7 +19,7 @@ export function lanesPanel(host) {
   let before = "";
   let whole = false;
 
-  /** @param {Shown} shown @param {import("./api.js").Unscored[]} unscored */
+  /** @param {Shown} shown @param {import("../data/api.js").Unscored[]} unscored */
   return function draw(shown, unscored) {
     const { run, split } = shown.view;
     const series = shown.lines[0]?.series;
@@ -63,13 +62,12 @@ export function lanesPanel(host) {
     }
     // A rule that was only pending has nothing to end.
     const fired = changes.filter((one, i) => one.state === "firing" || (one.state === "inactive" && changes.slice(0, i).findLast(({ rule }) => rule === one.rule)?.state === "firing"));
-    // The end of a run ends its alerts, which is no news of its model.
-    const ended = fired.filter(({ state, evidence }) => state === "inactive" && evidence.startsWith("the run finished"));
     const entries = [
-      ...(ended.length ? [{ step: Math.max(...ended.map(({ step }) => step)), look: false, head: "", text: () => [`The run finished while ${ended.length === 1 ? "a rule" : `${ended.length} rules`} fired.`] }] : []),
-      ...fired.filter((one) => !ended.includes(one)).map((one) => ({ step: one.step, look: one.state === "firing" && one.severity !== "info",
-        head: one.advises_stop ? "Stop advised. " : "", text: () => [`${one.state === "firing" ? "" : "Ended: "}${one.rule}: `, ...alertParts(one.evidence)] })),
-      ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text: () => [named(text)] })),
+      ...fired.filter(({ state }) => state === "firing").map((one) => ({ step: one.step, look: one.severity !== "info",
+        head: one.advises_stop ? "Stop advised. " : "", text: `${one.rule}: ${one.evidence}` })),
+      ...ends(fired).map((own) => ({ step: own[0].step, look: false, head: "",
+        text: `Ended: ${own.length === 1 ? `${own[0].rule}: ${own[0].evidence}` : own.map(({ rule }) => rule).join(", ")}` })),
+      ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text })),
     ].sort((a, b) => b.step - a.step);
     const more = el("button", { type: "button", class: "plain-btn", "aria-expanded": String(whole), onclick: () => {
       whole = !whole;
@@ -77,7 +75,7 @@ export function lanesPanel(host) {
       /** @type {HTMLElement|null} */ (log.querySelector(".plain-btn"))?.focus();
     } }, whole ? `Show only the newest ${LISTED}` : `Show ${entries.length - LISTED} earlier`);
     log.replaceChildren(...entries.slice(0, whole ? entries.length : LISTED).map(({ step, look, head, text }) =>
-      el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), ...text()))),
+      el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), text))),
     ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),
     ...(entries.length ? [] : [el("li", {}, el("span", {}), el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started." : `No rule judges ${split}.`))]));
   };
@@ -85,7 +83,13 @@ export function lanesPanel(host) {
 
 const lastOf = (/** @type {string} */ text) => text.replace(/^(epoch|step) /, "");
 
-/** Passes that have no point for the same reason, together. @param {import("./api.js").Unscored[]} unscored */
+/** The alerts that ended, those of one step together: the end of a run ends all. @param {import("../data/api.js").Alert[]} fired */
+function ends(fired) {
+  const ended = fired.filter(({ state }) => state === "inactive");
+  return [...new Set(ended.map(({ step }) => step))].map((step) => ended.filter((one) => one.step === step));
+}
+
+/** Passes that have no point for the same reason, together. @param {import("../data/api.js").Unscored[]} unscored */
 function gathered(unscored) {
   /** @type {Map<string, number[]>} */
   const by = new Map();

@@ -1,14 +1,13 @@
 // From a run's evaluations to a line of a chart.
-import { alertText } from "./sentences.js";
-import { firedOf, store } from "./store.js";
-import { epochText, localTime, number, overText, percent, probability, signed } from "./text.js";
-import { named, wordOf } from "./labels.js";
+import { firedOf, store } from "../data/store.js";
+import { epochText, localTime, number, overText, percent, probability, signed } from "../text.js";
+import { wordOf } from "../labels.js";
 
 /**
- * @typedef {import("./series.js").Series} Series
- * @typedef {import("./lineplot.js").Line} Line
- * @typedef {import("./state.js").Along} Along
- * @typedef {import("./api.js").Unscored} Unscored
+ * @typedef {import("../data/series.js").Series} Series
+ * @typedef {import("./spec.js").Line} Line
+ * @typedef {import("../data/state.js").Along} Along
+ * @typedef {import("../data/api.js").Unscored} Unscored
  */
 
 /** Half of an interval of 95 % in standard errors. */
@@ -77,7 +76,7 @@ function made({ series, score, run, split, name, color, look, along, started, un
   const gaps = [];
   for (const [step, why] of values.why) {
     const at = series.step.indexOf(step);
-    if (at >= 0 && !Number.isNaN(x[at])) gaps.push({ x: x[at], text: `Undefined: ${named(why)}` });
+    if (at >= 0 && !Number.isNaN(x[at])) gaps.push({ x: x[at], text: `Undefined: ${why}` });
   }
   const scored = new Set([series, ...series.branches].flatMap(({ step }) => step));
   for (const pass of unscored) {
@@ -87,14 +86,14 @@ function made({ series, score, run, split, name, color, look, along, started, un
   }
   const alerts = firedOf(run, split, score).flatMap((alert) => {
     const at = series.step.indexOf(alert.step);
-    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${alertText(alert.evidence)}` }] : [];
+    return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${alert.evidence}` }] : [];
   });
   return [...left, { ...now, gaps, alerts }];
 }
 
 /**
  * The evaluations of one attempt, or of those that the newest has gone on from.
- * @param {Series} series @param {import("./series.js").Values} values
+ * @param {Series} series @param {import("../data/series.js").Values} values
  * @param {{score: string, name: string, color: string, look: number, along: Along, started: number}} of
  * @param {string} said of each of them
  * @returns {Line}
@@ -118,7 +117,7 @@ function lineOf(series, values, { score, name, color, look, along, started }, sa
   return { name, color, look, x, y, half, open, broken, notes };
 }
 
-/** Where the mean leaves out other concepts than before. @param {(import("./api.js").LeftOut|null)[]} left */
+/** Where the mean leaves out other concepts than before. @param {(import("../data/api.js").LeftOut|null)[]} left */
 export function broke(left) {
   const set = left.map((one) => JSON.stringify([one?.concepts ?? [], one?.pairs ?? 0]));
   return set.map((one, i) => i > 0 && one !== set[i - 1]);

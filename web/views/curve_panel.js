@@ -1,16 +1,16 @@
 // The curve behind a score: task accuracy over the share of concepts that an intervention sets, or a score over a threshold.
-import { answers } from "./answers.js";
-import { figure } from "./figure.js";
+import { answers } from "../data/answers.js";
+import { figure } from "../charts/figure.js";
 import { options } from "./overview.js";
-import { hueOf, lookOf } from "./palette.js";
-import { titleOf } from "./prefs.js";
-import { change } from "./state.js";
-import { el, number } from "./text.js";
-import { nameOf, scoreOf, tipOf } from "./labels.js";
+import { hueOf, lookOf } from "../palette.js";
+import { titleOf } from "../data/prefs.js";
+import { change } from "../data/state.js";
+import { el, number } from "../text.js";
+import { nameOf, scoreOf, tipOf } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
- * @typedef {import("./api.js").Point} Point
+ * @typedef {import("../data/shown.js").Shown} Shown
+ * @typedef {import("../data/api.js").Point} Point
  */
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */

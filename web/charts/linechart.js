@@ -1,16 +1,17 @@
 // A chart of lines: when it is painted, and what it says to pointer and keys. All charts of a group share one cross hair and
 // one stretch of the horizontal axis. A chart is painted only while it is near the window, after the frame and in turns.
 import { minuteText, scale } from "./axes.js";
-import { LinePlot, current } from "./lineplot.js";
-import { pageColor } from "./palette.js";
-import { savePng } from "./saving.js";
-import { el } from "./text.js";
-import { hideTip, showTip } from "./tip.js";
-import { afterFrame, finishAll } from "./scheduler.js";
+import { LinePlot } from "./lineplot.js";
+import { current } from "./spec.js";
+import { pageColor } from "../palette.js";
+import { savePng } from "../saving.js";
+import { el } from "../text.js";
+import { hideTip, showTip } from "../tip.js";
+import { afterFrame, finishAll } from "../scheduler.js";
 
 /**
- * @typedef {import("./lineplot.js").Line} Line
- * @typedef {import("./lineplot.js").Spec} Spec
+ * @typedef {import("./spec.js").Line} Line
+ * @typedef {import("./spec.js").Spec} Spec
  */
 
 /** Lines that a label names. */
@@ -205,7 +206,7 @@ export class LineChart {
       const index = places.reduce((best, one, i) => (Math.abs(one - now) < Math.abs(places[best] - now) ? i : best), 0);
       const next = places[Math.max(0, Math.min(places.length - 1, this.read === undefined ? index : index + by))];
       const { left, top } = root.getBoundingClientRect();
-      this.point(this.across.place(next), left + this.plot.x(next, this.plot.box), top + 20);
+      this.point(this.across.place(next), left + this.plot.x(next), top + 20);
     });
   }
 

@@ -1,16 +1,16 @@
 // Charts of scores over the run: one for each score, the shown runs laid over each other.
-import { get } from "./api.js";
+import { get } from "../data/api.js";
 import { figure } from "./figure.js";
 import { chartText, hasScore, linesOf } from "./lines.js";
-import { hueOf, lookOf } from "./palette.js";
-import { titleOf } from "./prefs.js";
-import { change, current } from "./state.js";
-import { el } from "./text.js";
-import { afterFrame } from "./scheduler.js";
-import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "./labels.js";
+import { hueOf, lookOf } from "../palette.js";
+import { titleOf } from "../data/prefs.js";
+import { change, current } from "../data/state.js";
+import { el } from "../text.js";
+import { afterFrame } from "../scheduler.js";
+import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
+ * @typedef {import("../data/shown.js").Shown} Shown
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -36,7 +36,7 @@ export function curves(host, group) {
   /**
    * The charts come at once, and what is in them after the next frame.
    * @param {Shown} shown @param {string[]} scores
-   * @param {{unscored?: import("./api.js").Unscored[], all?: boolean}} [more] all: also those without values
+   * @param {{unscored?: import("../data/api.js").Unscored[], all?: boolean}} [more] all: also those without values
    */
   return function draw(shown, scores, { unscored, all = false } = {}) {
     const { view, lines: runs } = shown;
@@ -65,7 +65,7 @@ export function curves(host, group) {
     afterFrame(host, () => fill(shown, drawn, unscored));
   };
 
-  /** Gives the charts their lines, one chart after the other. @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("./api.js").Unscored[]} [unscored] */
+  /** Gives the charts their lines, one chart after the other. @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("../data/api.js").Unscored[]} [unscored] */
   function* fill(shown, drawn, unscored) {
     const { view, lines: runs } = shown;
     for (const { score, having } of drawn) {

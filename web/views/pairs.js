@@ -1,17 +1,17 @@
 // The k × k heat map of a score between concepts, with a readout below.
-import { answers } from "./answers.js";
-import { roundUp, orderOf } from "./order.js";
+import { answers } from "../data/answers.js";
+import { roundUp, orderOf } from "../data/order.js";
 import { options } from "./overview.js";
-import { channels, pageColor } from "./palette.js";
-import { saveMenu, savePng } from "./saving.js";
-import { change } from "./state.js";
-import { limitOf } from "./store.js";
-import { el, number, probability, shortened } from "./text.js";
-import { nameOf, scoreOf } from "./labels.js";
+import { channels, pageColor } from "../palette.js";
+import { saveMenu, savePng } from "../saving.js";
+import { change } from "../data/state.js";
+import { limitOf } from "../data/store.js";
+import { el, number, probability, shortened } from "../text.js";
+import { nameOf, scoreOf } from "../labels.js";
 
 /**
- * @typedef {import("./shown.js").Shown} Shown
- * @typedef {import("./api.js").Matrix} Matrix
+ * @typedef {import("../data/shown.js").Shown} Shown
+ * @typedef {import("../data/api.js").Matrix} Matrix
  */
 
 const ORDERS = { value: "largest first", alike: "related together", given: "as declared", name: "name" };

@@ -1,12 +1,12 @@
 // A chart with its caption: name with a tip, unit, and a menu that saves it or lists its numbers.
 import { LineChart } from "./linechart.js";
-import { saveMenu } from "./saving.js";
-import { el } from "./text.js";
-import { term } from "./tip.js";
+import { saveMenu } from "../saving.js";
+import { el } from "../text.js";
+import { term } from "../tip.js";
 
 /**
- * @typedef {import("./lineplot.js").Spec} Spec
- * @typedef {import("./saving.js").Table} Table
+ * @typedef {import("./spec.js").Spec} Spec
+ * @typedef {import("../saving.js").Table} Table
  */
 
 /** Rows that a list of numbers shows; files have all. */

@@ -1,17 +1,17 @@
 // The page of all runs: how many leak, which, and their curves.
-import { answers } from "./answers.js";
-import { curveControls, curves } from "./curves.js";
-import { MARKS, hueOf, lookOf } from "./palette.js";
-import { titleOf } from "./prefs.js";
-import { hintOf } from "./query.js";
+import { answers } from "../data/answers.js";
+import { curveControls, curves } from "../charts/curves.js";
+import { MARKS, hueOf, lookOf } from "../palette.js";
+import { titleOf } from "../data/prefs.js";
+import { hintOf } from "../data/query.js";
 import { runTable } from "./runtable.js";
-import { closing } from "./saving.js";
-import { address, change, current } from "./state.js";
-import { store } from "./store.js";
-import { count, el, icon, plural, tell } from "./text.js";
-import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "./labels.js";
+import { closing } from "../saving.js";
+import { address, change, current } from "../data/state.js";
+import { store } from "../data/store.js";
+import { count, el, icon, plural, tell } from "../text.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "../labels.js";
 
-/** @typedef {import("./shown.js").Shown} Shown */
+/** @typedef {import("../data/shown.js").Shown} Shown */
 
 /** Labels that say nothing of a model. */
 const NO_SETTING = ["seed", "fold", "host", "date"];
@@ -20,7 +20,7 @@ const FEW = 8;
 /** A key of more runs would be longer than the charts. */
 const KEYED = 8;
 
-/** Scores whose curves the overview draws. @param {import("./state.js").View} view */
+/** Scores whose curves the overview draws. @param {import("../data/state.js").View} view */
 export const overviewScores = (view) => (view.scores.length ? view.scores : FIRST);
 
 /** @param {() => void} again draws the page again */
@@ -126,7 +126,7 @@ export function overview(again) {
 
 /** A verdict with how many runs have it. @param {string} state of verdict, or "" for all */
 function tab(state) {
-  const known = /** @type {import("./labels.js").VerdictState} */ (state);
+  const known = /** @type {import("../labels.js").VerdictState} */ (state);
   const number = el("b", {});
   const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null, onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
     state && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${state ? SHORT[known] : "All"} `, number);
