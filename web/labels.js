@@ -145,6 +145,12 @@ function digitsOfInterval(mean, low, high, least) {
 /** A label of a run. @param {string} label */
 export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? label;
 
+/** A label with its name in jobs, where the page has another. @param {string} label */
+export const labelText = (label) => (labelName(label) === label ? label : `${labelName(label)} (${label})`);
+
+/** A range of a label's values. @param {string[]} values */
+export const rangeText = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
+
 /** @param {{step: number, epoch: number|null}|null|undefined} at */
 export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
 

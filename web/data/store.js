@@ -1,9 +1,8 @@
 // Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
 import { ApiError, changeRun, follow, get } from "./api.js";
 import { nameRuns } from "./prefs.js";
-import { PAGE, rowLoader } from "./rows.js";
-import { seriesOf, take } from "./series.js";
-import { afterFrame } from "../scheduler.js";
+import { PAGE, RowLoader } from "./rows.js";
+import { HeldCurves } from "./held_curves.js";
 import { nameScores } from "../labels.js";
 
 /**
@@ -11,7 +10,6 @@ import { nameScores } from "../labels.js";
  * @typedef {import("./api.js").Row} Row
  * @typedef {import("./api.js").Alert} Alert
  * @typedef {import("./api.js").Status} Status
- * @typedef {import("./series.js").Series} Series
  * @typedef {{name: string, score?: string, split: string, above?: number, below?: number, rise?: number, scope?: string,
  *   advise_stop?: boolean, severity?: string, action?: string}} Rule
  * @typedef {{state: "loading"|"live"|"down", since: number}} Connection since: in seconds since 1970-01-01 UTC
@@ -52,8 +50,8 @@ export const store = {
 
 /** @type {() => void} */
 let changed = () => {};
-/** @type {Map<string, {series: Series|null, scores: Set<string>, wanted: Set<string>, fetching: boolean, fault: string|null, missed: import("./api.js").Point[]}>} */
-const curves = new Map();
+// Of many runs not each is drawn as it comes.
+const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
 let split = "val";
 let soon = 0;
 /** Draws after more has come. */
@@ -61,7 +59,7 @@ function changedSoon() {
   if (soon === 0) soon = setTimeout(() => { soon = 0; changed(); }, SOON_MS);
 }
 
-const rows = rowLoader({
+const rows = new RowLoader({
   take(of, found) {
     const first = store.rowsOf !== of;
     if (first) store.rows = new Map();
@@ -79,8 +77,6 @@ const rows = rowLoader({
 /** Runs in sight without a row: theirs is asked for before others. @param {string[]} runs */
 export const wantRows = (runs) => rows.wanted(runs);
 
-const keyOf = (/** @type {string} */ run, /** @type {string} */ of) => JSON.stringify([run, of]);
-
 /** @param {() => void} listener */
 export function begin(listener) {
   changed = listener;
@@ -89,7 +85,7 @@ export function begin(listener) {
       const again = store.connection.state === "down";
       store.connection = { state: "live", since: now() };
       // What was missed meanwhile comes with the curves.
-      if (again) outdate();
+      if (again) curves.outdate();
       load();
     },
     down() {
@@ -98,9 +94,7 @@ export function begin(listener) {
     },
     point(point) {
       store.version += 1;
-      const held = curves.get(keyOf(point.run, point.split));
-      if (held?.series && take(held.series, point)) held.scores = new Set();
-      if (held?.fetching) held.missed.push(point);
+      curves.take(point);
       const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
       if (of) {
         of.points += of.last_step === point.step ? 0 : 1;
@@ -119,7 +113,7 @@ export function begin(listener) {
       changed();
     },
     lost() {
-      outdate();
+      curves.outdate();
       load();
     },
   });
@@ -247,70 +241,15 @@ export function showSplit(of) {
 }
 
 /**
- * The curves of a run, asked for where they are missing.
+ * Returns the curves of a run, which are asked for where they are missing.
  * @param {string} run @param {string} of split @param {string[]} scores
- * @returns {{series: Series|null, fault: string|null}}
  */
-export function curvesOf(run, of, scores) {
-  const key = keyOf(run, of);
-  const held = curves.get(key) ?? { series: null, scores: new Set(), wanted: new Set(), fetching: false, fault: null, missed: [] };
-  curves.set(key, held);
-  for (const score of scores) held.wanted.add(score);
-  const missing = [...held.wanted].some((score) => !held.scores.has(score));
-  if (missing && !held.fetching && held.fault === null && store.connection.state !== "down") fetchCurves(key, run, of, held);
-  return held;
-}
+export const curvesOf = (run, of, scores) => curves.of(run, of, scores, store.connection.state === "down");
 
-/** Has all curves asked for again. Until they come, those at hand stay. */
-function outdate() {
-  for (const [key, { series, wanted }] of curves) {
-    // What is in flight belongs to the entry that this one replaces.
-    curves.set(key, { series, wanted, scores: new Set(), fetching: false, fault: null, missed: [] });
-  }
-}
-
-/** Asks again for what failed. */
+/** Asks again for the curves that failed. */
 export function retryCurves() {
-  for (const held of curves.values()) held.fault = null;
+  curves.retry();
   changed();
-}
-
-/** Requests in flight: a browser has six connections for one sidecar, and rows come first. */
-let inFlight = 0;
-/** @type {(() => void)[]} */
-const waiting = [];
-const MOST_IN_FLIGHT = 4;
-
-/** @param {string} key @param {string} run @param {string} of @param {any} held */
-async function fetchCurves(key, run, of, held) {
-  held.fetching = true;
-  await new Promise((go) => afterFrame(held, () => go(null)));
-  if (inFlight >= MOST_IN_FLIGHT) await new Promise((go) => waiting.push(() => go(null)));
-  inFlight += 1;
-  const scores = [...held.wanted];
-  try {
-    const answer = await get("curves", { run, split: of, scores: scores.join(",") });
-    if (curves.get(key) === held) {
-      held.series = seriesOf(answer);
-      const returned = held.missed.filter((/** @type {import("./api.js").Point} */ point) => take(held.series, point));
-      held.scores = new Set(returned.length ? [] : scores);
-    }
-  } catch (error) {
-    if (error instanceof ApiError && error.code === 404) {
-      // A run without this split has no curves there.
-      held.series = seriesOf({ step: [], epoch: [], time: [], rows: [], tie_fraction: [], provisional: [], incomplete: [], superseded: [], scores: {} });
-      held.scores = new Set(scores);
-    } else {
-      held.fault = error instanceof ApiError ? error.message : String(error);
-    }
-  }
-  held.missed = [];
-  held.fetching = false;
-  inFlight -= 1;
-  // Of many runs not each is drawn as it comes.
-  if (waiting.length > 0) changedSoon();
-  else changed();
-  waiting.shift()?.();
 }
 
 /** The limit at which a score is evidence, for the diagnosis. @param {string} score */

@@ -9,7 +9,7 @@ import { closing } from "../saving.js";
 import { address, change, current } from "../data/state.js";
 import { store } from "../data/store.js";
 import { count, el, icon, plural, tell } from "../text.js";
-import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, momentText, nameOf } from "../labels.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, rangeText } from "../labels.js";
 
 /** @typedef {import("../data/shown.js").Shown} Shown */
 
@@ -25,17 +25,115 @@ export const overviewScores = (view) => (view.scores.length ? view.scores : FIRS
 
 /** @param {() => void} again draws the page again */
 export function overview(again) {
+  const headline = headlinePanel(again);
+  const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
+  const table = runTable(listing);
+  const bar = searchBar(table.picker);
+  const charts = selectedRuns(again);
+  const root = el("div", {}, headline.root, bar.root, el("div", { class: "split" }, listing, charts.root));
+
+  /** @param {Shown} shown */
+  function draw(shown) {
+    const { view, searched, runs } = shown;
+    // A run that was chosen for the charts stays in them, whatever is searched for.
+    const none = searched.length === 0 && view.q !== "" && runs.length > 0;
+    headline.draw(shown, none);
+    bar.draw(shown, none);
+    charts.root.hidden = none && shown.lines.length === 0;
+    table.draw(shown);
+    charts.draw(shown);
+    // Not by what the search finds: charts would change their place while one types.
+    root.classList.toggle("few", runs.length <= FEW);
+    root.classList.toggle("without-published", !overviewScores(view).some((one) => PUBLISHED.includes(one)));
+    root.classList.toggle("stale", shown.down);
+  }
+
+  return { root, draw };
+}
+
+/** The sentence about all runs, and the verdicts to choose from. @param {() => void} again draws the page again */
+function headlinePanel(again) {
   const title = el("h1", {});
   const lead = el("p", {});
   const tabs = ["", ...STATES].map(tab);
-  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels", oninput: () => change({ q: search.value }) });
+  const least = answers("compare", again);
+  let before = "";
+  return {
+    root: el("div", { class: "head" }, el("div", {}, title, lead), el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
+    /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
+    draw(shown, none) {
+      const { view, searched, counts, known } = shown;
+      tell(title, none ? `No run matches “${view.q}”` : headline(shown));
+      const label = known === searched.length ? setting(shown) : null;
+      const range = label ? least({ by: label, split: view.split }, shown.rested()).body?.least?.values : null;
+      const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
+      const now = JSON.stringify([none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
+      if (now === before) return;
+      before = now;
+      for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
+      if (none) {
+        const clear = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search");
+        lead.replaceChildren(`The search leaves out ${shown.runs.length === 1 ? "the only run" : `all ${plural(shown.runs.length, "run")}`}. `, clear);
+        return;
+      }
+      const said = live?.row?.verdict;
+      lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
+        ` is training and has leaked since ${momentText(said?.since)}${said?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
+      ...(range && label ? ["Leakage is least where ",
+        el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${rangeText(range)}`), "."] : []));
+    },
+  };
+}
+
+/** How many of the runs leak. @param {Shown} shown */
+function headline({ searched, counts, known }) {
+  const { leaking, possibly_leaking: possible, sound, nothing_found: nothing } = counts;
+  const all = searched.length;
+  if (known === 0 && all > 0) return "Loading runs …";
+  if (leaking > 0) return `${count(leaking)} of ${plural(all, "run")} ${leaking === 1 ? "leaks" : "leak"}`;
+  if (possible > 0) return `${count(possible)} of ${plural(all, "run")} possibly ${possible === 1 ? "leaks" : "leak"}`;
+  if (sound === 0 && nothing === 0) return `${plural(all, "run")}, no verdict yet`;
+  if (sound < all) return `No leakage found in ${plural(all, "run")}`;
+  return all === 1 ? "The run is sound" : `All ${count(all)} runs are sound`;
+}
+
+/** The controls of the list: search, groups, split and hidden runs. @param {HTMLElement} columns the menu of columns */
+function searchBar(columns) {
+  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels",
+    oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
   const hint = el("p", { class: "small hint", role: "status", hidden: true });
   const hidden = el("button", { type: "button", class: "btn quiet desk", onclick: () => change({ all: !current().all }) });
   const drawn = el("span", { class: "dim small desk end" });
-  const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
-  const table = runTable(listing);
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || current().page !== "runs") return;
+    if (/^(input|select|textarea)$/i.test(document.activeElement?.tagName ?? "")) return;
+    event.preventDefault();
+    search.focus();
+  });
+  return {
+    root: el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
+      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, hidden, drawn, hint),
+    /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
+    draw(shown, none) {
+      const { view, labels, splits } = shown;
+      options(group, [["", "nothing"], ...labels.map(({ name }) => [name, labelText(name)])], view.group);
+      options(split, (splits.includes(view.split) ? splits : [view.split, ...splits]).map((one) => [one, one]), view.split);
+      if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
+      const advice = hintOf(view.q, labels.map((one) => one.name), !none);
+      tell(hint, advice);
+      hint.hidden = advice === "";
+      hidden.hidden = shown.hidden === 0;
+      tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
+      tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs loaded …`
+        : `${count(shown.lines.length)} of ${count(shown.listed.length)} in the charts`);
+    },
+  };
+}
+
+/** The curves of the selected runs, and their key. @param {() => void} again draws the page again */
+function selectedRuns(again) {
   const controls = el("div", { class: "end" });
   const key = el("div", { class: "key" });
   const grid = el("div", { class: "charts" });
@@ -45,83 +143,32 @@ export function overview(again) {
   controls.prepend(picker.root);
   const drawCurves = curves(grid, "overview");
   const drawBelow = curves(below, "overview");
-  const least = answers("compare", again);
-  const aside = el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" });
-  const root = el("div", {},
-    el("div", { class: "head" }, el("div", {}, title, lead), el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
-    el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
-      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), table.picker, hidden, drawn, hint),
-    el("div", { class: "split" }, listing, aside));
-  aside.append(el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid,
-    el("header", { class: "sub" }, el("h2", {}, "As published"), el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below);
-  let before = "";
-
-  /** @param {Shown} shown */
-  function draw(shown) {
-    const { view, searched, listed, counts, known } = shown;
-    // What was chosen for the charts stays in them, whatever is searched for.
-    const none = searched.length === 0 && view.q !== "" && shown.runs.length > 0;
-    const text = none ? `No run matches “${view.q}”` : known < searched.length && known === 0 ? "Loading runs …"
-      : counts.leaking === 0 && counts.possibly_leaking === 0 ? (counts.sound === 0 && counts.nothing_found === 0 ? `${plural(searched.length, "run")}, no verdict yet` : counts.sound === searched.length ? (searched.length === 1 ? "The run is sound" : `All ${count(searched.length)} runs are sound`) : `No leakage found in ${plural(searched.length, "run")}`)
-        : counts.leaking === 0 ? `${count(counts.possibly_leaking)} of ${plural(searched.length, "run")} possibly ${counts.possibly_leaking === 1 ? "leaks" : "leak"}`
-          : `${count(counts.leaking)} of ${plural(searched.length, "run")} ${counts.leaking === 1 ? "leaks" : "leak"}`;
-    tell(title, text);
-    const label = known === searched.length ? setting(shown) : null;
-    const { body } = label ? least({ by: label, split: view.split }, shown.rested()) : { body: null };
-    const range = body?.least ? body.least.values : null;
-    const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
-    const now = JSON.stringify([none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
-    if (now !== before) {
-      before = now;
-      for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
-      lead.replaceChildren(...(none ? [`The search leaves out ${shown.runs.length === 1 ? "the only run" : `all ${plural(shown.runs.length, "run")}`}. `, el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search")] : live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
-        ` is training and has leaked since ${momentText(live.row?.verdict?.since)}${live.row?.verdict?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range && label && !none ? ["Leakage is least where ", el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${range.length > 1 ? `${range[0]} to ${range.at(-1)}` : range[0]}`), "."] : []));
-    }
-    options(group, [["", "nothing"], ...shown.labels.map(({ name }) => [name, labelName(name) === name ? name : `${labelName(name)} (${name})`])], view.group);
-    options(split, (shown.splits.includes(view.split) ? shown.splits : [view.split, ...shown.splits]).map((one) => [one, one]), view.split);
-    if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
-    const advice = hintOf(view.q, shown.labels.map((one) => one.name), !none);
-    tell(hint, advice);
-    hint.hidden = advice === "";
-    aside.hidden = none && shown.lines.length === 0;
-    hidden.hidden = shown.hidden === 0;
-    tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
-    tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs loaded …`
-      : `${count(shown.lines.length)} of ${count(listed.length)} in the charts`);
-    table.draw(shown);
-    drawKey(shown);
-    drawControls();
-    picker.draw(shown);
-    const scores = overviewScores(view);
-    const last = scores.filter((one) => PUBLISHED.includes(one));
-    drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
-    drawBelow(shown, last);
-    // Not by what the search finds: charts would change their place while one types.
-    root.classList.toggle("few", shown.runs.length <= FEW);
-    root.classList.toggle("without-published", last.length === 0);
-    root.classList.toggle("stale", shown.down);
-  }
-
   let keyed = "";
+
   /** @param {Shown} shown */
-  function drawKey(shown) {
-    const now = JSON.stringify(shown.lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]));
+  function drawKey({ lines }) {
+    const now = JSON.stringify(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]));
     if (now === keyed) return;
     keyed = now;
-    const many = shown.lines.length > KEYED;
-    key.replaceChildren(...(many ? [el("span", { class: "dim" }, `${shown.lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
-      : shown.lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"), el("a", { href: address({ page: "run", run: run.name }) }, titleOf(run.name))))));
+    key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" }, `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
+      : lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"),
+        el("a", { href: address({ page: "run", run: run.name }) }, titleOf(run.name))))));
   }
 
-  addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || current().page !== "runs") return;
-    if (/^(input|select|textarea)$/i.test(document.activeElement?.tagName ?? "")) return;
-    event.preventDefault();
-    search.focus();
-  });
-
-  return { root, draw };
+  return {
+    root: el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" }, el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid,
+      el("header", { class: "sub" }, el("h2", {}, "As published"),
+        el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below),
+    /** @param {Shown} shown */
+    draw(shown) {
+      drawKey(shown);
+      drawControls();
+      picker.draw(shown);
+      const scores = overviewScores(shown.view);
+      drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
+      drawBelow(shown, scores.filter((one) => PUBLISHED.includes(one)));
+    },
+  };
 }
 
 /** A verdict with how many runs have it. @param {string} state of verdict, or "" for all */

@@ -3,7 +3,7 @@ import { figure } from "../charts/figure.js";
 import { chartText } from "../charts/lines.js";
 import { el, icon, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
-import { labelName, nameOf, rangeOf, tipOf, valueText, wordOf } from "../labels.js";
+import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
  * @typedef {import("../data/api.js").GroupReport} GroupReport
@@ -30,7 +30,7 @@ export function sweepPanel(host) {
     const values = groups.map(({ value }) => value);
     const place = placesOf(values);
     title.textContent = `Along ${labelName(label)}`;
-    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeOf2(least.values)}`)] : []), el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
+    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeText(least.values)}`)] : []), el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
     const has = (/** @type {string} */ id) => groups.some(({ scores }) => scores.some(({ score, interval }) => score === id && interval));
     const charted = CHARTED.filter(has).length ? CHARTED.filter(has) : FALLBACK.filter(has);
     for (const [id, one] of figures) if (!charted.includes(id)) { one.remove(); figures.delete(id); }
@@ -57,9 +57,6 @@ export function sweepPanel(host) {
     notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"), el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
   };
 }
-
-/** @param {string[]} values */
-const rangeOf2 = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
 
 /** Numbers by their logarithm where all are positive, else side by side. @param {string[]} values */
 function placesOf(values) {

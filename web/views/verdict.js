@@ -44,12 +44,13 @@ export function verdictPanel(host) {
     const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
     const asOf = shown.down && row?.step ? `As of ${momentText({ step: row.step, epoch: row.epoch })}: ${lower(told.text)}` : told.text;
-    const through = told.state === "leaking" ? (told.rest ? `, through ${told.rest.replace("/", " of ")} concepts` : "") : told.state === "too_early" ? "" : told.rest ? `: ${told.rest}` : "";
+    const leaks = told.state === "leaking";
+    const through = !told.rest || told.state === "too_early" ? "" : leaks ? `, through ${told.rest.replace("/", " of ")} concepts` : `: ${told.rest}`;
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
     lead.replaceChildren(...sentence(row));
-    drawStrip(point, row);
+    drawStrip(strip, point, row);
     todo.replaceChildren(...actions(row, found, why, split));
-    drawChecked(found);
+    checked.replaceChildren(...checks(found));
   };
 
   /** @param {Row|undefined} row */
@@ -63,42 +64,49 @@ export function verdictPanel(host) {
     facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${momentText({ step: row.step, epoch: row.epoch })}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
       ...(last ? [" · last sound evaluation: ", el("b", {}, `${momentText(last)}${last.epoch === null ? "" : `, step ${count(last.step)}`}`)] : []));
   }
+}
 
-  /** @param {Point|null} point @param {Row|undefined} row */
-  function drawStrip(point, row) {
-    const score = row?.concepts?.score ?? "ctl_conditional";
-    const names = store.runs?.find(({ name }) => name === row?.name)?.concepts ?? [];
-    const all = (point?.scores[score]?.per_concept ?? []).flatMap((value, i) => (value === null ? [] : [{ value, name: names[i] ?? "" }])).sort((a, b) => b.value - a.value);
-    const values = all.map(({ value }) => value);
-    const limit = row?.concepts?.limit ?? 0;
-    strip.hidden = values.length < 2 || (values.length < FEW && values[0] <= limit);
-    strip.classList.toggle("of-few", values.length < FEW);
-    if (strip.hidden) return;
-    const top = Math.max(values[0], limit) * 1.05 || 1;
-    if (values.length < FEW) {
-      const share = (/** @type {number} */ value) => ((100 * Math.max(0, value)) / top).toFixed(1);
-      strip.replaceChildren(el("figcaption", { class: "small dim" }, `${nameOf(score)} of each concept; the red line is ${limit}, the limit of their mean`),
-        el("div", { class: "bars" }, ...all.flatMap(({ name, value }) => [el("span", { class: "name", title: name }, shortened(name, NAME)),
-          el("span", { class: value > limit ? "hb" : "hb low", "--v": share(value), "--lim": share(limit) }, el("i", {})), el("span", { class: "n" }, valueText(score, value))])));
-      return;
-    }
-    const bars = values.map((value, i) => svg("rect", { class: value > limit ? "hot" : "cool", x: i + 0.12, width: 0.76, y: 70 - (70 * Math.max(0, value)) / top, height: (70 * Math.max(0, value)) / top }));
-    const above = values.filter((value) => value > limit).length;
-    const line = 70 - (70 * limit) / top;
-    strip.replaceChildren(el("figcaption", { class: "small dim" }, `${values.length} concepts, most leakage first: ${above} above ${limit}, the limit of their mean`),
-      svg("svg", { viewBox: `0 0 ${values.length} 70`, preserveAspectRatio: "none", role: "img", "aria-label": `Leakage of ${values.length} concepts, from ${valueText(score, values[0])} to ${valueText(score, values.at(-1))}` },
-        ...bars, svg("path", { class: "lim", d: `M0 ${line}H${values.length}` })));
+/**
+ * Draws the value of each concept: a bar with its name for few, a row of bars for many.
+ * @param {HTMLElement} strip @param {Point|null} point @param {Row|undefined} row
+ */
+function drawStrip(strip, point, row) {
+  const { score = "ctl_conditional", limit = 0 } = row?.concepts ?? {};
+  const names = store.runs?.find(({ name }) => name === row?.name)?.concepts ?? [];
+  const all = (point?.scores[score]?.per_concept ?? []).flatMap((value, i) => (value === null ? [] : [{ value, name: names[i] ?? "" }]))
+    .sort((a, b) => b.value - a.value);
+  const few = all.length < FEW;
+  strip.hidden = all.length < 2 || (few && all[0].value <= limit);
+  strip.classList.toggle("of-few", few);
+  if (strip.hidden) return;
+  const top = Math.max(all[0].value, limit) * 1.05 || 1;
+  const share = (/** @type {number} */ value) => (100 * Math.max(0, value)) / top;
+  const caption = (/** @type {string} */ text) => el("figcaption", { class: "small dim" }, text);
+  if (few) {
+    const bars = all.flatMap(({ name, value }) => [el("span", { class: "name", title: name }, shortened(name, NAME)),
+      el("span", { class: value > limit ? "hb" : "hb low", "--v": share(value).toFixed(1), "--lim": share(limit).toFixed(1) }, el("i", {})),
+      el("span", { class: "n" }, valueText(score, value))]);
+    strip.replaceChildren(caption(`${nameOf(score)} of each concept; the red line is ${limit}, the limit of their mean`), el("div", { class: "bars" }, ...bars));
+    return;
   }
+  const above = all.filter(({ value }) => value > limit).length;
+  const label = `Leakage of ${all.length} concepts, from ${valueText(score, all[0].value)} to ${valueText(score, all[all.length - 1].value)}`;
+  const bar = (/** @type {number} */ value, /** @type {number} */ i) =>
+    svg("rect", { class: value > limit ? "hot" : "cool", x: i + 0.12, width: 0.76, y: 100 - share(value), height: share(value) });
+  strip.replaceChildren(caption(`${all.length} concepts, most leakage first: ${above} above ${limit}, the limit of their mean`),
+    svg("svg", { viewBox: `0 0 ${all.length} 100`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+      ...all.map(({ value }, i) => bar(value, i)), svg("path", { class: "lim", d: `M0 ${100 - share(limit)}H${all.length}` })));
+}
 
-  /** @param {Assessment|null} found */
-  function drawChecked(found) {
-    const absent = (found?.coverage ?? []).filter(({ state }) => state === "absent");
-    const unknown = (found?.coverage ?? []).filter(({ state }) => state === "unknown");
-    const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
-      () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${line.text}`)));
-    checked.replaceChildren(...(absent.length ? [`Nothing found in: ${absent.map(({ subject }) => lower(subject)).join(", ")}. `, list("Why", absent), " "] : []),
-      ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${unknown.map(({ subject }) => lower(subject)).join(", ")}. `, list("What is missing", unknown)] : []));
-  }
+/** The checks that found nothing, and those that could not be made. @param {Assessment|null} found */
+function checks(found) {
+  const of = (/** @type {Line["state"]} */ state) => (found?.coverage ?? []).filter((line) => line.state === state);
+  const [absent, unknown] = [of("absent"), of("unknown")];
+  const subjects = (/** @type {Line[]} */ lines) => lines.map(({ subject }) => lower(subject)).join(", ");
+  const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
+    () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${line.text}`)));
+  return [...(absent.length ? [`Nothing found in: ${subjects(absent)}. `, list("Why", absent), " "] : []),
+    ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${subjects(unknown)}. `, list("What is missing", unknown)] : [])];
 }
 
 /** The numbers in words, the one that decides first. @param {Row|undefined} row */
