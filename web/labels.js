@@ -1,4 +1,4 @@
-// What scores, labels and verdicts are called on the page. The ids of the catalogue stand in tips and files.
+// The page's names of scores, labels and verdicts. The ids of the catalogue stand in tips and files.
 import { epochText, number, signed } from "./text.js";
 
 /**
@@ -18,7 +18,8 @@ const WORDS = {
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
     tip: "What an activation reveals about the other concepts beyond its own concept's true value, as a share of their entropy; 0 is none. Mean over pairs." },
   intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
-    tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
+    tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. "
+      + "A model that reasons through its concepts loses nothing." },
   wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,
     tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses a lot." },
   task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },
@@ -46,7 +47,7 @@ export const FIRST = ["ctl_conditional", "intervention_drop", "task_accuracy", "
 export const OF_RUN = ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
 export const PUBLISHED = ["ctl", "icl"];
 
-/** What to log so that a score appears. @type {Record<string, string>} */
+/** The inputs to log so that a score appears. @type {Record<string, string>} */
 export const TO_LOG = {
   ctl_conditional: "Log concept_activations, concept_labels and task_labels",
   icl_conditional: "Log concept_activations and concept_labels",
@@ -152,7 +153,8 @@ export const labelText = (label) => (labelName(label) === label ? label : `${lab
 export const rangeText = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
 
 /** @param {{step: number, epoch: number|null}|null|undefined} at */
-export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
+export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`
+  : `epoch ${epochText(at.epoch)}`);
 
 /**
  * @typedef {"leaking"|"possibly_leaking"|"sound"|"nothing_found"|"too_early"|"cannot_tell"} VerdictState
@@ -161,7 +163,8 @@ export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.
 
 export const STATES = /** @type {VerdictState[]} */ (["leaking", "possibly_leaking", "sound", "nothing_found", "too_early", "cannot_tell"]);
 export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", nothing_found: "none", too_early: "early", cannot_tell: "none" };
-export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", nothing_found: "Nothing found", too_early: "Too early", cannot_tell: "Can’t tell" };
+export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", nothing_found: "Nothing found", too_early: "Too early",
+  cannot_tell: "Can’t tell" };
 
 /** @param {Row|undefined} row @returns {VerdictState} */
 export const stateOf = (row) => row?.verdict?.state ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");

@@ -39,7 +39,8 @@ function draw() {
   drawStatus();
   if (store.runs === null) {
     drawNotes([]);
-    if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS && open !== "skeleton") place("skeleton", skeleton());
+    if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS
+      && open !== "skeleton") place("skeleton", skeleton());
     return;
   }
   content.removeAttribute("aria-busy");
@@ -84,7 +85,8 @@ function place(name, root) {
   open = name;
   content.replaceChildren(root);
   const view = current();
-  document.title = `${view.page === "run" ? `${titleOf(view.run)} · ` : view.page === "compare" ? "Compare · " : view.page === "sidecar" ? "Sidecar · " : ""}conceptwatch`;
+  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
+  document.title = `${title ? `${title} · ` : ""}conceptwatch`;
   for (const [id, on] of [["nav-runs", view.page === "runs"], ["nav-compare", view.page === "compare"]]) {
     const link = document.getElementById(String(id));
     if (on) link?.setAttribute("aria-current", "page");
@@ -101,7 +103,7 @@ function place(name, root) {
 const verdicts = new Map();
 let statusText = "";
 
-/** What runs, in the corner; a verdict that changes is said to those who cannot see it. */
+/** Shows in the corner how many runs train, and says a changed verdict to those who cannot see it. */
 function drawStatus() {
   const training = (store.runs ?? []).filter(isLive).length;
   const { state } = store.connection;

@@ -29,7 +29,10 @@ export const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(ce
 /** @param {Table} table */
 export const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
 
-/** The drawing of a canvas on a ground of its own. @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink */
+/**
+ * The drawing of a canvas on a ground of its own.
+ * @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink
+ */
 export async function savePng(name, canvas, ground, title, ink) {
   const head = Math.round((canvas.width / canvas.clientWidth || 1) * 28);
   const whole = el("canvas", { width: canvas.width, height: canvas.height + head });

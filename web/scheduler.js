@@ -1,4 +1,4 @@
-// What need not be in the next frame: done after it in short turns, between which the browser takes inputs and paints. So an
+// Work that need not be in the next frame: done after it in short turns, between which the browser takes inputs and paints. So an
 // input is answered at once, however many curves are to be drawn because of it.
 
 /** @typedef {() => Iterator<void>|void} Work a generator may be left at each yield, and dropped there */

@@ -101,7 +101,7 @@ export function percent(share) {
 }
 
 /**
- * What a score is over where it leaves concepts or pairs out: "over 111 of 112 concepts".
+ * Returns the set that a score is over, where it leaves concepts or pairs out: "over 111 of 112 concepts".
  * @param {import("./data/api.js").LeftOut} leftOut
  */
 export function overText({ concepts, pairs = 0, of }) {

@@ -124,9 +124,11 @@ test("an address says everything and survives hostile names", async (t) => {
     const names = ["λ=0.1", "a/b?c#d&e", "has_bill_shape::curved_(up_or_down)", "<img src=x onerror=alert(1)>", "100 % real", "..", "%zz"];
     const same = names.every((run) => parse(format({ ...parse(""), page: "run", run })).run === run);
     const view = parse(format({ ...parse(""), q: "lambda<1 seed=0", show: names, zoom: [1.5, 20], logy: true, smooth: 0.5, group: "note & more" }));
-    return { same, view: [view.q, view.show.join("|"), view.zoom, view.logy, view.smooth, view.group], none: parse("#/?show=").show, odd: [parse("#/x?zoom=b_a&smooth=9&along=up").smooth, parse("#/run/%zz").run] };
+    return { same, view: [view.q, view.show.join("|"), view.zoom, view.logy, view.smooth, view.group], none: parse("#/?show=").show,
+      odd: [parse("#/x?zoom=b_a&smooth=9&along=up").smooth, parse("#/run/%zz").run] };
   });
-  assert.deepEqual(found, { same: true, view: ["lambda<1 seed=0", "λ=0.1|a/b?c#d&e|has_bill_shape::curved_(up_or_down)|<img src=x onerror=alert(1)>|100 % real|..|%zz", [1.5, 20], true, 0.5, "note & more"],
+  assert.deepEqual(found, { same: true, view: ["lambda<1 seed=0",
+    "λ=0.1|a/b?c#d&e|has_bill_shape::curved_(up_or_down)|<img src=x onerror=alert(1)>|100 % real|..|%zz", [1.5, 20], true, 0.5, "note & more"],
     none: [], odd: [0.95, "%zz"] });
 });
 
@@ -136,7 +138,8 @@ test("a limit is named where no curve crosses it, however wide its text is", asy
     const { LinePlot } = await import("/assets/charts/lineplot.js");
     const x = Array.from({ length: 21 }, (_, i) => i);
     const named = (y, bad = "above") => {
-      const spec = { lines: [{ name: "a", color: "--s1", look: 0, x, y, half: y.map(() => 0.005) }], along: "epoch", zoom: null, logx: false, logy: false, smooth: 0, least: [0, 0.2], text: String,
+      const spec = { lines: [{ name: "a", color: "--s1", look: 0, x, y, half: y.map(() => 0.005) }], along: "epoch", zoom: null, logx: false, logy: false,
+        smooth: 0, least: [0, 0.2], text: String,
         limit: { value: 0.16, text: "above the limit, 0.16", bad } };
       const plot = new LinePlot(spec, 400, 180);
       const context = document.createElement("canvas").getContext("2d");
@@ -147,7 +150,8 @@ test("a limit is named where no curve crosses it, however wide its text is", asy
       const center = (at + width / 2 - plot.box.left) / plot.box.width;
       return [center < 0.45 ? "left" : center > 0.55 ? "right" : "middle", top < plot.y(0.16) ? "above" : "below", crossed];
     };
-    return [named(x.map(() => 0.05)), named(x.map((i) => Math.min(0.17, i * 0.02))), named(x.map((i) => Math.max(0.17 - i * 0.03, 0))), named(x.map(() => 0.3), "below")];
+    return [named(x.map(() => 0.05)), named(x.map((i) => Math.min(0.17, i * 0.02))), named(x.map((i) => Math.max(0.17 - i * 0.03, 0))),
+      named(x.map(() => 0.3), "below")];
   }, character);
   // A narrow text is above the start of the curve that rises to the limit; a wide one is below its end.
   for (const [character, rising] of [[5, ["left", "above", 0]], [7, ["right", "below", 0]]]) {

@@ -54,7 +54,8 @@ export function tickTexts(values, log) {
   const gap = values.length > 1 && !log ? Math.min(...values.slice(1).map((value, i) => Math.abs(value - values[i]))) : 0;
   const digits = gap > 0 ? Math.max(0, -Math.floor(Math.log10(gap) + 1e-9)) : 0;
   return values.map((value) => {
-    const text = log || gap === 0 ? String(Number(value.toPrecision(3))) : Math.abs(value) >= 1e4 ? value.toLocaleString("en").replaceAll(",", "\u202f") : value.toFixed(Math.min(8, digits));
+    const text = log || gap === 0 ? String(Number(value.toPrecision(3)))
+      : Math.abs(value) >= 1e4 ? value.toLocaleString("en").replaceAll(",", "\u202f") : value.toFixed(Math.min(8, digits));
     return text.replace("-", "−");
   });
 }

@@ -59,13 +59,17 @@ export function curves(host, group) {
     if (absent.join() !== absence) {
       absence = absent.join();
       missing.hidden = absent.length === 0;
-      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `), `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `),
+        `${TO_LOG[score]}, and it appears at the next evaluation. `)));
     }
     if (host.lastChild !== missing) host.append(missing);
     afterFrame(host, () => fill(shown, drawn, unscored));
   };
 
-  /** Gives the charts their lines, one chart after the other. @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("../data/api.js").Unscored[]} [unscored] */
+  /**
+   * Gives the charts their lines, one chart after the other.
+   * @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("../data/api.js").Unscored[]} [unscored]
+   */
   function* fill(shown, drawn, unscored) {
     const { view, lines: runs } = shown;
     for (const { score, having } of drawn) {
@@ -73,7 +77,8 @@ export function curves(host, group) {
       const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
         ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
       if (!one || one.chart.signature === signature) continue;
-      const lines = having.flatMap(({ run, slot, series }) => (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
+      const lines = having.flatMap(({ run, slot, series }) =>
+        (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
         look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
       const word = wordOf(score);
       const limit = shown.limitOf(score);
@@ -81,8 +86,10 @@ export function curves(host, group) {
       const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
       const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
       one.show({
-        lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score), text: chartText(score),
-        limit: limit && { value: limit.limit * word.scale, bad: limit.bad, text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
+        lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score),
+          text: chartText(score),
+        limit: limit && { value: limit.limit * word.scale, bad: limit.bad,
+          text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
       }, signature, said);
       yield;
     }
@@ -91,7 +98,8 @@ export function curves(host, group) {
 
 /** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */
 async function table(score, split, runs) {
-  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional", "incomplete", "superseded"];
+  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional",
+    "incomplete", "superseded"];
   const rows = [];
   for (const run of runs) {
     const { points } = await get("series", { run, split, score });
@@ -106,12 +114,14 @@ const ALONG = { epoch: "epoch", step: "step", time: "time" };
 export function curveControls(host) {
   const along = el("select", { "aria-label": "Horizontal axis", onchange: () => change({ along: along.value, zoom: null }) },
     ...Object.entries(ALONG).map(([value, text]) => el("option", { value }, text)));
-  const smooth = el("input", { type: "range", min: 0, max: 0.95, step: 0.05, "aria-label": "Smoothing; the raw curve stays faint", oninput: () => change({ smooth: Number(smooth.value) }) });
+  const smooth = el("input", { type: "range", min: 0, max: 0.95, step: 0.05, "aria-label": "Smoothing; the raw curve stays faint",
+    oninput: () => change({ smooth: Number(smooth.value) }) });
   const logy = el("input", { type: "checkbox", onchange: () => change({ logy: logy.checked }) });
   const logx = el("input", { type: "checkbox", onchange: () => change({ logx: logx.checked }) });
   const reset = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ zoom: null }) }, "Show all");
   const more = el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Axes"),
-    el("div", { class: "menu-box" }, el("label", { class: "entry" }, logy, "Logarithmic values"), el("label", { class: "entry" }, logx, "Logarithmic horizontal axis"),
+    el("div", { class: "menu-box" }, el("label", { class: "entry" }, logy, "Logarithmic values"),
+      el("label", { class: "entry" }, logx, "Logarithmic horizontal axis"),
       el("label", { class: "entry" }, "Smooth", smooth)));
   host.append(reset, more, el("label", { class: "pick" }, "Along ", along));
   return function draw() {

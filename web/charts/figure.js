@@ -41,8 +41,10 @@ export function figure({ id, name, unit, tip, group, onZoom, csv }) {
     if (!listed || !spec) return;
     const rows = spec.lines.flatMap((line) => line.x.map((x, i) => ({ line, x, i }))).filter(({ line, x, i }) => !Number.isNaN(x) && line.y[i] !== null);
     twin.replaceChildren(el("table", { class: "plain" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Run"), el("th", { scope: "col", class: "n" }, spec.along), el("th", { scope: "col", class: "n" }, name), el("th", { scope: "col", class: "n" }, "±, 95 %"))),
-      el("tbody", {}, ...rows.slice(-LISTED).map(({ line, x, i }) => el("tr", {}, el("th", { scope: "row" }, line.name), el("td", { class: "n" }, String(Number(x.toPrecision(6)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Run"), el("th", { scope: "col", class: "n" }, spec.along),
+        el("th", { scope: "col", class: "n" }, name), el("th", { scope: "col", class: "n" }, "±, 95 %"))),
+      el("tbody", {}, ...rows.slice(-LISTED).map(({ line, x, i }) =>
+        el("tr", {}, el("th", { scope: "row" }, line.name), el("td", { class: "n" }, String(Number(x.toPrecision(6)))),
         el("td", { class: "n" }, spec.text(Number(line.y[i]))), el("td", { class: "n" }, line.half?.[i] ? spec.text(Number(line.half[i])) : "–"))))));
   }
 

@@ -47,7 +47,7 @@ const SHEET = 340;
 
 /** Paints at once all charts of the page, also those far from the window, as a sheet of paper has them. */
 export function paintForPrint() {
-  // What waits may give them lines, and a chart that is being painted has the easel.
+  // Work that waits may give them lines, and a chart that is being painted has the easel.
   finishAll();
   for (const chart of [...groups.values()].flatMap((group) => [...group])) {
     if (!chart.root.isConnected) continue;
@@ -86,7 +86,7 @@ export class LineChart {
     this.inView = false;
     this.stale = true;
     this.painting = false;
-    /** Of the room for the chart: without a question to the browser, which would lay out the page for it. */
+    /** The room for the chart, as the observer tells it: to ask the browser would lay out the page. */
     this.size = [0, 0];
     /** @type {Spec|null} the newest, which may not be painted yet */
     this.spec = null;
@@ -274,14 +274,16 @@ const MOST_ROWS = 12;
 
 /** @param {Spec} spec @param {number} value @param {{line: Line, at: number}[]} near */
 function tipOf(spec, value, near) {
-  const head = spec.along === "time" ? minuteText(value) : spec.places ? spec.places.find(({ at }) => at === value)?.text ?? "" : `${spec.along} ${String(Number(value.toPrecision(6)))}`;
+  const head = spec.along === "time" ? minuteText(value)
+    : spec.places ? spec.places.find(({ at }) => at === value)?.text ?? "" : `${spec.along} ${String(Number(value.toPrecision(6)))}`;
   const rows = near.toSorted((a, b) => Number(b.line.y[b.at] ?? -Infinity) - Number(a.line.y[a.at] ?? -Infinity));
   const lines = rows.slice(0, MOST_ROWS).map(({ line, at }) => {
     const half = line.half?.[at];
     const gap = line.gaps?.find(({ x }) => x === line.x[at]);
     return el("tr", {},
       el("td", {}, el("i", { class: "dot", "--c": `var(${line.color})` }), line.name),
-      el("td", { class: "n" }, el("b", {}, line.y[at] === null ? "–" : spec.text(Number(line.y[at]))), half ? ` ± ${spec.text(half)}` : "", gap && line.y[at] === null ? ` ${gap.text}` : ""));
+      el("td", { class: "n" }, el("b", {}, line.y[at] === null ? "–" : spec.text(Number(line.y[at]))), half ? ` ± ${spec.text(half)}` : "",
+        gap && line.y[at] === null ? ` ${gap.text}` : ""));
   });
   const only = rows.length === 1 ? rows[0] : null;
   const notes = only?.line.notes?.(only.at) ?? [];

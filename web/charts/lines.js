@@ -26,7 +26,10 @@ export function hasScore(series, score) {
   return values !== undefined && (values.why.size > 0 || values.value.some((value) => value !== null));
 }
 
-/** Lines that were made, by their evaluations: with a hundred runs in the charts, one more costs one line. @type {WeakMap<Series, Map<string, {made: string, lines: Line[]}>>} */
+/**
+ * Lines that were made, by their evaluations: with a hundred runs in the charts, one more costs one line.
+ * @type {WeakMap<Series, Map<string, {made: string, lines: Line[]}>>}
+ */
 const kept = new WeakMap();
 
 /**
@@ -38,7 +41,8 @@ export function linesOf(of) {
   const bySeries = kept.get(of.series) ?? new Map();
   kept.set(of.series, bySeries);
   const key = `${of.score}/${of.name}`;
-  const now = JSON.stringify([of.series.version, of.series.step.length, of.series.scores.has(of.score), of.color, of.look, of.along, of.started, of.split, of.unscored?.length, store.changes.length]);
+  const now = JSON.stringify([of.series.version, of.series.step.length, of.series.scores.has(of.score), of.color, of.look, of.along, of.started, of.split,
+    of.unscored?.length, store.changes.length]);
   const known = bySeries.get(key);
   if (known?.made === now) return known.lines;
   const lines = made(of);
@@ -68,7 +72,8 @@ function made({ series, score, run, split, name, color, look, along, started, un
   const left = series.branches.flatMap((branch) => {
     const of = branch.scores.get(score);
     if (!of || of.value.every((value) => value === null)) return [];
-    const line = lineOf(branch, of, { score, name: `${name}, superseded`, color, look, along, started }, "superseded: the run has gone on from an earlier checkpoint since");
+    const line = lineOf(branch, of, { score, name: `${name}, superseded`, color, look, along, started },
+      "superseded: the run has gone on from an earlier checkpoint since");
     const before = series.step.findLastIndex((step, at) => step < branch.step[0] && series.time[at] < branch.time[0] && y[at] !== null);
     const from = before < 0 || Number.isNaN(x[before]) ? undefined : /** @type {[number, number]} */ ([x[before], Number(y[before])]);
     return [{ ...line, half: undefined, superseded: true, from }];
@@ -106,7 +111,8 @@ function lineOf(series, values, { score, name, color, look, along, started }, sa
   const open = series.step.map((step) => series.provisional.has(step) || series.incomplete.has(step));
   const broken = broke(values.left);
   const notes = (/** @type {number} */ at) => [
-    `step ${series.step[at]}${series.epoch[at] === null ? "" : `, epoch ${epochText(series.epoch[at])}`} · ${series.rows[at]} rows · tied activations ${percent(series.ties[at])}`,
+    `step ${series.step[at]}${series.epoch[at] === null ? "" : `, epoch ${epochText(series.epoch[at])}`} · ${series.rows[at]} rows`
+      + ` · tied activations ${percent(series.ties[at])}`,
     localTime(series.time[at]),
     values.left[at] ? `${overText(/** @type {any} */ (values.left[at]))}: ${/** @type {any} */ (values.left[at]).why}` : "",
     values.p !== null && said === "" && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",

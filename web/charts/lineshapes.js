@@ -112,7 +112,10 @@ function whiskers(plot, context, { y, half }, px) {
   });
 }
 
-/** Draws values without neighbours and hollow ones. @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {Values} y */
+/**
+ * Draws values without neighbours and hollow ones.
+ * @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {Values} y
+ */
 function values(plot, context, line, px, y) {
   context.lineWidth = 1.6;
   const ends = (/** @type {number} */ i) => y[i] === null || y[i] === undefined;

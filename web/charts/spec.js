@@ -1,4 +1,4 @@
-// What a chart of lines is given, and the axes that follow from it. Pure.
+// The specification of a chart of lines, and the axes that follow from it. Pure.
 import { rounded, scale } from "./axes.js";
 
 /**

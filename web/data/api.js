@@ -13,8 +13,8 @@
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
- * @typedef {{state: import("../labels.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null, or_earlier: boolean, last_sound: Moment|null, reason: string,
- *   stop_advised_by: string|null}} Verdict
+ * @typedef {{state: import("../labels.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null,
+ *   or_earlier: boolean, last_sound: Moment|null, reason: string, stop_advised_by: string|null}} Verdict
  * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
  * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,
  *   evaluations: number, scores: Record<string, Newest>, concepts: {score: string, above: number, of: number, limit: number}|null,
@@ -38,7 +38,8 @@
  *   since: number, evidence: string, step: number, severity?: "info"|"warning"|"critical", advises_stop?: boolean,
  *   value?: number|null, baseline?: number|null}} Alert
  * @typedef {{score: string, value: number, standard_error?: number, limit?: number, step: number}} Evidence
- * @typedef {{rule: string, title: string, subject: string, source: string, action?: string, state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
+ * @typedef {{rule: string, title: string, subject: string, source: string, action?: string,
+ *   state: "found"|"absent"|"unknown", text: string, evidence: Evidence[]}} Line
  * @typedef {{text: string, why: string, evidence: Evidence[]}} Action
  * @typedef {Verdict & {run: string, split: string, step: number, epoch: number|null, rows: number, incomplete: boolean,
  *   coverage: Line[], actions: Action[]}} Assessment
@@ -87,7 +88,10 @@ export function get(path, query = {}) {
   return answerOf(path, API + path + (search && `?${search}`), { cache: "no-store" });
 }
 
-/** Changes a run, or removes it. @param {"PATCH"|"DELETE"} method @param {string} run @param {{title?: string, note?: string}} [fields] @returns {Promise<any>} */
+/**
+ * Changes a run, or removes it.
+ * @param {"PATCH"|"DELETE"} method @param {string} run @param {{title?: string, note?: string}} [fields] @returns {Promise<any>}
+ */
 export function changeRun(method, run, fields) {
   return answerOf("run", `${API}run?${new URLSearchParams({ run })}`, { method, ...(fields && { body: JSON.stringify(fields) }) });
 }

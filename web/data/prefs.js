@@ -1,4 +1,4 @@
-// What this browser remembers: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
+// The memory of this browser: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
 import { afterFrame } from "../scheduler.js";
 
 /** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
@@ -42,7 +42,7 @@ export const columns = () => prefs.columns;
 
 /** @type {Map<string, string>} */
 const titles = new Map();
-/** What is shown in place of a run's name. */
+/** A title or, without one, the name of a run. */
 export const titleOf = (/** @type {string} */ run) => titles.get(run) ?? run;
 /** Takes the titles of runs. @param {import("./api.js").Run[]} runs */
 export function nameRuns(runs) {

@@ -26,13 +26,15 @@ export function matcher(text) {
   return (run, title) => tests.every((test) => test(run, title));
 }
 
-/** What a search lacks to be understood, or "". @param {string} text @param {string[]} labels that runs have @param {boolean} finds whether it finds any run */
+/** Returns why a search finds nothing, or "". @param {string} text @param {string[]} labels that runs have @param {boolean} finds whether it finds any run */
 export function hintOf(text, labels, finds) {
   for (const word of wordsOf(text)) {
     if (INCOMPLETE.test(word)) return `“${word}” needs a value, such as ${word.replace(/!$/, "!=")}1. It is ignored until then.`;
     if (/^(<=|>=|!=|<|>)/.test(word)) return `“${word}” needs a label before it, such as ${labels[0] ?? "lambda"}${word}.`;
     const key = word.match(CONDITION)?.[1];
-    if (key && !finds && !labels.includes(labelOf(key))) return `No run has a label “${key}”.${labels.length ? ` Existing labels: ${labels.join(", ")}.` : ""}`;
+    if (key && !finds && !labels.includes(labelOf(key))) {
+      return `No run has a label “${key}”.${labels.length ? ` Existing labels: ${labels.join(", ")}.` : ""}`;
+    }
   }
   return "";
 }

@@ -53,7 +53,7 @@ let found = null;
 
 const same = (/** @type {any[]} */ a, /** @type {any[]} */ b) => a.every((one, i) => one === b[i]);
 
-/** What all runs have in common, which is the same until one comes, changes or goes. @returns {OfRuns} */
+/** Returns the facts about all runs, the same until one comes, changes or goes. @returns {OfRuns} */
 function allRuns() {
   const inputs = [store.runs];
   if (ofRuns && same(ofRuns.inputs, inputs)) return ofRuns;
@@ -64,7 +64,7 @@ function allRuns() {
   return ofRuns;
 }
 
-/** What the search finds of thousands of runs, which is the same until one of them or the search changes. @param {View} view @returns {Found} */
+/** Returns the runs that the search finds, the same until one of them or the search changes. @param {View} view @returns {Found} */
 function find(view) {
   const inputs = [store.runs, store.rowsAt, view.q, view.verdict, view.all, prefsAt()];
   if (found && same(found.inputs, inputs)) return found;

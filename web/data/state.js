@@ -1,4 +1,4 @@
-// What is shown, kept in the address: it can be shared, and a reload changes nothing.
+// The view, kept in the address: it can be shared, and a reload changes nothing.
 import { afterFrame } from "../scheduler.js";
 
 /**

@@ -16,7 +16,7 @@ import { nameScores } from "../labels.js";
  */
 
 const STATUS_MS = 5000;
-/** What comes in many answers is drawn this often. */
+/** Data that comes in many answers is drawn this often. */
 const SOON_MS = 250;
 
 export const store = {
@@ -50,7 +50,7 @@ export const store = {
 
 /** @type {() => void} */
 let changed = () => {};
-// Of many runs not each is drawn as it comes.
+// While many runs are fetched, not each is drawn as it comes.
 const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
 let split = "val";
 let soon = 0;
@@ -84,7 +84,7 @@ export function begin(listener) {
     open() {
       const again = store.connection.state === "down";
       store.connection = { state: "live", since: now() };
-      // What was missed meanwhile comes with the curves.
+      // Points that were missed meanwhile come with the curves.
       if (again) curves.outdate();
       load();
     },

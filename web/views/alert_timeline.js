@@ -25,7 +25,8 @@ export function lanesPanel(host) {
     const series = shown.lines[0]?.series;
     const row = shown.rows.get(run);
     const changes = store.changes.filter((one) => one.run === run && one.split === split);
-    const now = JSON.stringify([changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length, whole]);
+    const now = JSON.stringify([changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length,
+      whole]);
     if (now === before) return;
     before = now;
     const steps = series?.step ?? [];
@@ -35,13 +36,15 @@ export function lanesPanel(host) {
     const place = (/** @type {number} */ step) => (last > first ? Math.max(0, Math.min(100, (100 * (step - first)) / (last - first))) : 0);
     const span = (/** @type {number} */ from, /** @type {number} */ to, /** @type {string} */ look, /** @type {string} */ text) => {
       const width = place(to) - place(from);
-      return el("span", { class: look, style: `left: ${place(from)}%; width: ${Math.max(0.8, width)}%`, title: `${text}, ${when(from)} to ${when(to)}` }, width < LEGIBLE ? "" : text);
+      return el("span", { class: look, style: `left: ${place(from)}%; width: ${Math.max(0.8, width)}%`, title: `${text}, ${when(from)} to ${when(to)}` },
+        width < LEGIBLE ? "" : text);
     };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
     const told = verdictOf(row, split);
     const since = row?.verdict?.since?.step;
     lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" },
-      ...(since === undefined ? [span(first, last, told.look, told.text)] : [since > first && span(first, since, "", row?.verdict?.last_sound ? "not leaking" : "no verdict"), span(since, last, "leak", "leaking")])));
+      ...(since === undefined ? [span(first, last, told.look, told.text)]
+        : [since > first && span(first, since, "", row?.verdict?.last_sound ? "not leaking" : "no verdict"), span(since, last, "leak", "leaking")])));
     for (const rule of new Set(changes.map((one) => one.rule))) {
       const own = changes.filter((one) => one.rule === rule);
       if (own.every(({ state }) => state === "inactive")) continue;
@@ -58,10 +61,12 @@ export function lanesPanel(host) {
     }
     if (steps.length > 1) {
       const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => steps[Math.round(share * (steps.length - 1))]);
-      lanes.append(el("span", { class: "tick-space" }), el("div", { class: "ticks" }, ...[...new Set(ticks)].map((step, i) => el("span", { style: `left: ${place(step)}%` }, i === 0 ? when(step) : lastOf(when(step))))));
+      lanes.append(el("span", { class: "tick-space" }), el("div", { class: "ticks" },
+        ...[...new Set(ticks)].map((step, i) => el("span", { style: `left: ${place(step)}%` }, i === 0 ? when(step) : lastOf(when(step))))));
     }
     // A rule that was only pending has nothing to end.
-    const fired = changes.filter((one, i) => one.state === "firing" || (one.state === "inactive" && changes.slice(0, i).findLast(({ rule }) => rule === one.rule)?.state === "firing"));
+    const fired = changes.filter((one, i) => one.state === "firing"
+      || (one.state === "inactive" && changes.slice(0, i).findLast(({ rule }) => rule === one.rule)?.state === "firing"));
     const entries = [
       ...fired.filter(({ state }) => state === "firing").map((one) => ({ step: one.step, look: one.severity !== "info",
         head: one.advises_stop ? "Stop advised. " : "", text: `${one.rule}: ${one.evidence}` })),
@@ -77,7 +82,9 @@ export function lanesPanel(host) {
     log.replaceChildren(...entries.slice(0, whole ? entries.length : LISTED).map(({ step, look, head, text }) =>
       el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), text))),
     ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),
-    ...(entries.length ? [] : [el("li", {}, el("span", {}), el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started." : `No rule judges ${split}.`))]));
+    ...(entries.length ? [] : [el("li", {}, el("span", {}),
+      el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started."
+      : `No rule judges ${split}.`))]));
   };
 }
 
@@ -95,6 +102,7 @@ function gathered(unscored) {
   const by = new Map();
   for (const { step, reason } of unscored) by.set(reason, [...(by.get(reason) ?? []), step]);
   return [...by].map(([reason, steps]) => ({ step: Math.max(...steps),
-    text: steps.length === 1 ? `Step ${count(steps[0])}: ${reason}` : `${steps.length} passes, steps ${count(Math.min(...steps))} to ${count(Math.max(...steps))}: ${reason}` }));
+    text: steps.length === 1 ? `Step ${count(steps[0])}: ${reason}`
+      : `${steps.length} passes, steps ${count(Math.min(...steps))} to ${count(Math.max(...steps))}: ${reason}` }));
 }
 

@@ -4,13 +4,16 @@ import { el, icon, number, overText, probability } from "../text.js";
 import { term } from "../tip.js";
 import { halfText, nameOf, scoreOf, tipOf, valueText, wordOf } from "../labels.js";
 
+/** @typedef {import("../data/api.js").Outcome} Outcome */
+
 /** @param {any} host a details element */
 export function allScoresPanel(host) {
   const body = el("div", { class: "body" });
   /** @type {any} */
   let table = null;
   const remarks = el("div", { class: "small dim" });
-  host.append(el("summary", {}, icon("chev", "i chev"), el("h2", {}, "All scores"), el("span", { class: "small dim" }, "as published and others, at the newest evaluation; the verdict does not rest on them")),
+  host.append(el("summary", {}, icon("chev", "i chev"), el("h2", {}, "All scores"),
+    el("span", { class: "small dim" }, "as published and others, at the newest evaluation; the verdict does not rest on them")),
     el("div", { class: "save-line" }, saveMenu("all scores", { csv: () => table })), remarks, body);
   let before = "";
 
@@ -21,7 +24,7 @@ export function allScoresPanel(host) {
     const now = JSON.stringify([point.run, point.step, point.time, point.seconds]);
     if (now === before) return;
     before = now;
-    /** @type {Map<string, [string, import("../data/api.js").Outcome][]>} */
+    /** @type {Map<string, [string, Outcome][]>} */
     const families = new Map();
     for (const [id, outcome] of Object.entries(point.scores)) {
       const family = scoreOf(id)?.family ?? "other";
@@ -29,11 +32,27 @@ export function allScoresPanel(host) {
     }
     table = { name: `scores ${point.run} step ${point.step}`, columns: ["score", "value", "standard_error", "p_value", "undefined"],
       rows: Object.entries(point.scores).map(([id, { value, standard_error: error, p_value: p, undefined: why }]) => [id, value, error, p, why]) };
-    remarks.replaceChildren(...[`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}${point.repeated_rows ? `, ${point.repeated_rows} copies not scored` : ""}, estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s.`, ...(point.warnings ?? [])].map((text) => el("p", {}, text)));
-    body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Scores: ${family}` },
-      el("table", { class: "plain" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), el("th", { scope: "col", class: "n" }, "Value"), el("th", { scope: "col", class: "n" }, "±, 95 %"), el("th", { scope: "col" }, "Unit"), el("th", { scope: "col" }, "Remarks"))),
-        el("tbody", {}, ...scores.map(([id, one]) => el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))),
-          el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)), el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit),
-          el("td", { class: "remark" }, [one.undefined !== undefined && `Undefined: ${one.undefined}`, one.left_out && overText(one.left_out), typeof one.p_value === "number" && `p ${probability(one.p_value)}`].filter(Boolean).join(" · "))))))))));
+    const copies = point.repeated_rows ? `, ${point.repeated_rows} copies not scored` : "";
+    const made = `estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s`;
+    const said = [`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}${copies}, ${made}.`, ...(point.warnings ?? [])];
+    remarks.replaceChildren(...said.map((text) => el("p", {}, text)));
+    body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Scores: ${family}` }, tableOf(scores)))));
   };
+}
+
+/** @param {[string, Outcome][]} scores */
+function tableOf(scores) {
+  const head = (/** @type {string} */ text, className = "") => el("th", { scope: "col", class: className }, text);
+  const row = (/** @type {[string, Outcome]} */ [id, one]) => el("tr", { "data-score": id },
+    el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)),
+    el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit), el("td", { class: "remark" }, remark(one)));
+  return el("table", { class: "plain" },
+    el("thead", {}, el("tr", {}, head("Score"), head("Value", "n"), head("±, 95 %", "n"), head("Unit"), head("Remarks"))),
+    el("tbody", {}, ...scores.map(row)));
+}
+
+/** @param {Outcome} one */
+function remark({ undefined: why, left_out: left, p_value: p }) {
+  return [why !== undefined && `Undefined: ${why}`, left && overText(left), typeof p === "number" && `p ${probability(p)}`].filter(Boolean).join(" · ");
 }

@@ -34,7 +34,8 @@ export function compareView(again) {
   const drawAgreement = agreementPanel(agreement);
   const pair = pairPanel(differences);
   const answer = answers("compare", again);
-  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, sweep, agreement, differences, notes);
+  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, sweep, agreement,
+    differences, notes);
   let before = "";
 
   /** @param {Shown} shown */
@@ -55,7 +56,8 @@ export function compareView(again) {
     const now = JSON.stringify([choice.by, query, report, why, shown.theme]);
     if (now === before) return;
     before = now;
-    fault.replaceChildren(...(why === null ? [] : [note("bad", [el("b", {}, "This comparison is not possible. "), el("br"), el("code", { class: "dim" }, why)])]));
+    fault.replaceChildren(...(why === null ? [] : [note("bad",
+      [el("b", {}, "This comparison is not possible. "), el("br"), el("code", { class: "dim" }, why)])]));
     sweep.hidden = agreement.hidden = !report?.groups;
     differences.hidden = !report || Boolean(report.groups);
     notes.replaceChildren(...(report?.notes ?? []).map((/** @type {string} */ text) => el("p", {}, `${upper(text)}.`)));
@@ -76,7 +78,8 @@ export function compareView(again) {
     const runs = groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     return {
       title: least?.values.length ? `Leakage is least where ${name} is ${rangeText(least.values)}` : `The ${name} of least leakage is unknown`,
-      lead: least ? `Compared with ${name} = ${least.reference}, whose mean is lowest among models with good task and concept accuracy.` : upper(report.undefined ?? ""),
+      lead: least ? `Compared with ${name} = ${least.reference}, whose mean is lowest among models with good task and concept accuracy.`
+        : upper(report.undefined ?? ""),
       counts: `${runs} runs in ${groups.length} groups, the newest evaluations of each`,
     };
   }

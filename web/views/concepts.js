@@ -40,7 +40,8 @@ export function conceptsPanel(host, again) {
   let table = null;
   const curves = answers("concepts", again);
   host.append(el("header", {}, el("h2", {}, "Leakage by concept"),
-    el("div", { class: "end" }, el("label", { class: "field" }, icon("find"), search), score, rank, small, saveMenu("the concepts", { csv: () => table })), said), body);
+    el("div", { class: "end" }, el("label", { class: "field" }, icon("find"), search), score, rank, small, saveMenu("the concepts", { csv: () => table })),
+      said), body);
 
   /** @param {Shown} shown @param {Point|null} point */
   return function draw(shown, point) {
@@ -64,13 +65,15 @@ export function conceptsPanel(host, again) {
     const limit = shown.limitOf(id);
     const half = outcome.left_out ? ` The mean leaves out ${outcome.left_out.concepts.length}: ${outcome.left_out.why}.` : "";
     said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${outcome.undefined}. Concepts that have a value are shown.`
-      : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.${limit ? " The red line is the limit of the mean." : ""}${half}`;
+      : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.`
+        + `${limit ? " The red line is the limit of the mean." : ""}${half}`;
     const wanted = search.value.trim().toLocaleLowerCase();
     const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))
       .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
     const known = values.flatMap((value) => (value === null ? [] : [value]));
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
-    table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"], rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
+    table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"],
+      rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
     const shared = charts ? sharedStart(names) : "";
     if (shared) said.textContent += ` The common prefix “${shared}” is not shown.`;
     const made = charts ? multiples(id, over, top, limit?.limit ?? null, shared) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
@@ -113,17 +116,21 @@ function listing(id, over, [low, top], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
   const list = el("tbody", {});
   const root = el("table", { class: "concepts" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Concept"), el("th", { scope: "col", class: "wide" }, nameOf(id)), el("th", { scope: "col", class: "n" }, el("span", { class: "sr" }, "Value")),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Concept"), el("th", { scope: "col", class: "wide" }, nameOf(id)),
+      el("th", { scope: "col", class: "n" }, el("span", { class: "sr" }, "Value")),
       el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))), list);
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
-      el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" }) : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb", title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
+      el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" })
+        : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb",
+        title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
-      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""), accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
+      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""),
+        accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 
-/** What all names begin with, up to a separator. @param {string[]} names */
+/** Returns the beginning that all names share, up to a separator. @param {string[]} names */
 function sharedStart(names) {
   const [first = ""] = names;
   let end = names.length > 2 ? first.length : 0;
@@ -131,17 +138,21 @@ function sharedStart(names) {
   return first.slice(0, end).match(/^.*[_:/. -]/)?.[0] ?? "";
 }
 
-/** @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @param {string} shared start of all names @returns {Made} */
+/**
+ * @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @param {string} shared start of all names @returns {Made}
+ */
 function multiples(id, over, top, limit, shared) {
   const root = el("div", { class: "multiples" });
   return { root, list: root,
     one: ({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
-      el("figcaption", { title: name }, el("span", {}, shortened(name.slice(shared.length), NAME)), el("b", {}, value === null ? "–" : valueText(id, value))), over ? curveOf(id, over, i, top, limit, name) : "") };
+      el("figcaption", { title: name }, el("span", {}, shortened(name.slice(shared.length), NAME)), el("b", {}, value === null ? "–" : valueText(id, value))),
+        over ? curveOf(id, over, i, top, limit, name) : "") };
 }
 
 /** @param {string} id @param {ConceptCurves} over @param {number} i @param {number} top @param {number|null} limit @param {string} name */
 function curveOf(id, over, i, top, limit, name) {
   const y = over.values[i] ?? [];
   const known = y.filter((value) => value !== null);
-  return spark({ x: over.step, y, end: over.step.at(-1) ?? 0, top, limit, label: `${name}: ${known.length ? `from ${valueText(id, known[0])} to ${valueText(id, known.at(-1))}` : "no value"}` });
+  return spark({ x: over.step, y, end: over.step.at(-1) ?? 0, top, limit,
+    label: `${name}: ${known.length ? `from ${valueText(id, known[0])} to ${valueText(id, known.at(-1))}` : "no value"}` });
 }

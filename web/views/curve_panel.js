@@ -53,7 +53,8 @@ export function behindPanel(host, again) {
     if (of !== score) {
       drawn?.remove();
       of = score;
-      drawn = figure({ id: `behind-${score}`, name: interventions ? "Task accuracy" : axes.y, unit: `over the ${axes.x}`, tip: tipOf(score), group: `behind-${score}`, csv: () => table });
+      drawn = figure({ id: `behind-${score}`, name: interventions ? "Task accuracy" : axes.y, unit: `over the ${axes.x}`, tip: tipOf(score),
+        group: `behind-${score}`, csv: () => table });
       host.append(drawn.root);
     }
     const beside = axes.beside ? from.scores[axes.beside]?.curve ?? [] : [];
@@ -64,12 +65,16 @@ export function behindPanel(host, again) {
       ...(beside.length ? [lineOf(interventions ? "wrong values" : nameOf(axes.beside ?? ""), beside, "--s5", lookOf(line.slot) === 3 ? 1 : 3)] : [])];
     const best = axes.best ? from.scores[axes.best]?.value : undefined;
     const positive = curve.every(([x]) => x > 0);
-    drawn?.show({ lines, along: interventions ? "% of concepts set" : axes.x, zoom: null, logx: positive && curve.length > 1 && curve[curve.length - 1][0] / curve[0][0] > 50, logy: false, smooth: 0,
-      text: interventions ? (value) => value.toFixed(1) : (value) => number(value, 0.1), least: interventions ? [0, 100] : undefined, points: true }, JSON.stringify([curve, beside, score, shown.theme, line.slot]));
+    drawn?.show({ lines, along: interventions ? "% of concepts set" : axes.x, zoom: null,
+      logx: positive && curve.length > 1 && curve[curve.length - 1][0] / curve[0][0] > 50, logy: false, smooth: 0,
+      text: interventions ? (value) => value.toFixed(1) : (value) => number(value, 0.1), least: interventions ? [0, 100] : undefined, points: true },
+        JSON.stringify([curve, beside, score, shown.theme, line.slot]));
     const undefinedAt = curve.filter(([, y]) => y === null).length;
     const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];
     said.textContent = [
-      interventions && typeof start === "number" && typeof end === "number" ? (end < start - 0.05 ? "Setting concepts to their true values should not cost accuracy. Here it does." : "Setting concepts to their true values costs no accuracy.") : "",
+      interventions && typeof start === "number" && typeof end === "number"
+        ? (end < start - 0.05 ? "Setting concepts to their true values should not cost accuracy. Here it does."
+        : "Setting concepts to their true values costs no accuracy.") : "",
       best !== undefined ? `Best at ${number(best)}.` : "", undefinedAt ? `Undefined at ${undefinedAt} of ${curve.length}.` : "",
       from !== point ? `From step ${from.step}, the newest evaluation with this score.` : ""].filter(Boolean).join(" ");
     const columns = ["run", "step", axes.x, axes.y, ...(beside.length ? [`${axes.y}: ${scoreOf(axes.beside ?? "")?.curve?.x}`] : [])];

@@ -10,9 +10,10 @@ import { differenceText, nameOf, tipOf } from "../labels.js";
 
 /** Concepts that a row names. */
 const NAMED = 4;
-const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "icl", "ctl_excess", "icl_excess", "icl_label", "embedding_ct_conditional", "embedding_ic_conditional"];
+const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "icl", "ctl_excess", "icl_excess", "icl_label", "embedding_ct_conditional",
+  "embedding_ic_conditional"];
 
-/** What a difference means, in words. @param {Compared} one @param {[string, string]} sides */
+/** Returns in words what a difference means. @param {Compared} one @param {[string, string]} sides */
 export function meaning({ score, verdict, undefined: why }, [a, b]) {
   if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
   if (verdict === "compatible") return "no difference shown";
@@ -25,19 +26,25 @@ export function meaning({ score, verdict, undefined: why }, [a, b]) {
 
 /** @param {Compared[]} compared @param {[string, string]} sides */
 export function forest(compared, sides) {
-  const ends = compared.flatMap(({ difference }) => (difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean, difference.mean] : []).map(Math.abs));
+  const ends = compared.flatMap(({ difference }) => (difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean, difference.mean]
+    : []).map(Math.abs));
   const most = Math.max(0.01, ...ends.filter(Number.isFinite)) * 1.08;
   const place = (/** @type {number} */ value) => 50 + (50 * value) / most;
   const head = (/** @type {string} */ text, /** @type {string} */ className = "") => el("th", { scope: "col", class: className }, text);
   return el("div", { class: "scroll forest-scroll", tabindex: "0", role: "region", "aria-label": "Scores, scrollable" }, el("table", { class: "plain forest" },
-    el("thead", {}, el("tr", {}, head("Score"), head(`${sides[0]} − ${sides[1]}`, "wide"), head("Difference, 95 % interval", "n"), head("What it means"), head("Concepts that differ", "opt"))),
+    el("thead", {}, el("tr", {}, head("Score"), head(`${sides[0]} − ${sides[1]}`, "wide"), head("Difference, 95 % interval", "n"), head("What it means"),
+      head("Concepts that differ", "opt"))),
     el("tbody", {}, ...compared.map((one) => {
       const { difference, verdict } = one;
       const clear = verdict.startsWith("higher");
       const [low, high] = difference ? [difference.low ?? difference.mean, difference.high ?? difference.mean] : [0, 0];
       return el("tr", { "data-score": one.score }, el("th", { scope: "row" }, term(nameOf(one.score), tipOf(one.score))),
-        el("td", { class: "zero" }, el("div", { class: "rng", "--c": clear ? "var(--s1)" : "var(--ink-3)", "aria-hidden": "true" }, difference && el("i", { style: `left: ${place(low)}%; width: ${Math.max(0.5, place(high) - place(low))}%` }), difference && el("b", { style: `left: ${place(difference.mean)}%` }))),
-        el("td", { class: "n" }, difference ? differenceText(one.score, difference) : "–"), el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)), el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
+        el("td", { class: "zero" }, el("div", { class: "rng", "--c": clear ? "var(--s1)" : "var(--ink-3)", "aria-hidden": "true" },
+          difference && el("i", { style: `left: ${place(low)}%; width: ${Math.max(0.5, place(high) - place(low))}%` }),
+          difference && el("b", { style: `left: ${place(difference.mean)}%` }))),
+        el("td", { class: "n" }, difference ? differenceText(one.score, difference) : "–"),
+          el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)),
+          el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
     }))));
 }
 

@@ -1,4 +1,4 @@
-// What people say about a run, its title and note, and removing it. The sidecar keeps them for everyone who reads the run.
+// The title and the note that people give a run, and the dialog that removes it. The sidecar keeps them for everyone who reads the run.
 import { isLive } from "../data/shown.js";
 import { address } from "../data/state.js";
 import { remark, removeRun, store } from "../data/store.js";
@@ -7,8 +7,10 @@ import { el } from "../text.js";
 /** @param {() => string} name of the run on the page */
 export function remarks(name) {
   const note = el("p", { class: "said", hidden: true });
-  const edit = el("button", { type: "button", class: "btn", "aria-label": "Title, note", onclick: open }, el("span", {}, "Title", el("span", { class: "word" }, ", note")));
-  const remove = el("button", { type: "button", class: "btn", "aria-label": "Remove this run", onclick: () => ask(`Remove ${name()} with its curves? They cannot be brought back.`) }, "Remove");
+  const edit = el("button", { type: "button", class: "btn", "aria-label": "Title, note", onclick: open },
+    el("span", {}, "Title", el("span", { class: "word" }, ", note")));
+  const remove = el("button", { type: "button", class: "btn", "aria-label": "Remove this run",
+    onclick: () => ask(`Remove ${name()} with its curves? They cannot be brought back.`) }, "Remove");
 
   function open() {
     const of = name();
@@ -40,7 +42,10 @@ export function remarks(name) {
   };
 }
 
-/** A box that stays open until what it does has been done. @param {string} head @param {string} act @param {() => Promise<void>} done @param {...Node} content */
+/**
+ * A box that stays open until what it does has been done.
+ * @param {string} head @param {string} act @param {() => Promise<void>} done @param {...Node} content
+ */
 function show(head, act, done, ...content) {
   const fault = el("p", { class: "fault", role: "alert", hidden: true });
   const box = el("dialog", { class: "panel editor", "aria-label": head },
@@ -54,7 +59,8 @@ function show(head, act, done, ...content) {
         fault.textContent = error instanceof Error ? error.message : String(error);
       }
     } }, el("h2", {}, head), ...content, fault,
-    el("div", { class: "row" }, el("button", { type: "button", class: "btn quiet", onclick: () => box.close() }, "Cancel"), el("button", { class: "btn" }, act))));
+    el("div", { class: "row" }, el("button", { type: "button", class: "btn quiet", onclick: () => box.close() }, "Cancel"),
+      el("button", { class: "btn" }, act))));
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   box.showModal();

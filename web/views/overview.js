@@ -59,7 +59,8 @@ function headlinePanel(again) {
   const least = answers("compare", again);
   let before = "";
   return {
-    root: el("div", { class: "head" }, el("div", {}, title, lead), el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
+    root: el("div", { class: "head" }, el("div", {}, title, lead),
+      el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
     /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
     draw(shown, none) {
       const { view, searched, counts, known } = shown;
@@ -150,13 +151,15 @@ function selectedRuns(again) {
     const now = JSON.stringify(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]));
     if (now === keyed) return;
     keyed = now;
-    key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" }, `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
+    key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" },
+      `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
       : lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"),
         el("a", { href: address({ page: "run", run: run.name }) }, titleOf(run.name))))));
   }
 
   return {
-    root: el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" }, el("header", {}, el("h2", {}, "Selected runs"), controls, key), grid,
+    root: el("aside", { class: "panel aside", "aria-label": "Curves of the selected runs" }, el("header", {}, el("h2", {}, "Selected runs"), controls, key),
+      grid,
       el("header", { class: "sub" }, el("h2", {}, "As published"),
         el("p", {}, "For comparison with papers and for rules that stop when ICL rises; the verdict rests on the curves above.")), below),
     /** @param {Shown} shown */
@@ -175,7 +178,8 @@ function selectedRuns(again) {
 function tab(state) {
   const known = /** @type {import("../labels.js").VerdictState} */ (state);
   const number = el("b", {});
-  const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null, onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
+  const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null,
+    onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
     state && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${state ? SHORT[known] : "All"} `, number);
   return {
     state, root,
@@ -205,7 +209,7 @@ export function setting(shown) {
   return found && shown.runs.length <= 300 ? found.name : shown.labels.find(({ name, values }) => name === "lambda" && values.length > 1)?.name ?? null;
 }
 
-/** Which scores have a chart. @param {() => void} again draws the page again */
+/** The menu of scores that have a chart. @param {() => void} again draws the page again */
 function scorePicker(again) {
   const box = el("div", { class: "menu-box wide" });
   const root = closing(el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Scores"), box));
@@ -221,7 +225,8 @@ function scorePicker(again) {
       before = now;
       box.replaceChildren(el("button", { type: "button", class: "entry", onclick: () => change({ scores: [] }) }, "The usual ones"),
         ...allScores().map((id) => {
-          const check = el("input", { type: "checkbox", value: id, onchange: () => change({ scores: check.checked ? [...on, id] : on.filter((one) => one !== id) }) });
+          const check = el("input", { type: "checkbox", value: id,
+            onchange: () => change({ scores: check.checked ? [...on, id] : on.filter((one) => one !== id) }) });
           check.checked = on.includes(id);
           return el("label", { class: "entry" }, check, nameOf(id));
         }));

@@ -38,7 +38,8 @@ export function pairPanel(host) {
         el("p", { class: "small" }, `Leakage Criterion of the paper, by CTL and ICL alone: ${CRITERION[criterion.verdict]} (${criterion.why}). `
           + `Without clipping: ${CRITERION[unclipped.verdict]} (${unclipped.why}).`));
       body.replaceChildren(forest(report.scores, ["A", "B"]));
-      return { title: WEIGHED[weighed.verdict], lead: upper(weighed.why), counts: `${report.a.evaluations.length} and ${report.b.evaluations.length} evaluations` };
+      return { title: WEIGHED[weighed.verdict], lead: upper(weighed.why),
+        counts: `${report.a.evaluations.length} and ${report.b.evaluations.length} evaluations` };
     },
     /** @param {SplitReport} report @param {string} one @param {string} two */
     splits(report, one, two) {

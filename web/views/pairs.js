@@ -40,7 +40,8 @@ export function pairsPanel(host, again) {
       const { drawn } = map;
       if (!drawn) return null;
       const { places, id, matrix: { concepts, matrix } } = drawn;
-      return { name: `${id} pairs`, columns: ["from \\ to", ...places.map((i) => concepts[i] ?? "")], rows: places.map((i) => [concepts[i], ...places.map((j) => matrix[i][j])]) };
+      return { name: `${id} pairs`, columns: ["from \\ to", ...places.map((i) => concepts[i] ?? "")],
+        rows: places.map((i) => [concepts[i], ...places.map((j) => matrix[i][j])]) };
     },
     png: () => { if (map.drawn) savePng(`${map.drawn.id} pairs`, enlarged(map.canvas), pageColor("--surface"), nameOf(map.drawn.id), pageColor("--ink")); },
   });
@@ -104,7 +105,8 @@ function heatMap() {
     const heat = new Heat(matrix, (limitOf(id) ?? limitOf("icl_conditional"))?.limit ?? 0.1);
     heat.paint(canvas, matrix, places);
     map.setAttribute("aria-label", `${nameOf(id)} between ${k} concepts, from ${number(heat.low, 0.1)} to ${number(heat.high, 0.1)}. Arrow keys read pairs.`);
-    const name = (/** @type {number} */ i, /** @type {number} */ y) => el("span", { style: `top: ${(100 * (y + 0.5)) / k}%`, title: concepts[i] }, shortened(concepts[i], NAME));
+    const name = (/** @type {number} */ i, /** @type {number} */ y) =>
+      el("span", { style: `top: ${(100 * (y + 0.5)) / k}%`, title: concepts[i] }, shortened(concepts[i], NAME));
     names.replaceChildren(...(k > MOST_NAMES ? [] : places.map(name)));
     frame.classList.toggle("unnamed", k > MOST_NAMES);
     frame.style.maxWidth = `${Math.min(760, 110 + 64 * k)}px`;

@@ -69,10 +69,12 @@ export class RunRows {
     const label = nameCell(run.name, title, live);
     const offer = offered(run.name, title, label);
     const cell = (/** @type {string} */ className, /** @type {...any} */ ...content) => el("td", { class: className, role: "cell" }, ...content);
-    const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, role: "row", "data-run": run.name, onpointerenter: offer, onfocusin: offer },
+    const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, role: "row", "data-run": run.name, onpointerenter: offer,
+      onfocusin: offer },
       el("td", { role: "cell" }, swatch.root), el("th", { scope: "row", class: "name", role: "rowheader" }, label),
       cell("vd", verdictMark(told, shown, row)), cell("sp", row?.spark ? sparkOf(row.spark, this.scale) : ""),
-      ...this.columns.map((column) => (column.label ? el("td", { class: cellClass(column), role: "cell", title: run.labels[column.id] ?? "" }, run.labels[column.id] ?? "")
+      ...this.columns.map((column) => (column.label ? el("td", { class: cellClass(column), role: "cell", title: run.labels[column.id] ?? "" },
+        run.labels[column.id] ?? "")
         : valueCell(row, column))));
     this.drawn.set(run.name, { signature, node, of: now, swatch });
     return node;
@@ -92,8 +94,10 @@ function nameCell(run, title, live) {
  */
 function offered(run, title, label) {
   const acts = el("span", { class: "acts" });
-  const act = (/** @type {string} */ key, /** @type {string} */ says, /** @type {string} */ symbol, /** @type {boolean} */ on, /** @type {() => void} */ onclick) =>
-    el("button", { type: "button", class: on ? "act on" : "act", "aria-pressed": String(on), "aria-label": `${says} ${title}`, title: says, "data-key": `${key} ${run}`,
+  const act = (/** @type {string} */ key, /** @type {string} */ says, /** @type {string} */ symbol, /** @type {boolean} */ on,
+    /** @type {() => void} */ onclick) =>
+    el("button", { type: "button", class: on ? "act on" : "act", "aria-pressed": String(on), "aria-label": `${says} ${title}`, title: says,
+      "data-key": `${key} ${run}`,
       onclick }, icon(symbol));
   return () => {
     if (acts.hasChildNodes()) return;

@@ -36,7 +36,9 @@ export function runView(again) {
   const embeddings = panel("w12", "Embeddings", { hidden: true });
   const all = el("details", { class: "panel w12" });
   const own = el("div", { class: "stats" });
-  embeddings.append(el("header", {}, el("h2", {}, "Embeddings"), el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")), own);
+  embeddings.append(el("header", {}, el("h2", {}, "Embeddings"),
+    el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")),
+    own);
   const head = runHead();
   const drawVerdict = verdictPanel(verdict);
   const drawStats = statsPanel(stats);
@@ -74,7 +76,10 @@ export function runView(again) {
     afterFrame(root, () => drawRest(shown, point, unscored));
   }
 
-  /** Panels below the first window. @param {Shown} shown @param {import("../data/api.js").Point|null} point @param {import("../data/api.js").Unscored[]} unscored */
+  /**
+   * Panels below the first window.
+   * @param {Shown} shown @param {import("../data/api.js").Point|null} point @param {import("../data/api.js").Unscored[]} unscored
+   */
   function* drawRest(shown, point, unscored) {
     accuracy.draw(shown);
     yield;

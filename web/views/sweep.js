@@ -30,13 +30,16 @@ export function sweepPanel(host) {
     const values = groups.map(({ value }) => value);
     const place = placesOf(values);
     title.textContent = `Along ${labelName(label)}`;
-    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeText(least.values)}`)] : []), el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
+    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeText(least.values)}`)] : []),
+      el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
     const has = (/** @type {string} */ id) => groups.some(({ scores }) => scores.some(({ score, interval }) => score === id && interval));
     const charted = CHARTED.filter(has).length ? CHARTED.filter(has) : FALLBACK.filter(has);
     for (const [id, one] of figures) if (!charted.includes(id)) { one.remove(); figures.delete(id); }
     for (const id of charted) {
       const one = figures.get(id) ?? figure({ id: `sweep-${id}`, name: nameOf(id), unit: wordOf(id).unit, tip: tipOf(id), group: "sweep",
-        csv: () => ({ name: `${id} by ${label}`, columns: [label, "mean", "low", "high"], rows: groups.flatMap(({ value, scores }) => scores.filter(({ score }) => score === id).map(({ interval }) => [value, interval?.mean, interval?.low, interval?.high])) }) });
+        csv: () => ({ name: `${id} by ${label}`, columns: [label, "mean", "low", "high"],
+          rows: groups.flatMap(({ value, scores }) => scores.filter(({ score }) => score === id).map(({ interval }) =>
+          [value, interval?.mean, interval?.low, interval?.high])) }) });
       figures.set(id, one);
       if (one.root.parentElement !== grid) grid.append(one.root);
       const { scale, axis } = wordOf(id);
@@ -45,16 +48,21 @@ export function sweepPanel(host) {
       const gap = smallest([...place.values()]) / 2;
       const limit = shown.limitOf(id);
       one.show({
-        lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))), y: means.map((mean) => (mean ? mean.mean * scale : null)),
-          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)), notes: (at) => [`${groups[at].runs.length} runs`] }],
+        lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
+          y: means.map((mean) => (mean ? mean.mean * scale : null)),
+          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)),
+            notes: (at) => [`${groups[at].runs.length} runs`] }],
         along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
         places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
         best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
-        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` } : null,
+        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` }
+          : null,
       }, JSON.stringify([label, means, least, shown.theme]));
     }
-    const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text) : [["No range", report.undefined ?? "unknown"]];
-    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"), el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
+    const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text)
+      : [["No range", report.undefined ?? "unknown"]];
+    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"),
+      el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
   };
 }
 
@@ -93,23 +101,37 @@ export function agreementPanel(host) {
     });
     const found = [...worst].map(([id, at]) => ({ id, value: groups[at].value }));
     const differ = new Set(found.map(({ value }) => value)).size > 1;
-    said.textContent = !found.length ? "" : differ ? `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${labelName(label)} = ${value}`).join("; ")}. Where they disagree, the verdict follows the conditional scores and interventions.`
-      : `Yes: all are worst at ${labelName(label)} = ${found[0].value}.`;
+    const at = (/** @type {string} */ value) => `${labelName(label)} = ${value}`;
+    said.textContent = !found.length ? "" : !differ ? `Yes: all are worst at ${at(found[0].value)}.`
+      : `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${at(value)}`).join("; ")}. `
+        + "Where they disagree, the verdict follows the conditional scores and interventions.";
+    const head = (/** @type {string} */ value) => el("th", { scope: "col", class: least?.values.includes(value) ? "n least" : "n" }, at(value));
+    const counts = groups.map(({ runs, training }) =>
+      el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
     body.replaceChildren(el("table", { class: "plain agreement" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), ...groups.map(({ value }) => el("th", { scope: "col", class: least?.values.includes(value) ? "n least" : "n" }, `${labelName(label)} = ${value}`)))),
-      el("tbody", {}, ...ids.map((id, row) => {
-        const missing = cells[row].every((cell) => cell && !cell.interval);
-        const reasons = [...new Set(cells[row].flatMap((cell) => (cell && !cell.interval ? [cell.undefined ?? "no value"] : [])))];
-        // Why a row has no values stands in it; why one of its values is missing, in a tip.
-        if (missing && reasons.length === 1) return el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), el("td", { class: "n dim reason", colspan: groups.length }, upper(reasons[0])));
-        const top = Math.max(1e-9, ...cells[row].map((cell) => Math.abs(cell?.interval?.mean ?? 0)));
-        return el("tr", { "data-score": id }, el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), ...cells[row].map((cell, at) => {
-          if (!cell?.interval) return el("td", { class: "n dim" }, cell?.undefined ? tipped(el("button", { type: "button", class: "tipped", "aria-label": "No value, why" }, "–"), () => [upper(cell.undefined ?? "")]) : "–");
-          const { mean, low, high } = cell.interval;
-          const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
-          return el("td", { class: worst.get(id) === at ? "n worst" : "n", title: text }, el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
-        }));
-      }),
-      el("tr", {}, el("th", { scope: "row" }, "Runs"), ...groups.map(({ runs, training }) => el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`))))));
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), ...groups.map(({ value }) => head(value)))),
+      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id))), el("tr", {}, el("th", { scope: "row" }, "Runs"), ...counts))));
   };
+}
+
+/** A score in each group. @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {number|undefined} worst */
+function agreementRow(id, cells, worst) {
+  const head = el("th", { scope: "row" }, term(nameOf(id), tipOf(id)));
+  const reasons = [...new Set(cells.flatMap((cell) => (cell && !cell.interval ? [cell.undefined ?? "no value"] : [])))];
+  // Why a row has no values stands in it; why one of its values is missing, in a tip.
+  if (reasons.length === 1 && cells.every((cell) => cell && !cell.interval)) {
+    return el("tr", { "data-score": id }, head, el("td", { class: "n dim reason", colspan: cells.length }, upper(reasons[0])));
+  }
+  const top = Math.max(1e-9, ...cells.map((cell) => Math.abs(cell?.interval?.mean ?? 0)));
+  return el("tr", { "data-score": id }, head, ...cells.map((cell, at) => {
+    if (!cell?.interval) {
+      const why = cell?.undefined;
+      const button = el("button", { type: "button", class: "tipped", "aria-label": "No value, why" }, "–");
+      return el("td", { class: "n dim" }, why ? tipped(button, () => [upper(why)]) : "–");
+    }
+    const { mean, low, high } = cell.interval;
+    const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
+    return el("td", { class: worst === at ? "n worst" : "n", title: text },
+      el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
+  }));
 }

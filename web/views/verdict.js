@@ -61,7 +61,8 @@ export function verdictPanel(host) {
     }
     const last = row.verdict?.last_sound;
     const seconds = Date.now() / 1000 - row.time;
-    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${momentText({ step: row.step, epoch: row.epoch })}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
+    const when = momentText({ step: row.step, epoch: row.epoch });
+    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${when}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
       ...(last ? [" · last sound evaluation: ", el("b", {}, `${momentText(last)}${last.epoch === null ? "" : `, step ${count(last.step)}`}`)] : []));
   }
 }
@@ -86,7 +87,8 @@ function drawStrip(strip, point, row) {
     const bars = all.flatMap(({ name, value }) => [el("span", { class: "name", title: name }, shortened(name, NAME)),
       el("span", { class: value > limit ? "hb" : "hb low", "--v": share(value).toFixed(1), "--lim": share(limit).toFixed(1) }, el("i", {})),
       el("span", { class: "n" }, valueText(score, value))]);
-    strip.replaceChildren(caption(`${nameOf(score)} of each concept; the red line is ${limit}, the limit of their mean`), el("div", { class: "bars" }, ...bars));
+    strip.replaceChildren(caption(`${nameOf(score)} of each concept; the red line is ${limit}, the limit of their mean`),
+      el("div", { class: "bars" }, ...bars));
     return;
   }
   const above = all.filter(({ value }) => value > limit).length;
@@ -118,13 +120,15 @@ function sentence(row) {
   if (deciding && deciding.score !== "intervention_drop") said.push(...decided(deciding));
   const drop = row.scores.intervention_drop;
   if (drop?.value !== undefined) {
-    const by = `${valueText("intervention_drop", Math.abs(drop.value))} points${drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : ""}`;
+    const half = drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : "";
+    const by = `${valueText("intervention_drop", Math.abs(drop.value))} points${half}`;
     said.push(`With every concept set to its true value, balanced task accuracy ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
   } else if (deciding) {
     said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
   }
   if (concepts.length) {
-    said.push(state === "leaking" || state === "possibly_leaking" ? "Above the limit: " : "Hardly learnt: ", ...concepts.slice(0, NAMED).flatMap((name, i) => [i > 0 ? ", " : "", el("a", { href: "#concepts", title: name, onclick: jump }, shortened(name, NAME))]),
+    said.push(state === "leaking" || state === "possibly_leaking" ? "Above the limit: " : "Hardly learnt: ",
+      ...concepts.slice(0, NAMED).flatMap((name, i) => [i > 0 ? ", " : "", el("a", { href: "#concepts", title: name, onclick: jump }, shortened(name, NAME))]),
       concepts.length > NAMED ? ` and ${count(concepts.length - NAMED)} more.` : ".");
   }
   return said;
@@ -145,7 +149,10 @@ function jump(event) {
   document.getElementById("concepts")?.scrollIntoView({ behavior: "smooth" });
 }
 
-/** What to do, the most urgent first. @param {Row|undefined} row @param {Assessment|null} found @param {string|null} why @param {string} split */
+/**
+ * Returns the actions that the sidecar advises, the most urgent first.
+ * @param {Row|undefined} row @param {Assessment|null} found @param {string|null} why @param {string} split
+ */
 function actions(row, found, why, split) {
   const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Evidence[]} */ numbers = []) =>
     el("li", {}, el("b", {}, head), el("p", {}, upper(text), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
@@ -156,6 +163,9 @@ function actions(row, found, why, split) {
 
 /** Numbers, as a tip. @param {Evidence[]} numbers */
 function evidence(numbers) {
-  return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"), () => [el("table", {}, ...numbers.map(({ score, value, standard_error: error, limit }) => el("tr", {},
-    el("td", {}, nameOf(score)), el("td", { class: "n" }, `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`), el("td", {}, limit === undefined ? "" : `limit ${limit}`))))]);
+  return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"),
+    () => [el("table", {}, ...numbers.map(({ score, value, standard_error: error, limit }) => el("tr", {},
+    el("td", {}, nameOf(score)), el("td", { class: "n" },
+      `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`),
+      el("td", {}, limit === undefined ? "" : `limit ${limit}`))))]);
 }

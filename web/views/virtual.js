@@ -1,4 +1,4 @@
-// Which rows of a long list are laid out: the visible ones and some around them; gaps stand in for the others. Pure.
+// The choice of rows of a long list that are laid out: the visible ones and some around them; gaps stand in for the others. Pure.
 
 /** Rows come and go in blocks, so that a small step changes nothing. */
 const BLOCK = 8;
