@@ -116,7 +116,7 @@ fn models_of_digits_are_read_by_what_they_do_under_intervention() {
         match lambda {
             "0.01" => {
                 assert_eq!((alone, of_supervision), (vec![POOR.to_owned()], State::Unknown));
-                assert!(why.starts_with("low values of ctl_excess and icl_excess show nothing"), "{why}");
+                assert!(why.starts_with("low values of CTL and ICL show nothing"), "{why}");
             }
             "0.05" | "0.2" => assert_eq!((alone, of_supervision), (vec![SUPERVISION.to_owned()], State::Found)),
             _ => assert_eq!((alone, of_supervision), (vec![], State::Absent)),
@@ -226,9 +226,11 @@ fn what_was_not_seen_has_the_size_that_would_have_been() {
     let (absent, text) = state(&soft(), &[with(1, &poor)], SUPERVISION);
     assert_eq!(absent, State::Absent);
     // 0.16 + (1.96 + 0.84) · 0.005.
-    assert!(text.ends_with("80 % power to detect ctl_conditional of 0.174 or icl_conditional of 0.174"), "{text}");
+    let found = "80 % power to detect leakage to the task (ctl_conditional) of 0.174 or leakage between concepts \
+                 (icl_conditional) of 0.174";
+    assert!(text.ends_with(found), "{text}");
     let (_, text) = state(&soft(), &[with(1, &[("intervention_drop", 0.01)])], FAIL);
-    assert!(text.ends_with("80 % power to detect intervention_drop of 0.064"), "{text}");
+    assert!(text.ends_with("80 % power to detect intervention drop (intervention_drop) of 0.064"), "{text}");
 }
 
 #[test]
