@@ -2,8 +2,7 @@
 import { epochText, number, signed } from "./text.js";
 
 /**
- * @typedef {import("./data/api.js").Score} Score
- * @typedef {import("./data/api.js").Row} Row
+ * @import { Row, Score } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
  *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
  */
@@ -152,8 +151,8 @@ export const labelText = (label) => (labelName(label) === label ? label : `${lab
 /** A range of a label's values. @param {string[]} values */
 export const rangeText = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
 
-/** @param {{step: number, epoch: number|null}|null|undefined} at */
-export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`
+/** @param {{step: number|null, epoch: number|null}|null|undefined} at */
+export const momentText = (at) => (!at || at.step === null ? "" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`
   : `epoch ${epochText(at.epoch)}`);
 
 /**
@@ -185,7 +184,7 @@ export function verdictOf(row, split) {
     case "possibly_leaking": return { state, look, text: "Possibly leaking", rest };
     case "sound": return { state, look, text: "Sound", rest };
     case "nothing_found": return { state, look, text: "No leakage found", rest };
-    case "too_early": return { state, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
+    case "too_early": return { state, look, text: "Too early to tell", rest: momentText(row) };
     default: return { state, look, text: `Can’t tell: ${rest}`, rest: "" };
   }
 }

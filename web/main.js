@@ -15,7 +15,12 @@ import { hideTip } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
 import { verdictOf } from "./labels.js";
 
-/** @typedef {{root: HTMLElement, draw: (shown: import("./data/shown.js").Shown) => void, close?: () => void}} Opened */
+/**
+ * @import { Row } from "./data/api.js"
+ * @import { Shown } from "./data/shown.js"
+ */
+
+/** @typedef {{root: HTMLElement, draw: (shown: Shown) => void, close?: () => void}} Opened */
 
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
@@ -99,7 +104,7 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, {row: import("./data/api.js").Row, state: string}>} the verdict of each run as last told */
+/** @type {Map<string, {row: Row, state: string}>} the verdict of each run as last told */
 const verdicts = new Map();
 let statusText = "";
 

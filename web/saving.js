@@ -27,7 +27,7 @@ function cell(value) {
 export const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n").concat("\n");
 
 /** @param {Table} table */
-export const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
+const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
 
 /**
  * The drawing of a canvas on a ground of its own.
@@ -54,7 +54,7 @@ export async function savePng(name, canvas, ground, title, ink) {
  */
 export function saveMenu(of, can) {
   const entry = (/** @type {string} */ text, /** @type {() => void} */ act) =>
-    el("button", { type: "button", class: "entry", onclick: () => { menu.open = false; act(); } }, text);
+    el("button", { class: "entry", onclick: () => { menu.open = false; act(); } }, text);
   const menu = el("details", { class: "menu" },
     el("summary", { class: "btn quiet icon small-btn", "aria-label": `Save or list ${of}` }, icon("more")),
     el("div", { class: "menu-box" },

@@ -76,3 +76,14 @@ function step() {
   if (rest) begun = { key, rest };
   return true;
 }
+
+/** Returns a function that tells whether its arguments differ from those before: what has not changed is not drawn again. */
+export function watcher() {
+  let before = "";
+  return (/** @type {any[]} */ ...of) => {
+    const now = JSON.stringify(of);
+    const changed = now !== before;
+    before = now;
+    return changed;
+  };
+}

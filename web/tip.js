@@ -45,5 +45,5 @@ export function tipped(node, content) {
 /** A word with an explanation. @param {string} text @param {string[]} lines @param {string} [className] */
 export function term(text, lines, className = "tipped") {
   if (!lines.length) return el("span", {}, text);
-  return tipped(el("button", { type: "button", class: className }, text), () => [el("b", {}, text), ...lines.map((line) => el("p", {}, line))]);
+  return tipped(el("button", { class: className }, text), () => [el("b", {}, text), ...lines.map((line) => el("p", {}, line))]);
 }

@@ -141,11 +141,11 @@ test("a limit is named where no curve crosses it, however wide its text is", asy
       const spec = { lines: [{ name: "a", color: "--s1", look: 0, x, y, half: y.map(() => 0.005) }], along: "epoch", zoom: null, logx: false, logy: false,
         smooth: 0, least: [0, 0.2], text: String,
         limit: { value: 0.16, text: "above the limit, 0.16", bad } };
-      const plot = new LinePlot(spec, 400, 180);
       const context = document.createElement("canvas").getContext("2d");
+      const plot = new LinePlot(spec, 400, 180, context);
       // The machine's fonts have no part in it.
       context.measureText = (text) => ({ width: character * text.length });
-      for (const _ of plot.paint(context));
+      for (const _ of plot.paint());
       const { x: at, width, top, crossed } = plot.label;
       const center = (at + width / 2 - plot.box.left) / plot.box.width;
       return [center < 0.45 ? "left" : center > 0.55 ? "right" : "middle", top < plot.y(0.16) ? "above" : "below", crossed];

@@ -10,7 +10,8 @@ import { afterFrame } from "../scheduler.js";
 import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
+ * @import { Unscored } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -36,7 +37,7 @@ export function curves(host, group) {
   /**
    * The charts come at once, and what is in them after the next frame.
    * @param {Shown} shown @param {string[]} scores
-   * @param {{unscored?: import("../data/api.js").Unscored[], all?: boolean}} [more] all: also those without values
+   * @param {{unscored?: Unscored[], all?: boolean}} [more] all: also those without values
    */
   return function draw(shown, scores, { unscored, all = false } = {}) {
     const { view, lines: runs } = shown;
@@ -68,7 +69,7 @@ export function curves(host, group) {
 
   /**
    * Gives the charts their lines, one chart after the other.
-   * @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {import("../data/api.js").Unscored[]} [unscored]
+   * @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {Unscored[]} [unscored]
    */
   function* fill(shown, drawn, unscored) {
     const { view, lines: runs } = shown;
@@ -118,7 +119,7 @@ export function curveControls(host) {
     oninput: () => change({ smooth: Number(smooth.value) }) });
   const logy = el("input", { type: "checkbox", onchange: () => change({ logy: logy.checked }) });
   const logx = el("input", { type: "checkbox", onchange: () => change({ logx: logx.checked }) });
-  const reset = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ zoom: null }) }, "Show all");
+  const reset = el("button", { class: "btn small-btn", onclick: () => change({ zoom: null }) }, "Show all");
   const more = el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Axes"),
     el("div", { class: "menu-box" }, el("label", { class: "entry" }, logy, "Logarithmic values"),
       el("label", { class: "entry" }, logx, "Logarithmic horizontal axis"),

@@ -1,12 +1,12 @@
 // A chart with its caption: name with a tip, unit, and a menu that saves it or lists its numbers.
 import { LineChart } from "./linechart.js";
 import { saveMenu } from "../saving.js";
-import { el } from "../text.js";
+import { el, headRow, scroller } from "../text.js";
 import { term } from "../tip.js";
 
 /**
- * @typedef {import("./spec.js").Spec} Spec
- * @typedef {import("../saving.js").Table} Table
+ * @import { Table } from "../saving.js"
+ * @import { Spec } from "./spec.js"
  */
 
 /** Rows that a list of numbers shows; files have all. */
@@ -25,7 +25,8 @@ const LISTED = 400;
 export function figure({ id, name, unit, tip, group, onZoom, csv }) {
   const chart = new LineChart({ label: name, group, onZoom });
   const note = el("p", { class: "small dim note-line", hidden: true });
-  const twin = el("div", { class: "twin scroll", hidden: true, tabindex: "0", role: "region", "aria-label": `${name}, numbers` });
+  const twin = scroller(`${name}, numbers`, "twin");
+  twin.hidden = true;
   let listed = false;
   const menu = saveMenu(name, {
     table: () => { listed = !listed; list(); },
@@ -41,8 +42,7 @@ export function figure({ id, name, unit, tip, group, onZoom, csv }) {
     if (!listed || !spec) return;
     const rows = spec.lines.flatMap((line) => line.x.map((x, i) => ({ line, x, i }))).filter(({ line, x, i }) => !Number.isNaN(x) && line.y[i] !== null);
     twin.replaceChildren(el("table", { class: "plain" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Run"), el("th", { scope: "col", class: "n" }, spec.along),
-        el("th", { scope: "col", class: "n" }, name), el("th", { scope: "col", class: "n" }, "±, 95 %"))),
+      headRow(["Run"], [spec.along, "n"], [name, "n"], ["±, 95 %", "n"]),
       el("tbody", {}, ...rows.slice(-LISTED).map(({ line, x, i }) =>
         el("tr", {}, el("th", { scope: "row" }, line.name), el("td", { class: "n" }, String(Number(x.toPrecision(6)))),
         el("td", { class: "n" }, spec.text(Number(line.y[i]))), el("td", { class: "n" }, line.half?.[i] ? spec.text(Number(line.half[i])) : "–"))))));

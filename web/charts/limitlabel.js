@@ -2,15 +2,18 @@
 import { MOST_BANDS } from "./spec.js";
 import { pageColor } from "../palette.js";
 
-/** @typedef {import("./lineplot.js").LinePlot} LinePlot */
+/**
+ * @import { LinePlot } from "./lineplot.js"
+ * @import { Line } from "./spec.js"
+ */
 
 /**
  * Draws the text over the lines.
- * @param {LinePlot} plot @param {CanvasRenderingContext2D} context
+ * @param {LinePlot} plot
  * @returns {LinePlot["label"]} where it stands
  */
-export function drawLimitText(plot, context) {
-  const { limit, box } = plot;
+export function drawLimitText(plot) {
+  const { context, limit, box } = plot;
   if (!limit) return null;
   const y = plot.y(limit.value);
   const width = context.measureText(limit.text).width;
@@ -35,7 +38,7 @@ export function drawLimitText(plot, context) {
 
 /**
  * Counts the parts of a line and its band that meet a rectangle.
- * @param {LinePlot} plot @param {import("./spec.js").Line} line @param {number[]} rectangle left, top, right, bottom
+ * @param {LinePlot} plot @param {Line} line @param {number[]} rectangle left, top, right, bottom
  */
 function crossings(plot, { x, y, half }, [left, top, right, bottom]) {
   let count = 0;

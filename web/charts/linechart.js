@@ -9,10 +9,7 @@ import { el } from "../text.js";
 import { hideTip, showTip } from "../tip.js";
 import { afterFrame, finishAll } from "../scheduler.js";
 
-/**
- * @typedef {import("./spec.js").Line} Line
- * @typedef {import("./spec.js").Spec} Spec
- */
+/** @import { Line, Spec } from "./spec.js" */
 
 /** Lines that a label names. */
 const MOST_NAMED = 10;
@@ -141,9 +138,9 @@ export class LineChart {
       const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
       const context = clean(across, down);
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      const plot = new LinePlot(spec, width, height);
+      const plot = new LinePlot(spec, width, height, context);
       let lines = 0;
-      for (const _ of plot.paint(context)) {
+      for (const _ of plot.paint()) {
         lines += 1;
         if (lines % AT_ONCE > 0) continue;
         // A canvas notes what it is told and paints when it is looked at.

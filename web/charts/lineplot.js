@@ -7,7 +7,7 @@ import { pageColor } from "../palette.js";
 import { smooth } from "./thin.js";
 import { count } from "../text.js";
 
-/** @typedef {import("./spec.js").Spec} Spec */
+/** @import { Spec } from "./spec.js" */
 
 /** Labels at the ends of more lines than this would not find room. */
 const MOST_ENDS = 10;
@@ -16,8 +16,9 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
 
 /** A chart in a room of a width and a height: its axes, and how it is painted. */
 export class LinePlot {
-  /** @param {Spec} spec @param {number} width @param {number} height */
-  constructor(spec, width, height) {
+  /** @param {Spec} spec @param {number} width @param {number} height @param {CanvasRenderingContext2D} context */
+  constructor(spec, width, height, context) {
+    this.context = context;
     this.spec = spec;
     this.width = width;
     this.height = height;
@@ -31,32 +32,32 @@ export class LinePlot {
     this.box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
   }
 
-  /** Paints all of it; it may be left after each line. @param {CanvasRenderingContext2D} context */
-  *paint(context) {
-    const { spec, box } = this;
+  /** Paints all of it; it may be left after each line. */
+  *paint() {
+    const { context, spec, box } = this;
     context.clearRect(0, 0, this.width, this.height);
     context.font = FONT;
     if (box.width < 20) return;
-    this.grid(context);
-    this.bottom(context);
+    this.grid();
+    this.bottom();
     context.save();
     context.beginPath();
     context.rect(box.left - 5, box.top - 6, box.width + 10, box.height + 8);
     context.clip();
     if (this.lines <= MOST_BANDS && !spec.whiskers) {
       for (const line of spec.lines) {
-        drawBand(this, context, line);
+        drawBand(this, line);
         yield;
       }
     }
     for (const line of spec.lines) {
-      drawLine(this, context, line);
+      drawLine(this, line);
       yield;
     }
     context.restore();
-    this.label = drawLimitText(this, context);
-    if (!spec.places && this.lines <= MOST_ENDS) this.ends(context);
-    this.empty(context);
+    this.label = drawLimitText(this);
+    if (!spec.places && this.lines <= MOST_ENDS) this.ends();
+    this.empty();
   }
 
   /** @param {number} value */
@@ -70,9 +71,8 @@ export class LinePlot {
     return limit && limit.value >= this.down.from && limit.value <= this.down.to ? limit : null;
   }
 
-  /** @param {CanvasRenderingContext2D} context */
-  grid(context) {
-    const { box, limit, spec: { best } } = this;
+  grid() {
+    const { context, box, limit, spec: { best } } = this;
     if (best) {
       context.globalAlpha = 0.13;
       context.fillStyle = pageColor("--ok");
@@ -87,7 +87,7 @@ export class LinePlot {
     context.fillStyle = pageColor("--ink-3");
     marks.forEach((mark, i) => {
       context.strokeStyle = pageColor(i === 0 && !this.down.log ? "--edge" : "--line");
-      this.rule(context, mark);
+      this.rule(mark);
       context.fillText(texts[i], box.left - 6, Math.round(this.y(mark)) + 0.5);
     });
     if (!limit) return;
@@ -99,12 +99,13 @@ export class LinePlot {
     context.globalAlpha = 1;
     context.strokeStyle = pageColor("--leak");
     context.setLineDash([5, 3]);
-    this.rule(context, limit.value);
+    this.rule(limit.value);
     context.setLineDash([]);
   }
 
-  /** Draws a horizontal line at a value. @param {CanvasRenderingContext2D} context @param {number} value */
-  rule(context, value) {
+  /** Draws a horizontal line at a value. @param {number} value */
+  rule(value) {
+    const { context } = this;
     const y = Math.round(this.y(value)) + 0.5;
     context.beginPath();
     context.moveTo(this.box.left, y);
@@ -125,9 +126,8 @@ export class LinePlot {
     return marks.map((at, i) => ({ at, text: i === 0 && whole ? `${along} ${texts[i]}` : texts[i] }));
   }
 
-  /** @param {CanvasRenderingContext2D} context */
-  bottom(context) {
-    const { box } = this;
+  bottom() {
+    const { context, box } = this;
     context.fillStyle = pageColor("--ink-3");
     context.textBaseline = "top";
     context.textAlign = "center";
@@ -141,9 +141,9 @@ export class LinePlot {
     }
   }
 
-  /** Marks and values at the ends of lines, moved apart. @param {CanvasRenderingContext2D} context */
-  ends(context) {
-    const { spec, box, across } = this;
+  /** Marks and values at the ends of lines, moved apart. */
+  ends() {
+    const { context, spec, box, across } = this;
     const found = current(spec).flatMap((line) => {
       const y = spec.smooth > 0 ? smooth(line.y, spec.smooth) : line.y;
       const at = y.findLastIndex((value, i) => value !== null && line.x[i] <= across.to && line.x[i] >= across.from);
@@ -166,9 +166,8 @@ export class LinePlot {
     context.font = FONT;
   }
 
-  /** @param {CanvasRenderingContext2D} context */
-  empty(context) {
-    const { spec: { lines }, box } = this;
+  empty() {
+    const { context, spec: { lines }, box } = this;
     if (lines.some(({ y }) => y.some((value) => value !== null))) return;
     context.fillStyle = pageColor("--ink-3");
     context.textAlign = "center";

@@ -4,10 +4,10 @@ import { epochText, localTime, number, overText, percent, probability, signed } 
 import { wordOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/series.js").Series} Series
- * @typedef {import("./spec.js").Line} Line
- * @typedef {import("../data/state.js").Along} Along
- * @typedef {import("../data/api.js").Unscored} Unscored
+ * @import { LeftOut, Unscored } from "../data/api.js"
+ * @import { Series, Values } from "../data/series.js"
+ * @import { Along } from "../data/state.js"
+ * @import { Line } from "./spec.js"
  */
 
 /** Half of an interval of 95 % in standard errors. */
@@ -98,7 +98,7 @@ function made({ series, score, run, split, name, color, look, along, started, un
 
 /**
  * The evaluations of one attempt, or of those that the newest has gone on from.
- * @param {Series} series @param {import("../data/series.js").Values} values
+ * @param {Series} series @param {Values} values
  * @param {{score: string, name: string, color: string, look: number, along: Along, started: number}} of
  * @param {string} said of each of them
  * @returns {Line}
@@ -123,8 +123,8 @@ function lineOf(series, values, { score, name, color, look, along, started }, sa
   return { name, color, look, x, y, half, open, broken, notes };
 }
 
-/** Where the mean leaves out other concepts than before. @param {(import("../data/api.js").LeftOut|null)[]} left */
-export function broke(left) {
+/** Where the mean leaves out other concepts than before. @param {(LeftOut|null)[]} left */
+function broke(left) {
   const set = left.map((one) => JSON.stringify([one?.concepts ?? [], one?.pairs ?? 0]));
   return set.map((one, i) => i > 0 && one !== set[i - 1]);
 }

@@ -4,16 +4,17 @@ import { MOST_BANDS } from "./spec.js";
 import { smooth, thin } from "./thin.js";
 
 /**
- * @typedef {import("./lineplot.js").LinePlot} LinePlot
- * @typedef {import("./spec.js").Line} Line
+ * @import { LinePlot } from "./lineplot.js"
+ * @import { Line } from "./spec.js"
  * @typedef {(number|null)[]} Values
  */
 
 /** Dashes of an attempt that a run has left. */
 const SUPERSEDED = [4, 4];
 
-/** @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line */
-export function drawBand(plot, context, { x, y, half, color, broken }) {
+/** @param {LinePlot} plot @param {Line} line */
+export function drawBand(plot, { x, y, half, color, broken }) {
+  const { context } = plot;
   if (!half) return;
   context.fillStyle = pageColor(color);
   context.globalAlpha = 0.15;
@@ -38,9 +39,9 @@ export function drawBand(plot, context, { x, y, half, color, broken }) {
   context.globalAlpha = 1;
 }
 
-/** @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line */
-export function drawLine(plot, context, line) {
-  const { spec, across, down } = plot;
+/** @param {LinePlot} plot @param {Line} line */
+export function drawLine(plot, line) {
+  const { context, spec, across, down } = plot;
   const many = plot.lines > MOST_BANDS;
   const px = line.x.map((at) => (across.log && at <= 0 ? NaN : plot.x(at)));
   const raw = line.y.map((value) => (value !== null && down.log && value <= 0 ? null : value));
@@ -51,24 +52,25 @@ export function drawLine(plot, context, line) {
   if (spec.smooth > 0 && !line.superseded) {
     context.globalAlpha = many ? 0.12 : 0.3;
     context.lineWidth = 1;
-    trace(plot, context, line, px, raw, []);
+    trace(plot, line, px, raw, []);
   }
   const faint = line.superseded ? 0.55 : 1;
   context.globalAlpha = (many ? 0.75 : 1) * faint;
   // A line of one pixel is painted ten times as fast as a wider one.
   context.lineWidth = many ? 1 : line.superseded ? 1.2 : spec.places ? 1.3 : 1.8;
-  trace(plot, context, line, px, drawn, dashes);
+  trace(plot, line, px, drawn, dashes);
   context.globalAlpha = faint;
   context.setLineDash([]);
-  if (spec.whiskers) whiskers(plot, context, line, px);
-  values(plot, context, line, px, drawn);
-  gaps(plot, context, line);
-  alerts(plot, context, line);
+  if (spec.whiskers) whiskers(plot, line, px);
+  values(plot, line, px, drawn);
+  gaps(plot, line);
+  alerts(plot, line);
   context.globalAlpha = 1;
 }
 
-/** @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {Values} y @param {number[]} dashes */
-function trace(plot, context, line, px, y, dashes) {
+/** @param {LinePlot} plot @param {Line} line @param {number[]} px @param {Values} y @param {number[]} dashes */
+function trace(plot, line, px, y, dashes) {
+  const { context } = plot;
   let before = -1;
   let dotted = false;
   let arriving = line.from !== undefined;
@@ -100,8 +102,9 @@ function trace(plot, context, line, px, y, dashes) {
   context.stroke();
 }
 
-/** @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px */
-function whiskers(plot, context, { y, half }, px) {
+/** @param {LinePlot} plot @param {Line} line @param {number[]} px */
+function whiskers(plot, { y, half }, px) {
+  const { context } = plot;
   context.lineWidth = 3;
   px.forEach((x, i) => {
     if (y[i] === null || half?.[i] === null || half?.[i] === undefined) return;
@@ -114,9 +117,10 @@ function whiskers(plot, context, { y, half }, px) {
 
 /**
  * Draws values without neighbours and hollow ones.
- * @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line @param {number[]} px @param {Values} y
+ * @param {LinePlot} plot @param {Line} line @param {number[]} px @param {Values} y
  */
-function values(plot, context, line, px, y) {
+function values(plot, line, px, y) {
+  const { context } = plot;
   context.lineWidth = 1.6;
   const ends = (/** @type {number} */ i) => y[i] === null || y[i] === undefined;
   for (let i = 0; i < px.length; i += 1) {
@@ -132,8 +136,9 @@ function values(plot, context, line, px, y) {
   }
 }
 
-/** Crosses where there is no value. @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line */
-function gaps(plot, context, line) {
+/** Crosses where there is no value. @param {LinePlot} plot @param {Line} line */
+function gaps(plot, line) {
+  const { context } = plot;
   context.strokeStyle = pageColor("--ink-3");
   context.lineWidth = 1.2;
   const bottom = plot.box.top + plot.box.height - 1;
@@ -148,8 +153,9 @@ function gaps(plot, context, line) {
   }
 }
 
-/** @param {LinePlot} plot @param {CanvasRenderingContext2D} context @param {Line} line */
-function alerts(plot, context, line) {
+/** @param {LinePlot} plot @param {Line} line */
+function alerts(plot, line) {
+  const { context } = plot;
   for (const { x, y: value } of line.alerts ?? []) {
     const [a, b] = [plot.x(x), plot.y(value) - 6];
     context.beginPath();

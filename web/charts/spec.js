@@ -2,6 +2,7 @@
 import { rounded, scale } from "./axes.js";
 
 /**
+ * @import { Scale } from "./axes.js"
  * @typedef {object} Line
  * @property {string} name
  * @property {string} color a custom property
@@ -31,7 +32,6 @@ import { rounded, scale } from "./axes.js";
  * @property {{at: number, text: string}[]} [places] ticks, where the axis has no scale
  * @property {boolean} [points] marks at all values
  * @property {boolean} [whiskers] intervals as bars instead of bands
- * @typedef {import("./axes.js").Scale} Scale
  */
 
 /** Bands of more lines than this would cover each other. */

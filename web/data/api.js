@@ -1,6 +1,7 @@
 // The sidecar's JSON API and its event stream.
 
 /**
+ * @import { VerdictState } from "../labels.js"
  * @typedef {{id: string, title: string, family: string, paper: string, equation: string, range: [number, number],
  *   unit: string, per_concept: boolean, matrix: boolean, help: string, trust?: string[], curve?: {x: string, y: string, best?: string,
  *   beside?: string}}} Score curve: the axes of its values' curves, the score that says at which x they are best, and one
@@ -13,7 +14,7 @@
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
- * @typedef {{state: import("../labels.js").VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null,
+ * @typedef {{state: VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null,
  *   or_earlier: boolean, last_sound: Moment|null, reason: string, stop_advised_by: string|null}} Verdict
  * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
  * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,

@@ -4,8 +4,9 @@ import { seriesOf, take } from "./series.js";
 import { afterFrame } from "../scheduler.js";
 
 /**
- * @typedef {import("./api.js").Point} Point
- * @typedef {{series: import("./series.js").Series|null, scores: Set<string>, wanted: Set<string>, fetching: boolean,
+ * @import { Point } from "./api.js"
+ * @import { Series } from "./series.js"
+ * @typedef {{series: Series|null, scores: Set<string>, wanted: Set<string>, fetching: boolean,
  *   fault: string|null, missed: Point[]}} Held missed: points that came while curves were in flight
  */
 

@@ -1,6 +1,8 @@
 // The memory of this browser: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
 import { afterFrame } from "../scheduler.js";
 
+/** @import { Run } from "./api.js" */
+
 /** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
 
 const KEY = "conceptwatch";
@@ -44,7 +46,7 @@ export const columns = () => prefs.columns;
 const titles = new Map();
 /** A title or, without one, the name of a run. */
 export const titleOf = (/** @type {string} */ run) => titles.get(run) ?? run;
-/** Takes the titles of runs. @param {import("./api.js").Run[]} runs */
+/** Takes the titles of runs. @param {Run[]} runs */
 export function nameRuns(runs) {
   for (const { name, title } of runs) {
     if ((title ?? "") !== (titles.get(name) ?? "")) version += 1;

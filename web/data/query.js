@@ -1,6 +1,6 @@
 // The search for runs: words of names and labels, and conditions such as lambda<1 or seed=0. Pure.
 
-/** @typedef {import("./api.js").Run} Run */
+/** @import { Run } from "./api.js" */
 
 const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
 /** A condition that is still being typed; `lambda=` alone finds the runs with that label. */

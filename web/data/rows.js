@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 
 /**
- * @typedef {import("./api.js").Row} Row
+ * @import { Row } from "./api.js"
  * @typedef {{take: (split: string, rows: Row[]) => void, fault: (error: unknown) => void}} Taker
  */
 

@@ -1,10 +1,7 @@
 // The evaluations of one run and split, as columns. Pure.
 
 /**
- * @typedef {import("./api.js").Columns} Columns
- * @typedef {import("./api.js").Column} Column
- * @typedef {import("./api.js").Point} Point
- * @typedef {import("./api.js").LeftOut} LeftOut
+ * @import { Columns, LeftOut, Point } from "./api.js"
  * @typedef {{value: (number|null)[], error: (number|null)[], why: Map<number, string>, left: (LeftOut|null)[], p: number|null}} Values
  *   why: by step
  * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], ties: number[], provisional: Set<number>,

@@ -6,15 +6,14 @@ import { curvesOf, limitOf, store } from "./store.js";
 import { STATES, stateOf } from "../labels.js";
 
 /**
- * @typedef {import("./api.js").Run} Run
- * @typedef {import("./api.js").Row} Row
- * @typedef {import("./series.js").Series} Series
- * @typedef {import("./state.js").View} View
+ * @import { Row, Run } from "./api.js"
+ * @import { Series } from "./series.js"
+ * @import { Along, View } from "./state.js"
  * @typedef {{run: Run, row: Row|undefined, live: boolean}} Listed
  * @typedef {{run: Run, slot: number, series: Series|null, fault: string|null}} Drawn
  * @typedef {object} Shown
  * @property {View} view
- * @property {import("./state.js").Along} along the axis that the shown runs allow
+ * @property {Along} along the axis that the shown runs allow
  * @property {Run[]} runs those at hand, newest first
  * @property {number} total all that the sidecar has
  * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones

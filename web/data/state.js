@@ -2,6 +2,7 @@
 import { afterFrame } from "../scheduler.js";
 
 /**
+ * @import { Order } from "./order.js"
  * @typedef {"epoch"|"step"|"time"} Along
  * @typedef {"runs"|"run"|"compare"|"sidecar"} Page
  * @typedef {object} View
@@ -27,7 +28,7 @@ import { afterFrame } from "../scheduler.js";
  * @property {string} b
  * @property {string} with the other split
  * @property {string} pairs score of the heat map
- * @property {import("./order.js").Order} order of concepts
+ * @property {Order} order of concepts
  * @property {"most"|"earliest"|"least"|"name"} rank of concepts in their table
  * @property {string} behind score whose curve behind a value is drawn
  */

@@ -6,10 +6,7 @@ import { HeldCurves } from "./held_curves.js";
 import { nameScores } from "../labels.js";
 
 /**
- * @typedef {import("./api.js").Run} Run
- * @typedef {import("./api.js").Row} Row
- * @typedef {import("./api.js").Alert} Alert
- * @typedef {import("./api.js").Status} Status
+ * @import { Alert, Limit, Row, Run, Status } from "./api.js"
  * @typedef {{name: string, score?: string, split: string, above?: number, below?: number, rise?: number, scope?: string,
  *   advise_stop?: boolean, severity?: string, action?: string}} Rule
  * @typedef {{state: "loading"|"live"|"down", since: number}} Connection since: in seconds since 1970-01-01 UTC
@@ -29,7 +26,7 @@ export const store = {
   rowsOf: "",
   /** How often rows have come. */
   rowsAt: 0,
-  /** @type {import("./api.js").Limit[]} */
+  /** @type {Limit[]} */
   limits: [],
   leastRows: 500,
   /** @type {Rule[]} */

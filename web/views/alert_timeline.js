@@ -2,8 +2,12 @@
 import { store } from "../data/store.js";
 import { count, el } from "../text.js";
 import { momentText, verdictOf } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
-/** @typedef {import("../data/shown.js").Shown} Shown */
+/**
+ * @import { Alert, Unscored } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
 
 /** Entries of the list, the newest first. */
 const LISTED = 7;
@@ -16,19 +20,16 @@ export function lanesPanel(host) {
   const lanes = el("div", { class: "lanes" });
   const log = el("ul", { class: "log" });
   host.append(el("header", {}, el("h2", {}, "Alert history"), el("div", { class: "end" }, range)), el("div", { class: "body" }, lanes, log));
-  let before = "";
+  const isNew = watcher();
   let whole = false;
 
-  /** @param {Shown} shown @param {import("../data/api.js").Unscored[]} unscored */
+  /** @param {Shown} shown @param {Unscored[]} unscored */
   return function draw(shown, unscored) {
     const { run, split } = shown.view;
     const series = shown.lines[0]?.series;
     const row = shown.rows.get(run);
     const changes = store.changes.filter((one) => one.run === run && one.split === split);
-    const now = JSON.stringify([changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length,
-      whole]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length, whole)) return;
     const steps = series?.step ?? [];
     const [first, last] = [steps[0] ?? 0, steps.at(-1) ?? 1];
     const epochOf = (/** @type {number} */ step) => { const at = steps.indexOf(step); return at < 0 ? null : series?.epoch[at] ?? null; };
@@ -74,7 +75,7 @@ export function lanesPanel(host) {
         text: `Ended: ${own.length === 1 ? `${own[0].rule}: ${own[0].evidence}` : own.map(({ rule }) => rule).join(", ")}` })),
       ...gathered(unscored).map(({ step, text }) => ({ step, look: false, head: "No evaluation. ", text })),
     ].sort((a, b) => b.step - a.step);
-    const more = el("button", { type: "button", class: "plain-btn", "aria-expanded": String(whole), onclick: () => {
+    const more = el("button", { class: "plain-btn", "aria-expanded": String(whole), onclick: () => {
       whole = !whole;
       draw(shown, unscored);
       /** @type {HTMLElement|null} */ (log.querySelector(".plain-btn"))?.focus();
@@ -90,13 +91,13 @@ export function lanesPanel(host) {
 
 const lastOf = (/** @type {string} */ text) => text.replace(/^(epoch|step) /, "");
 
-/** The alerts that ended, those of one step together: the end of a run ends all. @param {import("../data/api.js").Alert[]} fired */
+/** The alerts that ended, those of one step together: the end of a run ends all. @param {Alert[]} fired */
 function ends(fired) {
   const ended = fired.filter(({ state }) => state === "inactive");
   return [...new Set(ended.map(({ step }) => step))].map((step) => ended.filter((one) => one.step === step));
 }
 
-/** Passes that have no point for the same reason, together. @param {import("../data/api.js").Unscored[]} unscored */
+/** Passes that have no point for the same reason, together. @param {Unscored[]} unscored */
 function gathered(unscored) {
   /** @type {Map<string, number[]>} */
   const by = new Map();

@@ -1,10 +1,11 @@
 // Every score of the newest evaluation by family, closed until someone wants it.
 import { saveMenu } from "../saving.js";
-import { el, icon, number, overText, probability } from "../text.js";
+import { el, headRow, icon, number, overText, probability, scroller } from "../text.js";
 import { term } from "../tip.js";
 import { halfText, nameOf, scoreOf, tipOf, valueText, wordOf } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
-/** @typedef {import("../data/api.js").Outcome} Outcome */
+/** @import { Outcome, Point } from "../data/api.js" */
 
 /** @param {any} host a details element */
 export function allScoresPanel(host) {
@@ -15,15 +16,13 @@ export function allScoresPanel(host) {
   host.append(el("summary", {}, icon("chev", "i chev"), el("h2", {}, "All scores"),
     el("span", { class: "small dim" }, "as published and others, at the newest evaluation; the verdict does not rest on them")),
     el("div", { class: "save-line" }, saveMenu("all scores", { csv: () => table })), remarks, body);
-  let before = "";
+  const isNew = watcher();
 
-  /** @param {import("../data/api.js").Point|null} point */
+  /** @param {Point|null} point */
   return function draw(point) {
     host.hidden = !point;
     if (!point || !host.open) return;
-    const now = JSON.stringify([point.run, point.step, point.time, point.seconds]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(point.run, point.step, point.time, point.seconds)) return;
     /** @type {Map<string, [string, Outcome][]>} */
     const families = new Map();
     for (const [id, outcome] of Object.entries(point.scores)) {
@@ -37,18 +36,17 @@ export function allScoresPanel(host) {
     const said = [`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}${copies}, ${made}.`, ...(point.warnings ?? [])];
     remarks.replaceChildren(...said.map((text) => el("p", {}, text)));
     body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family),
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Scores: ${family}` }, tableOf(scores)))));
+      scroller(`Scores: ${family}`, "", tableOf(scores)))));
   };
 }
 
 /** @param {[string, Outcome][]} scores */
 function tableOf(scores) {
-  const head = (/** @type {string} */ text, className = "") => el("th", { scope: "col", class: className }, text);
   const row = (/** @type {[string, Outcome]} */ [id, one]) => el("tr", { "data-score": id },
     el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)),
     el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit), el("td", { class: "remark" }, remark(one)));
   return el("table", { class: "plain" },
-    el("thead", {}, el("tr", {}, head("Score"), head("Value", "n"), head("±, 95 %", "n"), head("Unit"), head("Remarks"))),
+    headRow(["Score"], ["Value", "n"], ["±, 95 %", "n"], ["Unit"], ["Remarks"]),
     el("tbody", {}, ...scores.map(row)));
 }
 

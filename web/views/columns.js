@@ -5,10 +5,10 @@ import { change, current } from "../data/state.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
 import { labelName, nameOf, tipOf, wordOf } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/shown.js").Listed} Listed
+ * @import { Listed, Shown } from "../data/shown.js"
  * @typedef {{id: string, label: boolean, width?: number}} Column width: pixels of a label's values or its name
  */
 
@@ -69,7 +69,7 @@ export function header(head, columns, listed) {
       const { sort } = current();
       change({ sort: sort === id ? `-${id}` : sort === `-${id}` ? "" : id });
     };
-    const button = el("button", { type: "button", class: "sort", "data-key": `sort ${id}`, onclick }, text, arrow);
+    const button = el("button", { class: "sort", "data-key": `sort ${id}`, onclick }, text, arrow);
     const root = el("th", { scope: "col", class: className, style: width ? `width: ${width}px` : null, role: "columnheader" }, button);
     cells.set(id, { root, arrow });
     return root;
@@ -99,23 +99,21 @@ export function header(head, columns, listed) {
 export function columnPicker() {
   const box = el("div", { class: "menu-box" });
   const root = closing(el("details", { class: "menu desk" }, el("summary", { class: "btn quiet" }, "Columns"), box));
-  let before = "";
+  const isNew = watcher();
   return {
     root,
     /** @param {Shown} shown @param {Column[]} columns */
     draw(shown, columns) {
       const on = columns.map(idOf);
       const all = [...SCORES, ...MORE_SCORES, ...shown.labels.map(({ name }) => `label:${name}`)];
-      const now = JSON.stringify([on, all]);
-      if (now === before) return;
-      before = now;
+      if (!isNew(on, all)) return;
       const entry = (/** @type {string} */ id) => {
         const check = el("input", { type: "checkbox", onchange: () => keepColumns(all.filter((one) => (one === id ? check.checked : on.includes(one)))) });
         check.checked = on.includes(id);
         const label = labelOf(id);
         return el("label", { class: "entry" }, check, label === null ? nameOf(id) : labelName(label));
       };
-      box.replaceChildren(...all.map(entry), el("button", { type: "button", class: "entry", onclick: () => keepColumns(null) }, "The usual ones"));
+      box.replaceChildren(...all.map(entry), el("button", { class: "entry", onclick: () => keepColumns(null) }, "The usual ones"));
     },
   };
 }

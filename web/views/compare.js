@@ -9,12 +9,13 @@ import { agreementPanel, sweepPanel } from "./sweep.js";
 import { el, upper } from "../text.js";
 import { labelName, labelText, rangeText } from "../labels.js";
 import { pairPanel } from "./pair_panel.js";
+import { watcher } from "../scheduler.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/api.js").Run} Run
- * @typedef {import("../data/api.js").GroupReport} GroupReport
- * @typedef {import("../data/state.js").View["by"]} By
+ * @import { GroupReport, Run } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ * @import { View } from "../data/state.js"
+ * @typedef {View["by"]} By
  * @typedef {{by: By, can: Record<By, boolean>, labels: string[], label: string, runs: Run[], first: Run, others: Run[], second: Run,
  *   splits: string[], split: string, other: string}} Choice
  */
@@ -36,7 +37,7 @@ export function compareView(again) {
   const answer = answers("compare", again);
   const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, sweep, agreement,
     differences, notes);
-  let before = "";
+  const isNew = watcher();
 
   /** @param {Shown} shown */
   function draw(shown) {
@@ -48,14 +49,12 @@ export function compareView(again) {
       for (const one of [sweep, agreement, differences]) one.hidden = true;
       fault.replaceChildren();
       notes.replaceChildren();
-      before = "";
+      isNew();
       return;
     }
     const { query, version } = questionOf(choice, shown.view.where);
     const { body: report, why } = answer(query, version);
-    const now = JSON.stringify([choice.by, query, report, why, shown.theme]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(choice.by, query, report, why, shown.theme)) return;
     fault.replaceChildren(...(why === null ? [] : [note("bad",
       [el("b", {}, "This comparison is not possible. "), el("br"), el("code", { class: "dim" }, why)])]));
     sweep.hidden = agreement.hidden = !report?.groups;
@@ -118,7 +117,7 @@ function questionOf({ by, label, runs, first, second, split, other }, where) {
 
 /** The controls that choose what is compared. */
 function choiceBar() {
-  const ways = WAYS.map(([way, text]) => ({ way, root: el("button", { type: "button", onclick: () => change({ by: way }) }, text) }));
+  const ways = WAYS.map(([way, text]) => ({ way, root: el("button", { onclick: () => change({ by: way }) }, text) }));
   const pick = (/** @type {string} */ text, /** @type {(value: string) => void} */ take) => {
     const select = el("select", { "aria-label": text, onchange: () => take(select.value) });
     return { select, root: el("label", { class: "pick" }, `${text} `, select) };

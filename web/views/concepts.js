@@ -4,14 +4,13 @@ import { options } from "./overview.js";
 import { saveMenu } from "../saving.js";
 import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
-import { breakable, el, icon, number, shortened } from "../text.js";
-import { afterFrame } from "../scheduler.js";
+import { breakable, el, headRow, icon, number, scroller, shortened } from "../text.js";
+import { afterFrame, watcher } from "../scheduler.js";
 import { halfText, nameOf, scoreOf, valueText } from "../labels.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/api.js").Point} Point
- * @typedef {import("../data/api.js").ConceptCurves} ConceptCurves
+ * @import { ConceptCurves, Point } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  */
 
 const RANKS = { most: "most first", least: "least accurate", earliest: "as declared", name: "name" };
@@ -26,16 +25,16 @@ export function conceptsPanel(host, again) {
   const score = el("select", { "aria-label": "Score of the concepts", onchange: () => { chosen = score.value; again(); } });
   const search = el("input", { type: "search", "aria-label": "Search concepts", oninput: again });
   const rank = el("select", { "aria-label": "Sort concepts by", onchange: () => change({ rank: rank.value }) });
-  const small = el("button", { type: "button", class: "btn", "aria-pressed": "false", onclick: () => {
+  const small = el("button", { class: "btn", "aria-pressed": "false", onclick: () => {
     charts = !charts;
     small.setAttribute("aria-pressed", String(charts));
     again();
   } }, "Small curves");
   const said = el("p", {});
-  const body = el("div", { class: "scroll concepts-body", tabindex: "0", role: "region", "aria-label": "Concepts, scrollable" });
+  const body = scroller("Concepts, scrollable", "concepts-body");
   let chosen = "";
   let charts = false;
-  let before = "";
+  const isNew = watcher();
   /** @type {any} */
   let table = null;
   const curves = answers("concepts", again);
@@ -53,9 +52,7 @@ export function conceptsPanel(host, again) {
     having.sort((a, b) => place(a) - place(b));
     const id = having.includes(chosen) ? chosen : having[0];
     const { body: over } = curves({ run, split, score: id }, `${point.step}/${point.time}`);
-    const now = JSON.stringify([run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme)) return;
     options(score, having.map((one) => [one, nameOf(one)]), id);
     options(rank, Object.entries(RANKS), shown.view.rank);
     search.placeholder = `Search ${names.length} concepts`;
@@ -116,9 +113,8 @@ function listing(id, over, [low, top], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
   const list = el("tbody", {});
   const root = el("table", { class: "concepts" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Concept"), el("th", { scope: "col", class: "wide" }, nameOf(id)),
-      el("th", { scope: "col", class: "n" }, el("span", { class: "sr" }, "Value")),
-      el("th", { scope: "col", class: "opt" }, "Over the run"), accurate && el("th", { scope: "col", class: "n opt" }, "Accuracy, %"))), list);
+    headRow(["Concept"], [nameOf(id), "wide"], [el("span", { class: "sr" }, "Value"), "n"], ["Over the run", "opt"],
+      .../** @type {[string, string][]} */ (accurate ? [["Accuracy, %", "n opt"]] : [])), list);
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
       el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" })

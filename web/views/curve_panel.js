@@ -9,8 +9,8 @@ import { el, number } from "../text.js";
 import { nameOf, scoreOf, tipOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/api.js").Point} Point
+ * @import { Point } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  */
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */

@@ -1,11 +1,11 @@
 // Differences of two sides on one scale, each with its interval.
-import { el } from "../text.js";
+import { el, headRow, scroller } from "../text.js";
 import { term } from "../tip.js";
 import { differenceText, nameOf, tipOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/api.js").Comparison} Comparison
- * @typedef {Comparison & {score: string, per_concept?: import("../data/api.js").ConceptComparison[]}} Compared
+ * @import { Comparison, ConceptComparison } from "../data/api.js"
+ * @typedef {Comparison & {score: string, per_concept?: ConceptComparison[]}} Compared
  */
 
 /** Concepts that a row names. */
@@ -14,7 +14,7 @@ const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "ic
   "embedding_ic_conditional"];
 
 /** Returns in words what a difference means. @param {Compared} one @param {[string, string]} sides */
-export function meaning({ score, verdict, undefined: why }, [a, b]) {
+function meaning({ score, verdict, undefined: why }, [a, b]) {
   if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
   if (verdict === "compatible") return "no difference shown";
   const [higher, lower] = verdict === "higher_in_a" ? [a, b] : [b, a];
@@ -30,10 +30,8 @@ export function forest(compared, sides) {
     : []).map(Math.abs));
   const most = Math.max(0.01, ...ends.filter(Number.isFinite)) * 1.08;
   const place = (/** @type {number} */ value) => 50 + (50 * value) / most;
-  const head = (/** @type {string} */ text, /** @type {string} */ className = "") => el("th", { scope: "col", class: className }, text);
-  return el("div", { class: "scroll forest-scroll", tabindex: "0", role: "region", "aria-label": "Scores, scrollable" }, el("table", { class: "plain forest" },
-    el("thead", {}, el("tr", {}, head("Score"), head(`${sides[0]} − ${sides[1]}`, "wide"), head("Difference, 95 % interval", "n"), head("What it means"),
-      head("Concepts that differ", "opt"))),
+  return scroller("Scores, scrollable", "forest-scroll", el("table", { class: "plain forest" },
+    headRow(["Score"], [`${sides[0]} − ${sides[1]}`, "wide"], ["Difference, 95 % interval", "n"], ["What it means"], ["Concepts that differ", "opt"]),
     el("tbody", {}, ...compared.map((one) => {
       const { difference, verdict } = one;
       const clear = verdict.startsWith("higher");
@@ -48,7 +46,7 @@ export function forest(compared, sides) {
     }))));
 }
 
-/** @param {import("../data/api.js").ConceptComparison[]} concepts @param {[string, string]} sides */
+/** @param {ConceptComparison[]} concepts @param {[string, string]} sides */
 function differing(concepts, [a, b]) {
   if (!concepts.length) return "";
   const found = concepts.filter(({ verdict }) => verdict.startsWith("higher"));

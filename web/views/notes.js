@@ -4,12 +4,14 @@ import { address } from "../data/state.js";
 import { remark, removeRun, store } from "../data/store.js";
 import { el } from "../text.js";
 
+/** @import { Run } from "../data/api.js" */
+
 /** @param {() => string} name of the run on the page */
 export function remarks(name) {
   const note = el("p", { class: "said", hidden: true });
-  const edit = el("button", { type: "button", class: "btn", "aria-label": "Title, note", onclick: open },
+  const edit = el("button", { class: "btn", "aria-label": "Title, note", onclick: open },
     el("span", {}, "Title", el("span", { class: "word" }, ", note")));
-  const remove = el("button", { type: "button", class: "btn", "aria-label": "Remove this run",
+  const remove = el("button", { class: "btn", "aria-label": "Remove this run",
     onclick: () => ask(`Remove ${name()} with its curves? They cannot be brought back.`) }, "Remove");
 
   function open() {
@@ -33,7 +35,7 @@ export function remarks(name) {
 
   return {
     note, edit, remove,
-    /** @param {import("../data/api.js").Run} run */
+    /** @param {Run} run */
     draw(run) {
       note.hidden = !run.note;
       note.textContent = run.note ?? "";
@@ -59,8 +61,8 @@ function show(head, act, done, ...content) {
         fault.textContent = error instanceof Error ? error.message : String(error);
       }
     } }, el("h2", {}, head), ...content, fault,
-    el("div", { class: "row" }, el("button", { type: "button", class: "btn quiet", onclick: () => box.close() }, "Cancel"),
-      el("button", { class: "btn" }, act))));
+    el("div", { class: "row" }, el("button", { class: "btn quiet", onclick: () => box.close() }, "Cancel"),
+      el("button", { type: "submit", class: "btn" }, act))));
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   box.showModal();

@@ -10,8 +10,13 @@ import { address, change, current } from "../data/state.js";
 import { store } from "../data/store.js";
 import { count, el, icon, plural, tell } from "../text.js";
 import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, rangeText } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
-/** @typedef {import("../data/shown.js").Shown} Shown */
+/**
+ * @import { Shown } from "../data/shown.js"
+ * @import { View } from "../data/state.js"
+ * @import { VerdictState } from "../labels.js"
+ */
 
 /** Labels that say nothing of a model. */
 const NO_SETTING = ["seed", "fold", "host", "date"];
@@ -20,7 +25,7 @@ const FEW = 8;
 /** A key of more runs would be longer than the charts. */
 const KEYED = 8;
 
-/** Scores whose curves the overview draws. @param {import("../data/state.js").View} view */
+/** Scores whose curves the overview draws. @param {View} view */
 export const overviewScores = (view) => (view.scores.length ? view.scores : FIRST);
 
 /** @param {() => void} again draws the page again */
@@ -57,7 +62,7 @@ function headlinePanel(again) {
   const lead = el("p", {});
   const tabs = ["", ...STATES].map(tab);
   const least = answers("compare", again);
-  let before = "";
+  const isNew = watcher();
   return {
     root: el("div", { class: "head" }, el("div", {}, title, lead),
       el("div", { class: "tabs", role: "group", "aria-label": "Verdicts" }, ...tabs.map(({ root }) => root))),
@@ -68,12 +73,10 @@ function headlinePanel(again) {
       const label = known === searched.length ? setting(shown) : null;
       const range = label ? least({ by: label, split: view.split }, shown.rested()).body?.least?.values : null;
       const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
-      const now = JSON.stringify([none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split]);
-      if (now === before) return;
-      before = now;
+      if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split)) return;
       for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
       if (none) {
-        const clear = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search");
+        const clear = el("button", { class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search");
         lead.replaceChildren(`The search leaves out ${shown.runs.length === 1 ? "the only run" : `all ${plural(shown.runs.length, "run")}`}. `, clear);
         return;
       }
@@ -105,7 +108,7 @@ function searchBar(columns) {
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
   const hint = el("p", { class: "small hint", role: "status", hidden: true });
-  const hidden = el("button", { type: "button", class: "btn quiet desk", onclick: () => change({ all: !current().all }) });
+  const hidden = el("button", { class: "btn quiet desk", onclick: () => change({ all: !current().all }) });
   const drawn = el("span", { class: "dim small desk end" });
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || current().page !== "runs") return;
@@ -144,13 +147,11 @@ function selectedRuns(again) {
   controls.prepend(picker.root);
   const drawCurves = curves(grid, "overview");
   const drawBelow = curves(below, "overview");
-  let keyed = "";
+  const isNewKey = watcher();
 
   /** @param {Shown} shown */
   function drawKey({ lines }) {
-    const now = JSON.stringify(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]));
-    if (now === keyed) return;
-    keyed = now;
+    if (!isNewKey(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]))) return;
     key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" },
       `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
       : lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"),
@@ -176,9 +177,9 @@ function selectedRuns(again) {
 
 /** A verdict with how many runs have it. @param {string} state of verdict, or "" for all */
 function tab(state) {
-  const known = /** @type {import("../labels.js").VerdictState} */ (state);
+  const known = /** @type {VerdictState} */ (state);
   const number = el("b", {});
-  const root = el("button", { type: "button", title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null,
+  const root = el("button", { title: state === "nothing_found" ? "No leakage was found, and too little is known to call the run sound" : null,
     onclick: () => change({ verdict: state === current().verdict ? "" : state }) },
     state && icon(LOOKS[known], `i look-${LOOKS[known]}`), `${state ? SHORT[known] : "All"} `, number);
   return {
@@ -214,16 +215,14 @@ function scorePicker(again) {
   const box = el("div", { class: "menu-box wide" });
   const root = closing(el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Scores"), box));
   root.addEventListener("toggle", again);
-  let before = "";
+  const isNew = watcher();
   return {
     root,
     /** @param {Shown} shown */
     draw(shown) {
       const on = overviewScores(shown.view);
-      const now = JSON.stringify([on, store.runs?.length, root.open]);
-      if (now === before || !root.open) return;
-      before = now;
-      box.replaceChildren(el("button", { type: "button", class: "entry", onclick: () => change({ scores: [] }) }, "The usual ones"),
+      if (!root.open || !isNew(on, store.runs?.length, root.open)) return;
+      box.replaceChildren(el("button", { class: "entry", onclick: () => change({ scores: [] }) }, "The usual ones"),
         ...allScores().map((id) => {
           const check = el("input", { type: "checkbox", value: id,
             onchange: () => change({ scores: check.checked ? [...on, id] : on.filter((one) => one !== id) }) });

@@ -5,10 +5,7 @@ import { saveMenu } from "../saving.js";
 import { address } from "../data/state.js";
 import { el, upper } from "../text.js";
 
-/**
- * @typedef {import("../data/api.js").PairReport} PairReport
- * @typedef {import("../data/api.js").SplitReport} SplitReport
- */
+/** @import { PairReport, SplitReport } from "../data/api.js" */
 
 const WEIGHED = {
   a_leaks_more: "A leaks more", b_leaks_more: "B leaks more", no_difference: "No difference in leakage is shown",

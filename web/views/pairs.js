@@ -9,10 +9,11 @@ import { limitOf } from "../data/store.js";
 import { el, number, probability, shortened } from "../text.js";
 import { nameOf, scoreOf } from "../labels.js";
 import { Heat, enlarged } from "./heat.js";
+import { watcher } from "../scheduler.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/api.js").Matrix} Matrix
+ * @import { Matrix } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  * @typedef {{matrix: Matrix, places: number[], id: string}} Drawn places: concepts in their order on the map
  * @typedef {[number, number]} Pair numbers of concepts
  */
@@ -34,7 +35,7 @@ export function pairsPanel(host, again) {
   const said = el("p", {});
   const fault = el("p", { class: "small dim" });
   const answer = answers("matrix", again);
-  let before = "";
+  const isNew = watcher();
   const menu = saveMenu("the pairs", {
     csv: () => {
       const { drawn } = map;
@@ -58,9 +59,7 @@ export function pairsPanel(host, again) {
     host.hidden = !id || concepts < 2 || (shown.rows.get(run)?.evaluations ?? 0) === 0;
     if (host.hidden || !id) return;
     const { body, why } = answer({ run, split, score: id }, `${series?.version}/${series?.step.at(-1)}`);
-    const now = JSON.stringify([run, id, why, body?.step, shown.view.order, shown.theme, shown.rows.get(run)?.time, body?.ages?.length ?? 0]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(run, id, why, body?.step, shown.view.order, shown.theme, shown.rows.get(run)?.time, body?.ages?.length ?? 0)) return;
     options(score, having.map((one) => [one, nameOf(one)]), id);
     options(order, Object.entries(ORDERS), shown.view.order);
     fault.textContent = body ? "" : why ?? "…";

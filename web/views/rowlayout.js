@@ -2,7 +2,7 @@
 import { count, el } from "../text.js";
 import { rowAt, stretches, topsOf } from "./virtual.js";
 
-/** @typedef {import("./runlist.js").Item} Item */
+/** @import { Item } from "./runlist.js" */
 
 /** Shorter lists are laid out whole. */
 const WHOLE = 60;

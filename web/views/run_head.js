@@ -6,22 +6,22 @@ import { isLive } from "../data/shown.js";
 import { address, change, current } from "../data/state.js";
 import { count, el, icon } from "../text.js";
 import { labelName, momentText } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/api.js").Row} Row
- * @typedef {import("../data/api.js").Run} Run
+ * @import { Row, Run } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  */
 
 export function runHead() {
   const crumb = el("div", { class: "small dim" });
   const chips = el("div", { class: "chips" });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value, zoom: null }) });
-  const pin = el("button", { type: "button", class: "btn", onclick: () => togglePin(current().run) });
-  const hide = el("button", { type: "button", class: "btn", onclick: () => toggleHidden(current().run) });
+  const pin = el("button", { class: "btn", onclick: () => togglePin(current().run) });
+  const hide = el("button", { class: "btn", onclick: () => toggleHidden(current().run) });
   const said = remarks(() => current().run);
   const compare = el("a", { class: "btn" }, "Compare");
-  let before = "";
+  const isNew = watcher();
   return {
     root: el("div", { class: "head run" }, el("div", {}, crumb, chips, said.note),
       el("div", { class: "row" }, el("label", { class: "pick" }, "Data ", split), pin, hide, said.edit, compare, said.remove)),
@@ -31,9 +31,7 @@ export function runHead() {
       const run = shown.lines[0]?.run;
       options(split, (run?.splits ?? []).map((one) => [one.split, one.split]), chosen);
       const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
-      const now = JSON.stringify([name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen]);
-      if (now === before || !run) return;
-      before = now;
+      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen)) return;
       said.draw(run);
       crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
       chips.replaceChildren(...facts(run, row, chosen));
@@ -52,7 +50,7 @@ export function runHead() {
 function facts(run, row, split) {
   const chip = (/** @type {(Node|string|false)[]} */ ...parts) => el("span", { class: "chip" }, ...parts);
   const strong = (/** @type {string} */ text) => el("b", {}, text);
-  const at = row?.step === null || row?.step === undefined ? "" : momentText({ step: row.step, epoch: row.epoch });
+  const at = momentText(row);
   const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), at) : chip(run.finished ? "finished" : "silent", at && ` at ${at}`);
   return [state, ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
     chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),

@@ -7,9 +7,8 @@ import { STATES, labelName, stateOf, valueText } from "../labels.js";
 import { FIXED, cellClass, labelOf } from "./columns.js";
 
 /**
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/shown.js").Listed} Listed
- * @typedef {import("./columns.js").Column} Column
+ * @import { Listed, Shown } from "../data/shown.js"
+ * @import { Column } from "./columns.js"
  * @typedef {{key: string, body: string, kind: "run"|"group"|"more", node: () => any}} Item a row, laid out or not
  */
 
@@ -68,7 +67,7 @@ export class RunList {
     const body = `group ${value}`;
     const shown = !open ? [] : this.whole.has(key) || members.length <= OF_GROUP + 1 ? members : members.slice(0, OF_GROUP);
     const left = open ? members.length - shown.length : 0;
-    const more = () => this.wide(el("button", { type: "button", class: "plain-btn", "data-key": `more ${key}`,
+    const more = () => this.wide(el("button", { class: "plain-btn", "data-key": `more ${key}`,
       onclick: () => { this.whole.add(key); this.again(); } }, `Show ${left} more`));
     return [{ key: `\n${body}`, body, kind: "group", node: once(() => this.groupHead(group, value, key, members, open)) },
       ...shown.map((one) => this.item(one, body)),
@@ -84,7 +83,7 @@ export class RunList {
       if (!this.closed.delete(key)) this.closed.add(key);
       this.again();
     };
-    const button = el("button", { type: "button", "aria-expanded": String(open), "data-key": `group ${key}`, onclick },
+    const button = el("button", { "aria-expanded": String(open), "data-key": `group ${key}`, onclick },
       icon("chev", open ? "i chev open" : "i chev"), value === "" ? `without ${labelName(group)}` : `${labelName(group)} = ${value}`);
     const mean = (/** @type {string} */ id) => {
       const known = members.flatMap(({ row }) => row?.scores[id]?.value ?? []);
@@ -105,7 +104,7 @@ export class RunList {
 
 /** @param {Shown} shown */
 function nothing(shown) {
-  const reset = el("button", { type: "button", class: "btn small-btn", onclick: () => change({ q: "", verdict: "" }) }, "Show all runs");
+  const reset = el("button", { class: "btn small-btn", onclick: () => change({ q: "", verdict: "" }) }, "Show all runs");
   return el("span", { class: "sum" }, shown.view.q ? `No run matches “${shown.view.q}”. ` : "No run has this verdict. ", reset);
 }
 

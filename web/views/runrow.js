@@ -8,10 +8,10 @@ import { halfText, momentText, nameOf, valueText, verdictOf } from "../labels.js
 import { cellClass } from "./columns.js";
 
 /**
- * @typedef {import("../data/api.js").Row} Row
- * @typedef {import("../data/shown.js").Shown} Shown
- * @typedef {import("../data/shown.js").Listed} Listed
- * @typedef {import("./columns.js").Column} Column
+ * @import { Row } from "../data/api.js"
+ * @import { Listed, Shown } from "../data/shown.js"
+ * @import { Told } from "../labels.js"
+ * @import { Column } from "./columns.js"
  */
 
 /** Rows that are kept for when they come in sight again. */
@@ -96,7 +96,7 @@ function offered(run, title, label) {
   const acts = el("span", { class: "acts" });
   const act = (/** @type {string} */ key, /** @type {string} */ says, /** @type {string} */ symbol, /** @type {boolean} */ on,
     /** @type {() => void} */ onclick) =>
-    el("button", { type: "button", class: on ? "act on" : "act", "aria-pressed": String(on), "aria-label": `${says} ${title}`, title: says,
+    el("button", { class: on ? "act on" : "act", "aria-pressed": String(on), "aria-label": `${says} ${title}`, title: says,
       "data-key": `${key} ${run}`,
       onclick }, icon(symbol));
   return () => {
@@ -107,9 +107,9 @@ function offered(run, title, label) {
   };
 }
 
-/** A verdict with its mark. @param {import("../labels.js").Told} told @param {Shown} shown @param {Row|undefined} row */
+/** A verdict with its mark. @param {Told} told @param {Shown} shown @param {Row|undefined} row */
 function verdictMark({ state, look, text: says, rest }, shown, row) {
-  const at = row?.step !== null && row?.step !== undefined ? momentText({ step: row.step, epoch: row.epoch }) : "";
+  const at = momentText(row);
   const text = shown.down && at ? `As of ${at}: ${state === "leaking" ? "leaking" : lower(says)}` : says;
   const leaks = look === "leak";
   return el("span", { class: `v ${look}`, "data-state": state, title: rest ? `${text}, ${rest}${leaks ? " concepts" : ""}` : text }, icon(look),
@@ -121,7 +121,7 @@ function verdictMark({ state, look, text: says, rest }, shown, row) {
 function swatchOf(run, title, onclick) {
   /** @type {any} */
   let before = null;
-  const root = el("button", { type: "button", "aria-label": `Show ${title} in the charts`, "data-key": `show ${run}`, onclick });
+  const root = el("button", { "aria-label": `Show ${title} in the charts`, "data-key": `show ${run}`, onclick });
   return {
     root,
     /** @param {number|undefined} slot */

@@ -8,7 +8,10 @@ import { RowLayout } from "./rowlayout.js";
 import { RunList } from "./runlist.js";
 import { RunRows } from "./runrow.js";
 
-/** @typedef {import("../data/shown.js").Shown} Shown */
+/**
+ * @import { Shown } from "../data/shown.js"
+ * @import { Item } from "./runlist.js"
+ */
 
 /** @param {HTMLElement} host */
 export function runTable(host) {
@@ -27,7 +30,7 @@ export function runTable(host) {
     const inSight = [...table.querySelectorAll("tr[data-run]")].map((/** @type {any} */ row) => row.dataset.run);
     wantRows(inSight.filter((run) => !last?.rows.has(run)));
   });
-  /** @type {import("./runlist.js").Item[]} */
+  /** @type {Item[]} */
   let items = [];
   let itemsOf = "";
   /** @type {any} */

@@ -16,7 +16,10 @@ import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
 import { OF_RUN, PUBLISHED, curved, tipOf } from "../labels.js";
 
-/** @typedef {import("../data/shown.js").Shown} Shown */
+/**
+ * @import { Point, Unscored } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
 
 const EMBEDDINGS = ["embedding_ct_conditional", "embedding_ic_conditional", "embedding_ct", "embedding_self", "alignment_leakage"];
 const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3]]);
@@ -78,7 +81,7 @@ export function runView(again) {
 
   /**
    * Panels below the first window.
-   * @param {Shown} shown @param {import("../data/api.js").Point|null} point @param {import("../data/api.js").Unscored[]} unscored
+   * @param {Shown} shown @param {Point|null} point @param {Unscored[]} unscored
    */
   function* drawRest(shown, point, unscored) {
     accuracy.draw(shown);
@@ -115,7 +118,7 @@ function curvePanels(since, published, accuracy) {
     + "not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);
   const drawControls = curveControls(controls);
   const [drawSince, drawDrop, drawPublished] = [grid, drop, last].map((host) => curves(host, "run"));
-  /** @param {Shown} shown @param {import("../data/api.js").Unscored[]} unscored */
+  /** @param {Shown} shown @param {Unscored[]} unscored */
   return function draw(shown, unscored) {
     drawControls();
     drawSince(shown, SINCE, { unscored, all: true });

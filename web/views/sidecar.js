@@ -1,29 +1,30 @@
 // The sidecar's own facts: how it is, what it counts, what it was told. For those who run it.
 import { isLive } from "../data/shown.js";
 import { store } from "../data/store.js";
-import { ago, clock, count, duration, el, memory, percent } from "../text.js";
+import { ago, clock, count, duration, el, headRow, memory, percent, scroller } from "../text.js";
 import { term } from "../tip.js";
+import { watcher } from "../scheduler.js";
+
+/** @import { Status } from "../data/api.js" */
 
 export function sidecarView() {
   const title = el("h1", {});
   const lead = el("p", {});
   const facts = el("dl", { class: "facts" });
-  const counts = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Rows by run" });
-  const rules = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Alert rules" });
+  const counts = scroller("Rows by run", "");
+  const rules = scroller("Alert rules", "");
   const root = el("div", { class: "sidecar" }, el("div", { class: "head" }, el("div", {}, title, lead)),
     el("div", { class: "grid" }, el("section", { class: "panel w12", "aria-label": "Facts" }, el("header", {}, el("h2", {}, "Now")),
       el("div", { class: "body" }, facts)),
       el("section", { class: "panel w12", "aria-label": "Rows" }, el("header", {}, el("h2", {}, "Rows since it started")),
         el("div", { class: "table-body" }, counts)),
       el("section", { class: "panel w12", "aria-label": "Rules" }, el("header", {}, el("h2", {}, "Alert rules")), el("div", { class: "table-body" }, rules))));
-  let before = "";
+  const isNew = watcher();
 
   function draw() {
     const { status, connection, runs, standings } = store;
     const live = (runs ?? []).filter(isLive);
-    const now = JSON.stringify([status, connection, live.length, (runs ?? []).map(({ splits }) => splits), standings.map(({ state }) => state)]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(status, connection, live.length, (runs ?? []).map(({ splits }) => splits), standings.map(({ state }) => state))) return;
     title.textContent = connection.state === "down" ? "The sidecar does not answer" : "The sidecar";
     lead.textContent = connection.state === "down" ? `Since ${clock(connection.since)}. Training goes on; jobs keep what is not stored.`
       : `${live.length} of ${count((runs ?? []).length)} runs in training.`;
@@ -58,7 +59,7 @@ export function sidecarView() {
   return { root, draw };
 }
 
-/** @param {import("../data/api.js").Status["upstream"]} upstream */
+/** @param {Status["upstream"]} upstream */
 function hubFacts(upstream) {
   if (!upstream) return [];
   const { hub, reached, why, waiting, sent, refused, dropped } = upstream;
@@ -72,4 +73,4 @@ function hubFacts(upstream) {
 /** @param {string} name @param {string} value @param {string} tip */
 const fact = (name, value, tip) => [el("dt", {}, tip ? term(name, [tip]) : name), el("dd", {}, value)];
 /** @param {string[]} names @param {number} [texts] columns of texts, which come first */
-const head = (names, texts = 3) => el("thead", {}, el("tr", {}, ...names.map((name, i) => el("th", { scope: "col", class: i < texts ? "" : "n" }, name))));
+const head = (names, texts = 3) => headRow(...names.map((name, i) => /** @type {[string, string]} */ ([name, i < texts ? "" : "n"])));

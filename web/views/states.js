@@ -3,6 +3,7 @@
 import { tryNow } from "../data/api.js";
 import { load, retryCurves, store } from "../data/store.js";
 import { clock, el, icon } from "../text.js";
+import { watcher } from "../scheduler.js";
 
 /** A skeleton appears only where an answer takes longer than this. */
 export const PATIENCE_MS = 300;
@@ -13,17 +14,15 @@ export function note(look, text, button, role = look === "bad" ? "alert" : "stat
     button && el("span", { class: "end" }, button));
 }
 
-const button = (/** @type {string} */ text, /** @type {() => void} */ onclick) => el("button", { type: "button", class: "btn", onclick }, text);
+const button = (/** @type {string} */ text, /** @type {() => void} */ onclick) => el("button", { class: "btn", onclick }, text);
 
 /** The notes above the page. @param {HTMLElement} host */
 export function pageNotes(host) {
-  let before = "";
+  const isNew = watcher();
   /** @param {{run: string, fault: string}[]} faults of curves */
   return function draw(faults) {
     const { connection, fault } = store;
-    const now = JSON.stringify([connection.state === "down" ? connection.since : 0, fault, faults]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(connection.state === "down" ? connection.since : 0, fault, faults)) return;
     host.replaceChildren(...[
       connection.state === "down" && note("warn", [el("b", {}, `No connection to the sidecar since ${clock(connection.since)}. `),
         "Training is not affected: jobs keep what the sidecar has not stored. The page retries automatically; values below are as of then."],

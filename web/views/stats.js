@@ -3,24 +3,26 @@ import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
 import { OF_RUN, TO_LOG, halfText, nameOf, tipOf, valueText, wordOf } from "../labels.js";
+import { watcher } from "../scheduler.js";
 
-/** @typedef {import("../data/shown.js").Shown} Shown */
+/**
+ * @import { Newest } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
 
 const UNITS = /** @type {Record<string, string>} */ ({ "%": "%", "percentage points": "pt" });
 
 /** @param {HTMLElement} host @param {string[]} [ids] */
 export function statsPanel(host, ids = OF_RUN) {
-  let before = "";
-  /** @param {Shown} shown @param {Record<string, import("../data/api.js").Newest>} scores @param {boolean} known whether the newest values have come */
+  const isNew = watcher();
+  /** @param {Shown} shown @param {Record<string, Newest>} scores @param {boolean} known whether the newest values have come */
   return function draw(shown, scores, known) {
-    const now = JSON.stringify([scores, known, shown.theme]);
-    if (now === before) return;
-    before = now;
+    if (!isNew(scores, known, shown.theme)) return;
     host.replaceChildren(...ids.map((id) => stat(shown, id, scores[id], known)));
   };
 }
 
-/** @param {Shown} shown @param {string} id @param {import("../data/api.js").Newest|undefined} newest @param {boolean} known */
+/** @param {Shown} shown @param {string} id @param {Newest|undefined} newest @param {boolean} known */
 function stat(shown, id, newest, known) {
   const head = el("h3", {}, term(nameOf(id), tipOf(id)));
   if (newest?.value === undefined) {

@@ -1,13 +1,13 @@
 // Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
 import { figure } from "../charts/figure.js";
 import { chartText } from "../charts/lines.js";
-import { el, icon, upper } from "../text.js";
+import { el, headRow, icon, scroller, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
 import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/api.js").GroupReport} GroupReport
- * @typedef {import("../data/shown.js").Shown} Shown
+ * @import { GroupReport } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -84,7 +84,7 @@ const BAD_HIGH = ["intervention_drop", "ctl_conditional", "icl_conditional", "ct
 /** @param {HTMLElement} host */
 export function agreementPanel(host) {
   const said = el("p", {});
-  const body = el("div", { class: "scroll table-body", tabindex: "0", role: "region", "aria-label": "Scores by group" });
+  const body = scroller("Scores by group", "table-body");
   host.append(el("header", {}, el("h2", {}, "Do the scores agree?"), said), body);
 
   /** @param {GroupReport} report */
@@ -105,11 +105,11 @@ export function agreementPanel(host) {
     said.textContent = !found.length ? "" : !differ ? `Yes: all are worst at ${at(found[0].value)}.`
       : `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${at(value)}`).join("; ")}. `
         + "Where they disagree, the verdict follows the conditional scores and interventions.";
-    const head = (/** @type {string} */ value) => el("th", { scope: "col", class: least?.values.includes(value) ? "n least" : "n" }, at(value));
+    const head = (/** @type {string} */ value) => /** @type {[string, string]} */ ([at(value), least?.values.includes(value) ? "n least" : "n"]);
     const counts = groups.map(({ runs, training }) =>
       el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
     body.replaceChildren(el("table", { class: "plain agreement" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Score"), ...groups.map(({ value }) => head(value)))),
+      headRow(["Score"], ...groups.map(({ value }) => head(value))),
       el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id))), el("tr", {}, el("th", { scope: "row" }, "Runs"), ...counts))));
   };
 }
@@ -126,7 +126,7 @@ function agreementRow(id, cells, worst) {
   return el("tr", { "data-score": id }, head, ...cells.map((cell, at) => {
     if (!cell?.interval) {
       const why = cell?.undefined;
-      const button = el("button", { type: "button", class: "tipped", "aria-label": "No value, why" }, "–");
+      const button = el("button", { class: "tipped", "aria-label": "No value, why" }, "–");
       return el("td", { class: "n dim" }, why ? tipped(button, () => [upper(why)]) : "–");
     }
     const { mean, low, high } = cell.interval;

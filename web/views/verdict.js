@@ -6,11 +6,8 @@ import { tipped } from "../tip.js";
 import { halfText, momentText, nameOf, valueText, verdictOf, wordOf } from "../labels.js";
 
 /**
- * @typedef {import("../data/api.js").Point} Point
- * @typedef {import("../data/api.js").Row} Row
- * @typedef {import("../data/api.js").Line} Line
- * @typedef {import("../data/api.js").Evidence} Evidence
- * @typedef {import("../data/api.js").Assessment} Assessment
+ * @import { Assessment, Evidence, Line, Point, Row } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
  */
 
 /** Fewer concepts have a bar with their name each, where one of them is above the limit. */
@@ -32,7 +29,7 @@ export function verdictPanel(host) {
   let before = "";
 
   /**
-   * @param {import("../data/shown.js").Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Assessment|null} found
+   * @param {Shown} shown @param {Row|undefined} row @param {Point|null} point @param {Assessment|null} found
    * @param {string|null} why there is no assessment
    */
   return function draw(shown, row, point, found, why) {
@@ -43,7 +40,7 @@ export function verdictPanel(host) {
     before = now;
     const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
-    const asOf = shown.down && row?.step ? `As of ${momentText({ step: row.step, epoch: row.epoch })}: ${lower(told.text)}` : told.text;
+    const asOf = shown.down && row?.step ? `As of ${momentText(row)}: ${lower(told.text)}` : told.text;
     const leaks = told.state === "leaking";
     const through = !told.rest || told.state === "too_early" ? "" : leaks ? `, through ${told.rest.replace("/", " of ")} concepts` : `: ${told.rest}`;
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
@@ -61,8 +58,7 @@ export function verdictPanel(host) {
     }
     const last = row.verdict?.last_sound;
     const seconds = Date.now() / 1000 - row.time;
-    const when = momentText({ step: row.step, epoch: row.epoch });
-    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${when}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
+    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${momentText(row)}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
       ...(last ? [" · last sound evaluation: ", el("b", {}, `${momentText(last)}${last.epoch === null ? "" : `, step ${count(last.step)}`}`)] : []));
   }
 }
@@ -105,7 +101,7 @@ function checks(found) {
   const of = (/** @type {Line["state"]} */ state) => (found?.coverage ?? []).filter((line) => line.state === state);
   const [absent, unknown] = [of("absent"), of("unknown")];
   const subjects = (/** @type {Line[]} */ lines) => lines.map(({ subject }) => lower(subject)).join(", ");
-  const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { type: "button", class: "tipped" }, text),
+  const list = (/** @type {string} */ text, /** @type {Line[]} */ lines) => tipped(el("button", { class: "tipped" }, text),
     () => lines.map((line) => el("p", {}, el("b", {}, line.subject), `: ${line.text}`)));
   return [...(absent.length ? [`Nothing found in: ${subjects(absent)}. `, list("Why", absent), " "] : []),
     ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${subjects(unknown)}. `, list("What is missing", unknown)] : [])];
@@ -134,7 +130,7 @@ function sentence(row) {
   return said;
 }
 
-/** A number with its 95 % interval and its limit. @param {import("../data/api.js").Evidence} one @returns {(Node|string)[]} */
+/** A number with its 95 % interval and its limit. @param {Evidence} one @returns {(Node|string)[]} */
 function decided({ score, value, standard_error: error, limit }) {
   const { scale, unit } = wordOf(score);
   const after = unit === "%" ? " %" : "";
@@ -163,7 +159,7 @@ function actions(row, found, why, split) {
 
 /** Numbers, as a tip. @param {Evidence[]} numbers */
 function evidence(numbers) {
-  return tipped(el("button", { type: "button", class: "tipped" }, "Numbers"),
+  return tipped(el("button", { class: "tipped" }, "Numbers"),
     () => [el("table", {}, ...numbers.map(({ score, value, standard_error: error, limit }) => el("tr", {},
     el("td", {}, nameOf(score)), el("td", { class: "n" },
       `${score === "rows" ? value : signed(value.toFixed(3))}${error === undefined || error === null ? "" : ` ± ${(HALF * error).toFixed(3)}`}`),
