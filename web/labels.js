@@ -85,7 +85,7 @@ export function rangeOf(id) {
 
 export const nameOf = (/** @type {string} */ id) => wordOf(id).name;
 
-/** The texts of a score's tip: what it is, where it is defined, when to trust it. @param {string} id */
+/** The texts of a score's tip: its meaning, its source and the limits of its use. @param {string} id */
 export function tipOf(id) {
   const score = catalogue.get(id);
   const word = WORDS[id];

@@ -1,4 +1,4 @@
-// Charts and tables as files: PNG of what is drawn, CSV of its data.
+// Charts and tables as files: PNG of the drawing, CSV of its data.
 import { el, icon } from "./text.js";
 
 /** @typedef {{name: string, columns: string[], rows: any[][]}} Table */
@@ -49,7 +49,7 @@ export async function savePng(name, canvas, ground, title, ink) {
 
 /**
  * A menu that saves a chart or shows its numbers.
- * @param {string} of what it saves
+ * @param {string} of the name of the content
  * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, table?: () => void}} can
  */
 export function saveMenu(of, can) {

@@ -1,4 +1,4 @@
-// The box that explains: beside the pointer, or below what has the focus. Escape closes it.
+// The box with explanations, beside the pointer or below the element that has the focus. Escape closes it.
 import { el } from "./text.js";
 
 const box = /** @type {HTMLElement} */ (document.getElementById("tip"));

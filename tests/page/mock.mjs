@@ -165,7 +165,7 @@ function rowOf(run, split) {
   const near = Math.abs(value(newest) - 0.16) < 0.02;
   const state = run.poor ? "cannot_tell" : run.state ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
   const reason = { possibly_leaking: "the interval of leakage to the task (ctl_conditional) reaches the limit", too_early: "2 of 3 evaluations that are needed",
-    leaking: "interconcept leakage, unclipped (icl_excess) is 0.0654, above 0.05, for 2 evaluations",
+    leaking: "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations",
       cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged"
       : "212 rows: the interval of leakage to the task (ctl_conditional) is as wide as the limit",
     sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
@@ -310,8 +310,8 @@ export function alertsOf(runs) {
   ];
   const of = (run, rule, firing) => ({
     rule: rule.name, run: run.name, split: "val", score: rule.score, state: firing ? "firing" : "inactive", since: run.started + 75,
-    evidence: firing ? "interconcept leakage, unclipped (icl_excess) is 0.0654, above 0.05, for 2 evaluations"
-      : "interconcept leakage, unclipped (icl_excess) is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
+    evidence: firing ? "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations"
+      : "unclipped interconcept leakage (icl_excess) is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
     step: 10 * PASS, severity: rule.severity, advises_stop: firing, value: 0.0654, baseline: rule.rise ? 0.021 : null,
   });
   const standings = runs.flatMap((run) => rules.map((rule) => of(run, rule, rule.above !== undefined && run.lambda < 0.05)));

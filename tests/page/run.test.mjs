@@ -21,7 +21,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(lead, /Above the limit: c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
   assert.match(todo[0],
-    /^Stop this run\s+Interconcept leakage is high: interconcept leakage, unclipped \(icl_excess\) is 0\.0654, above 0\.05, for 2 evaluations\./);
+    /^Stop this run\s+Interconcept leakage is high: unclipped interconcept leakage \(icl_excess\) is 0\.0654, above 0\.05, for 2 evaluations\./);
   assert.match(todo[1], /^Raise the weight of the concept loss\s+Concepts are poorly learnt\./);
   assert.match(await page.locator(".checked").innerText(), /Nothing found in: sample size\. Why Not checked: alignment leakage\. What is missing/);
   await page.locator(".todo .tipped", { hasText: "Numbers" }).hover();
@@ -90,7 +90,7 @@ test("alerts have a lane each, and their evidence", async (t) => {
   const { page, mock } = await open(t);
   const panel = page.getByRole("region", { name: "Alerts" });
   assert.match(await panel.innerText(), /interconcept leakage is high\s+firing/);
-  assert.match(await panel.innerText(), /epoch 10\s+Stop advised\.\s*interconcept leakage is high: interconcept leakage, unclipped \(icl_excess\) is 0\.0654/);
+  assert.match(await panel.innerText(), /epoch 10\s+Stop advised\.\s*interconcept leakage is high: unclipped interconcept leakage \(icl_excess\) is 0\.0654/);
   const [line] = await lines(page, "icl");
   assert.equal(line.alerts.length, 1);
   mock.send("alert", { ...alertsOf(mock.runs).changes[0], state: "inactive", step: 600, evidence: "the run finished" });

@@ -35,7 +35,7 @@ export function curves(host, group) {
   }
 
   /**
-   * The charts come at once, and what is in them after the next frame.
+   * Puts the charts into the page at once, and their lines after the next frame.
    * @param {Shown} shown @param {string[]} scores
    * @param {{unscored?: Unscored[], all?: boolean}} [more] all: also those without values
    */

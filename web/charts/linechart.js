@@ -1,4 +1,4 @@
-// A chart of lines: when it is painted, and what it says to pointer and keys. All charts of a group share one cross hair and
+// A chart of lines: when it is painted, and how it answers pointer and keys. All charts of a group share one cross hair and
 // one stretch of the horizontal axis. A chart is painted only while it is near the window, after the frame and in turns.
 import { minuteText, scale } from "./axes.js";
 import { LinePlot } from "./lineplot.js";
@@ -60,9 +60,9 @@ let easel = null;
 
 /** @param {number} width @param {number} height in pixels of the screen */
 function clean(width, height) {
-  // On the main memory: what a turn has painted is then done within it.
+  // In main memory, a turn finishes the painting that it began.
   easel ??= /** @type {CanvasRenderingContext2D} */ (el("canvas", {}).getContext("2d", { willReadFrequently: true }));
-  // Also without what a painting that was left has set.
+  // A new size also resets the settings of a painting that was left.
   Object.assign(easel.canvas, { width, height });
   return easel;
 }
@@ -88,7 +88,7 @@ export class LineChart {
     /** @type {Spec|null} the newest, which may not be painted yet */
     this.spec = null;
     this.signature = "";
-    /** @type {LinePlot|null} what is in sight */
+    /** @type {LinePlot|null} the plot in sight */
     this.plot = null;
     /** @type {number[]|null} of values of it, once keys have asked for them */
     this.places = null;
@@ -101,7 +101,7 @@ export class LineChart {
     this.listen();
   }
 
-  /** Takes what to draw. @param {Spec} spec @param {string} signature of all that it rests on */
+  /** Takes a specification to draw. @param {Spec} spec @param {string} signature of its data */
   show(spec, signature) {
     if (this.signature === signature) return;
     this.signature = signature;
@@ -124,7 +124,7 @@ export class LineChart {
     this.spec = null;
   }
 
-  /** Where the axes stand in what is in sight. */
+  /** The place of the axes in the plot in sight. */
   get box() { return this.plot?.box; }
 
   *paint() {
@@ -143,7 +143,7 @@ export class LineChart {
       for (const _ of plot.paint()) {
         lines += 1;
         if (lines % AT_ONCE > 0) continue;
-        // A canvas notes what it is told and paints when it is looked at.
+        // A canvas collects commands and paints when it is read.
         context.getImageData(0, 0, 1, 1);
         yield;
       }

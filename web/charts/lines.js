@@ -33,8 +33,8 @@ export function hasScore(series, score) {
 const kept = new WeakMap();
 
 /**
- * The line of a score, after those of what attempts that were left have made. As they were before, where nothing that they
- * rest on has changed.
+ * Returns the line of a score, after those of attempts that were left. Lines that have not
+ * changed are those of the last call.
  * @param {Parameters<typeof made>[0]} of @returns {Line[]}
  */
 export function linesOf(of) {

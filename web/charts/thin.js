@@ -34,7 +34,7 @@ export function thin(x, y) {
 
 /**
  * An exponential moving average, which starts at the first value and again after each gap.
- * @param {(number|null)[]} y @param {number} weight of what came before, 0 to 0.95
+ * @param {(number|null)[]} y @param {number} weight of the earlier values, 0 to 0.95
  */
 export function smooth(y, weight) {
   let [mean, mass] = [0, 0];

@@ -17,7 +17,7 @@ export function answers(path, changed) {
   /**
    * The newest answer to the question; that of an earlier version until the new one has come.
    * @param {Record<string, string|null>} query
-   * @param {string} version of what the answer rests on
+   * @param {string} version of the data behind the answer
    * @returns {{body: any, why: string|null}}
    */
   return function answer(query, version) {

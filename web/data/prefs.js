@@ -12,14 +12,14 @@ const SLOTS = 500;
 const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null };
 /** @type {() => void} */
 let changed = () => {};
-/** How often what is here of runs and columns has changed, titles too. */
+/** A count of changes to runs, columns and titles. */
 let version = 0;
 export const prefsAt = () => version;
 
 try {
   Object.assign(prefs, JSON.parse(localStorage.getItem(KEY) ?? "{}"));
 } catch {
-  // A browser that keeps nothing, or what another version kept.
+  // The browser keeps nothing, or the value is of another version.
 }
 
 function write() {

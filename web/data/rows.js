@@ -13,7 +13,7 @@ export const PAGE = 200;
 const NAMES = 50;
 const LONGEST = 4000;
 
-/** The questions for rows: one at a time, for what changed before what is in sight before the rest. */
+/** The requests for rows, one at a time: changed runs first, then those in sight, then the rest. */
 export class RowLoader {
   /** @param {Taker} taker */
   constructor({ take, fault }) {

@@ -6,7 +6,7 @@
  *   why: by step
  * @typedef {{step: number[], epoch: (number|null)[], time: number[], rows: number[], ties: number[], provisional: Set<number>,
  *   incomplete: Set<number>, scores: Map<string, Values>, branches: Series[], version: number}} Series sets are of steps;
- *   branches: what is superseded, a series for each attempt that made some
+ *   branches: superseded evaluations, a series for each attempt
  */
 
 /** @param {Columns} columns @returns {Series} */
@@ -52,7 +52,7 @@ function remove(series, at) {
 
 /**
  * Takes an evaluation as it was published. A provisional one never replaces the final one of its step. Returns whether the
- * run seems to have returned to an earlier step: what is there or beyond is older, and the sidecar knows which attempt made it.
+ * run seems to have returned to an earlier step: later evaluations are older, and the sidecar knows which attempt made them.
  * @param {Series} series @param {Point} point
  */
 export function take(series, point) {

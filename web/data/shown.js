@@ -18,7 +18,7 @@ import { STATES, stateOf } from "../labels.js";
  * @property {number} total all that the sidecar has
  * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
  * @property {Listed[]} searched the same for all verdicts
- * @property {object} of what these rest on: another where any of it may have changed
+ * @property {object} of the search behind these: another object where any of them may have changed
  * @property {Record<string, number>} counts of `searched` by verdict
  * @property {number} known of `searched`, how many have a row
  * @property {() => string} rested names and steps of `searched`

@@ -21,7 +21,7 @@ import { afterFrame } from "../scheduler.js";
  * @property {boolean} logx
  * @property {boolean} logy
  * @property {[number, number]|null} zoom stretch of the horizontal axis
- * @property {"label"|"runs"|"splits"} by what is compared
+ * @property {"label"|"runs"|"splits"} by the kind of comparison
  * @property {string} label
  * @property {string} where LABEL=VALUE, separated by spaces
  * @property {string} a
@@ -40,7 +40,7 @@ const DEFAULTS = {
   order: "value", rank: "most", behind: "",
 };
 const PAGES = ["runs", "run", "compare", "sidecar"];
-/** Lists and what is no text, by how they stand in the address. */
+/** The form in the address of lists and of values that are no text. */
 const LISTS = ["show", "scores"];
 const FLAGS = ["all", "logx", "logy"];
 
@@ -123,7 +123,7 @@ export function onChange(listener) {
   });
 }
 
-/** Notes in the address what is shown, unless the reader has gone elsewhere meanwhile. */
+/** Writes the view into the address, unless the reader has gone elsewhere meanwhile. */
 function write() {
   if (location.hash !== written) return;
   history.replaceState(null, "", format(view));
@@ -139,5 +139,5 @@ export function change(patch) {
   changed(view, before);
 }
 
-/** The address of another view; what is chosen for all pages goes along. @param {Partial<View>} patch */
+/** Returns the address of another view, with the choices for all pages. @param {Partial<View>} patch */
 export const address = (patch) => format({ ...DEFAULTS, split: view.split, along: view.along, ...patch });

@@ -1,4 +1,4 @@
-// When rules fired: one lane for each that did, and what happened in words. Also evaluations without a value.
+// The times at which rules fired: a lane for each, and a list in words. Also evaluations without a value.
 import { store } from "../data/store.js";
 import { count, el } from "../text.js";
 import { momentText, verdictOf } from "../labels.js";

@@ -106,7 +106,7 @@ function choiceOf(shown) {
   return { by, can, labels, label, runs, first, others, second, splits, split, other };
 }
 
-/** Returns the question to the sidecar, and a version of what its answer rests on. @param {Choice} choice @param {string} where */
+/** Returns the question to the sidecar, and a version of the data behind its answer. @param {Choice} choice @param {string} where */
 function questionOf({ by, label, runs, first, second, split, other }, where) {
   /** @type {Record<string, string|null>} */
   const query = by === "label" ? { by: label, split, where: where ? where.split(/\s+/).join(",") : null }
@@ -115,7 +115,7 @@ function questionOf({ by, label, runs, first, second, split, other }, where) {
   return { query, version: JSON.stringify(rests.map((run) => [run.name, run.finished, ...run.splits.map(({ last_step }) => last_step)])) };
 }
 
-/** The controls that choose what is compared. */
+/** The controls of the comparison. */
 function choiceBar() {
   const ways = WAYS.map(([way, text]) => ({ way, root: el("button", { onclick: () => change({ by: way }) }, text) }));
   const pick = (/** @type {string} */ text, /** @type {(value: string) => void} */ take) => {

@@ -95,7 +95,7 @@ const place = (id) => (USUAL.includes(id) ? USUAL.indexOf(id) : USUAL.length);
 
 /**
  * @typedef {{name: string, i: number, value: number|null, q: number|null, accuracy: number|null}} Row
- * @typedef {{root: HTMLElement, list: HTMLElement, one: (row: Row) => HTMLElement}} Made a list without its concepts, and what each is in it
+ * @typedef {{root: HTMLElement, list: HTMLElement, one: (row: Row) => HTMLElement}} Made a list without its concepts, and the node of each
  */
 
 /** @param {string} rank @returns {(a: Row, b: Row) => number} */

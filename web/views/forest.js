@@ -13,7 +13,7 @@ const NAMED = 4;
 const LEAKS = ["ctl_conditional", "icl_conditional", "joint_leakage", "ctl", "icl", "ctl_excess", "icl_excess", "icl_label", "embedding_ct_conditional",
   "embedding_ic_conditional"];
 
-/** Returns in words what a difference means. @param {Compared} one @param {[string, string]} sides */
+/** Returns the meaning of a difference in words. @param {Compared} one @param {[string, string]} sides */
 function meaning({ score, verdict, undefined: why }, [a, b]) {
   if (why !== undefined || verdict === "undefined") return `undefined: ${why ?? "no value"}`;
   if (verdict === "compatible") return "no difference shown";

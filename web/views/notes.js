@@ -45,7 +45,7 @@ export function remarks(name) {
 }
 
 /**
- * A box that stays open until what it does has been done.
+ * Opens a box that stays until its action has been done.
  * @param {string} head @param {string} act @param {() => Promise<void>} done @param {...Node} content
  */
 function show(head, act, done, ...content) {

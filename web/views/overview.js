@@ -47,7 +47,7 @@ export function overview(again) {
     charts.root.hidden = none && shown.lines.length === 0;
     table.draw(shown);
     charts.draw(shown);
-    // Not by what the search finds: charts would change their place while one types.
+    // By the number of all runs: with that of the runs found, charts would change their place while one types.
     root.classList.toggle("few", runs.length <= FEW);
     root.classList.toggle("without-published", !overviewScores(view).some((one) => PUBLISHED.includes(one)));
     root.classList.toggle("stale", shown.down);

@@ -100,7 +100,7 @@ export class RowLayout {
   /** Lays out the rows in sight and those around them. @param {number} ahead */
   layOut(ahead = AHEAD) {
     if (!this.items.length || !this.table.isConnected) return;
-    // Heights are known only once rows are laid out, so the second pass finds what the first has missed.
+    // Heights are known only once rows are laid out, so the second pass finds rows that the first has missed.
     for (let turn = 0; turn < 2; turn += 1) {
       const { tops } = this;
       this.start = this.table.getBoundingClientRect().top + this.head.offsetHeight;

@@ -1,4 +1,4 @@
-// The head of a run's page: its name and facts, and the buttons that change what is kept of it.
+// The head of a run's page: its name and facts, and the buttons that change it.
 import { options } from "./overview.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { remarks } from "./notes.js";

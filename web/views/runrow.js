@@ -29,7 +29,7 @@ export class RunRows {
     this.scale = sparkScale([]);
     /** @type {any} */
     this.scaleOf = null;
-    /** A signature of what all rows rest on. */
+    /** A signature of the data that all rows share. */
     this.common = "";
   }
 

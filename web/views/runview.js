@@ -1,4 +1,4 @@
-// The page of one run: is it leaking, how sure is that, through what, and what now.
+// The page of one run: its verdict, its curves, its concepts, and the advice.
 import { allScoresPanel } from "./allscores.js";
 import { answers } from "../data/answers.js";
 import { behindPanel } from "./curve_panel.js";

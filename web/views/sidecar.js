@@ -1,4 +1,4 @@
-// The sidecar's own facts: how it is, what it counts, what it was told. For those who run it.
+// The page of the sidecar's own facts, counts and rules, for the people who run it.
 import { isLive } from "../data/shown.js";
 import { store } from "../data/store.js";
 import { ago, clock, count, duration, el, headRow, memory, percent, scroller } from "../text.js";

@@ -1,4 +1,4 @@
-// A run's verdict: what it is, the numbers it rests on, and what to do. All conclusions are the sidecar's.
+// A run's verdict, its numbers and the advised actions. All conclusions are the sidecar's.
 import { HALF } from "../charts/lines.js";
 import { store } from "../data/store.js";
 import { ago, count, el, icon, lower, shortened, signed, svg, upper } from "../text.js";

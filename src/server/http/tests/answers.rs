@@ -277,7 +277,7 @@ async fn an_overview_has_a_row_for_each_run() {
         (&row["step"], &row["epoch"], &row["verdict"]["state"]),
         (&json!(3), &json!(1.5), &json!("cannot_tell"))
     );
-    assert!(row["verdict"]["reason"].as_str().unwrap().starts_with("needs ctl_conditional"), "{row}");
+    assert!(row["verdict"]["reason"].as_str().unwrap().starts_with("needs leakage to the task"), "{row}");
     let whole = port.get(&format!("/api/v1/verdict?split=val&run={ENCODED}")).await.json();
     for shared in ["state", "reason", "deciding", "concepts", "since", "stop_advised_by"] {
         assert_eq!(whole[shared], row["verdict"][shared], "{shared}");
