@@ -1,5 +1,5 @@
 //! The search for runs: words of names, titles and labels, and conditions on labels such as `lambda<1` or `seed=0`. The page
-//! has the same rule, `web/query.js`.
+//! has the same rule, `web/data/query.js`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

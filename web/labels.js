@@ -1,9 +1,8 @@
-// What scores, labels and verdicts are called on the page. The ids of the catalogue stand in tips and files.
+// The page's names of scores, labels and verdicts. The ids of the catalogue stand in tips and files.
 import { epochText, number, signed } from "./text.js";
 
 /**
- * @typedef {import("./api.js").Score} Score
- * @typedef {import("./api.js").Row} Row
+ * @import { Row, Score } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
  *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
  */
@@ -18,7 +17,8 @@ const WORDS = {
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
     tip: "What an activation reveals about the other concepts beyond its own concept's true value, as a share of their entropy; 0 is none. Mean over pairs." },
   intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
-    tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. A model that reasons through its concepts loses nothing." },
+    tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. "
+      + "A model that reasons through its concepts loses nothing." },
   wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,
     tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses a lot." },
   task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },
@@ -46,7 +46,7 @@ export const FIRST = ["ctl_conditional", "intervention_drop", "task_accuracy", "
 export const OF_RUN = ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
 export const PUBLISHED = ["ctl", "icl"];
 
-/** What to log so that a score appears. @type {Record<string, string>} */
+/** The inputs to log so that a score appears. @type {Record<string, string>} */
 export const TO_LOG = {
   ctl_conditional: "Log concept_activations, concept_labels and task_labels",
   icl_conditional: "Log concept_activations and concept_labels",
@@ -85,7 +85,7 @@ export function rangeOf(id) {
 
 export const nameOf = (/** @type {string} */ id) => wordOf(id).name;
 
-/** The texts of a score's tip: what it is, where it is defined, when to trust it. @param {string} id */
+/** The texts of a score's tip: its meaning, its source and the limits of its use. @param {string} id */
 export function tipOf(id) {
   const score = catalogue.get(id);
   const word = WORDS[id];
@@ -113,17 +113,47 @@ export function halfText(id, error) {
   return Math.max(half * wordOf(id).scale, least).toFixed(digitsOf(id));
 }
 
-/** Ids in a sentence of the sidecar, by name. @param {string} text */
-export const named = (text) => text.replaceAll(/\b(?:[a-z]+(?:_[a-z0-9]+)+|ctl|icl)\b/g, (id) => (id in WORDS || catalogue.has(id) ? inSentence(nameOf(id)) : id));
+/**
+ * A difference with its interval, in the page's unit: "28 pt (20 to 37)".
+ * @param {string} score @param {{mean: number, low: number|null, high: number|null}} difference
+ */
+export function differenceText(score, { mean, low, high }) {
+  const { scale } = wordOf(score);
+  const unit = scale === 100 ? " pt" : "";
+  if (low === null || high === null) return `${signed(String(Number((mean * scale).toPrecision(2))))}${unit}`;
+  const digits = digitsOfInterval(mean * scale, low * scale, high * scale, scale === 100 ? 0 : 2);
+  const text = (/** @type {number} */ value) => signed((value * scale).toFixed(digits));
+  return `${text(mean)}${unit} (${text(low)} to ${text(high)})`;
+}
 
-/** Abbreviations keep their capitals. @param {string} name */
-export const inSentence = (name) => name.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
+/**
+ * Digits after the point: one significant digit of half the interval where that begins with 2 or more, else two. A mean
+ * whose interval leaves out 0 has two digits, and no end of it is given as 0.
+ * @param {number} mean @param {number} low @param {number} high @param {number} least
+ */
+function digitsOfInterval(mean, low, high, least) {
+  const half = Number((Math.abs(high - low) / 2).toPrecision(2));
+  if (!(half > 0)) return Math.max(1, least);
+  const power = Math.floor(Math.log10(half));
+  let digits = Math.max(least, -power + (half / 10 ** power < 2 ? 1 : 0));
+  if (low * high > 0) digits = Math.max(digits, 1 - Math.floor(Math.log10(Math.abs(mean))));
+  const vanishes = () => low * high > 0 && Number(Math.min(Math.abs(low), Math.abs(high)).toFixed(digits)) === 0;
+  for (let more = 0; more < 2 && vanishes(); more += 1) digits += 1;
+  return Math.min(6, digits);
+}
 
 /** A label of a run. @param {string} label */
 export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? label;
 
-/** @param {{step: number, epoch: number|null}|null|undefined} at */
-export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}` : `epoch ${epochText(at.epoch)}`);
+/** A label with its name in jobs, where the page has another. @param {string} label */
+export const labelText = (label) => (labelName(label) === label ? label : `${labelName(label)} (${label})`);
+
+/** A range of a label's values. @param {string[]} values */
+export const rangeText = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
+
+/** @param {{step: number|null, epoch: number|null}|null|undefined} at */
+export const momentText = (at) => (!at || at.step === null ? "" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`
+  : `epoch ${epochText(at.epoch)}`);
 
 /**
  * @typedef {"leaking"|"possibly_leaking"|"sound"|"nothing_found"|"too_early"|"cannot_tell"} VerdictState
@@ -132,7 +162,8 @@ export const momentText = (at) => (!at ? "–" : at.epoch === null ? `step ${at.
 
 export const STATES = /** @type {VerdictState[]} */ (["leaking", "possibly_leaking", "sound", "nothing_found", "too_early", "cannot_tell"]);
 export const LOOKS = { leaking: "leak", possibly_leaking: "warn", sound: "ok", nothing_found: "none", too_early: "early", cannot_tell: "none" };
-export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", nothing_found: "Nothing found", too_early: "Too early", cannot_tell: "Can’t tell" };
+export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: "Sound", nothing_found: "Nothing found", too_early: "Too early",
+  cannot_tell: "Can’t tell" };
 
 /** @param {Row|undefined} row @returns {VerdictState} */
 export const stateOf = (row) => row?.verdict?.state ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
@@ -142,7 +173,7 @@ export function verdictOf(row, split) {
   const state = stateOf(row);
   const look = LOOKS[state];
   const verdict = row?.verdict;
-  const rest = named(verdict?.reason ?? "");
+  const rest = verdict?.reason ?? "";
   if (!row) return { state, look, text: "…", rest: "" };
   if (!verdict) return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
   switch (state) {
@@ -153,7 +184,7 @@ export function verdictOf(row, split) {
     case "possibly_leaking": return { state, look, text: "Possibly leaking", rest };
     case "sound": return { state, look, text: "Sound", rest };
     case "nothing_found": return { state, look, text: "No leakage found", rest };
-    case "too_early": return { state, look, text: "Too early to tell", rest: momentText(row.step === null ? null : { step: row.step, epoch: row.epoch }) };
+    case "too_early": return { state, look, text: "Too early to tell", rest: momentText(row) };
     default: return { state, look, text: `Can’t tell: ${rest}`, rest: "" };
   }
 }

@@ -1,21 +1,26 @@
 // The page: which view is open, and when it is drawn.
-import { compareView } from "./compare.js";
-import { paintForPrint, redrawAll } from "./linechart.js";
-import { overview, overviewScores } from "./overview.js";
+import { compareView } from "./views/compare.js";
+import { paintForPrint, redrawAll } from "./charts/linechart.js";
+import { overview, overviewScores } from "./views/overview.js";
 import { forgetColors } from "./palette.js";
-import { applyTheme, onPrefs, switchTheme, titleOf } from "./prefs.js";
-import { runScores, runView } from "./runview.js";
-import { isLive, shownOf } from "./shown.js";
-import { sidecarView } from "./sidecar.js";
-import { current, onChange } from "./state.js";
-import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./states.js";
-import { begin, showSplit, store } from "./store.js";
+import { applyTheme, onPrefs, switchTheme, titleOf } from "./data/prefs.js";
+import { runScores, runView } from "./views/runview.js";
+import { isLive, shownOf } from "./data/shown.js";
+import { sidecarView } from "./views/sidecar.js";
+import { current, onChange } from "./data/state.js";
+import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
+import { begin, showSplit, store } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
 import { verdictOf } from "./labels.js";
 
-/** @typedef {{root: HTMLElement, draw: (shown: import("./shown.js").Shown) => void, close?: () => void}} Opened */
+/**
+ * @import { Row } from "./data/api.js"
+ * @import { Shown } from "./data/shown.js"
+ */
+
+/** @typedef {{root: HTMLElement, draw: (shown: Shown) => void, close?: () => void}} Opened */
 
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
@@ -39,7 +44,8 @@ function draw() {
   drawStatus();
   if (store.runs === null) {
     drawNotes([]);
-    if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS && open !== "skeleton") place("skeleton", skeleton());
+    if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS
+      && open !== "skeleton") place("skeleton", skeleton());
     return;
   }
   content.removeAttribute("aria-busy");
@@ -84,7 +90,8 @@ function place(name, root) {
   open = name;
   content.replaceChildren(root);
   const view = current();
-  document.title = `${view.page === "run" ? `${titleOf(view.run)} · ` : view.page === "compare" ? "Compare · " : view.page === "sidecar" ? "Sidecar · " : ""}conceptwatch`;
+  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
+  document.title = `${title ? `${title} · ` : ""}conceptwatch`;
   for (const [id, on] of [["nav-runs", view.page === "runs"], ["nav-compare", view.page === "compare"]]) {
     const link = document.getElementById(String(id));
     if (on) link?.setAttribute("aria-current", "page");
@@ -97,11 +104,11 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, {row: import("./api.js").Row, state: string}>} the verdict of each run as last told */
+/** @type {Map<string, {row: Row, state: string}>} the verdict of each run as last told */
 const verdicts = new Map();
 let statusText = "";
 
-/** What runs, in the corner; a verdict that changes is said to those who cannot see it. */
+/** Shows in the corner how many runs train, and says a changed verdict to those who cannot see it. */
 function drawStatus() {
   const training = (store.runs ?? []).filter(isLive).length;
   const { state } = store.connection;

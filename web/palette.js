@@ -1,8 +1,8 @@
 // Colours of runs, and the page's colours for drawing on a canvas.
-import { keepSlot, slotOf } from "./prefs.js";
+import { keepSlot, slotOf } from "./data/prefs.js";
 
 /** Hues, and looks that tell runs apart without any. */
-export const HUES = 6;
+const HUES = 6;
 export const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 2]];
 export const MARKS = ["m1", "m4", "m3", "m5", "m2"];
 const LOOKS = HUES * DASHES.length;

@@ -1,4 +1,4 @@
-// Charts and tables as files: PNG of what is drawn, CSV of its data.
+// Charts and tables as files: PNG of the drawing, CSV of its data.
 import { el, icon } from "./text.js";
 
 /** @typedef {{name: string, columns: string[], rows: any[][]}} Table */
@@ -27,9 +27,12 @@ function cell(value) {
 export const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n").concat("\n");
 
 /** @param {Table} table */
-export const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
+const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
 
-/** The drawing of a canvas on a ground of its own. @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink */
+/**
+ * The drawing of a canvas on a ground of its own.
+ * @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink
+ */
 export async function savePng(name, canvas, ground, title, ink) {
   const head = Math.round((canvas.width / canvas.clientWidth || 1) * 28);
   const whole = el("canvas", { width: canvas.width, height: canvas.height + head });
@@ -46,12 +49,12 @@ export async function savePng(name, canvas, ground, title, ink) {
 
 /**
  * A menu that saves a chart or shows its numbers.
- * @param {string} of what it saves
+ * @param {string} of the name of the content
  * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, table?: () => void}} can
  */
 export function saveMenu(of, can) {
   const entry = (/** @type {string} */ text, /** @type {() => void} */ act) =>
-    el("button", { type: "button", class: "entry", onclick: () => { menu.open = false; act(); } }, text);
+    el("button", { class: "entry", onclick: () => { menu.open = false; act(); } }, text);
   const menu = el("details", { class: "menu" },
     el("summary", { class: "btn quiet icon small-btn", "aria-label": `Save or list ${of}` }, icon("more")),
     el("div", { class: "menu-box" },

@@ -1,4 +1,4 @@
-// What need not be in the next frame: done after it in short turns, between which the browser takes inputs and paints. So an
+// Work that need not be in the next frame: done after it in short turns, between which the browser takes inputs and paints. So an
 // input is answered at once, however many curves are to be drawn because of it.
 
 /** @typedef {() => Iterator<void>|void} Work a generator may be left at each yield, and dropped there */
@@ -8,7 +8,7 @@
  * would wait for turns.
  */
 const SCREEN_MS = 24;
-/** Milliseconds of a turn: with what the browser does after it, it fits a frame. */
+/** Milliseconds of a turn: with the browser's own work after it, it fits a frame. */
 const TURN_MS = 6;
 /** @type {Map<any, Work>} in the order in which it was asked for */
 const waiting = new Map();
@@ -17,7 +17,7 @@ let begun = null;
 let due = false;
 
 /**
- * Does something after the next frame. What was asked for under the same key before is dropped, also where it has begun.
+ * Does something after the next frame. Earlier work of the same key is dropped, also where it has begun.
  * @param {any} key @param {Work} work
  */
 export function afterFrame(key, work) {
@@ -55,7 +55,7 @@ function next() {
   setTimeout(() => { if (!due) turn(); });
 }
 
-/** Goes on with what has begun, or begins the next. Whether there was any. */
+/** Continues the work that has begun, or begins the next. Returns whether there was any. */
 function step() {
   if (begun !== null) {
     const { rest } = begun;
@@ -75,4 +75,15 @@ function step() {
   const rest = work();
   if (rest) begun = { key, rest };
   return true;
+}
+
+/** Returns a function that tells whether its arguments differ from those before: a panel that has not changed is not drawn again. */
+export function watcher() {
+  let before = "";
+  return (/** @type {any[]} */ ...of) => {
+    const now = JSON.stringify(of);
+    const changed = now !== before;
+    before = now;
+    return changed;
+  };
 }

@@ -1,5 +1,7 @@
 // Numbers, times and names as text. Names come from training jobs: they reach the page as text nodes only.
 
+/** @import { LeftOut } from "./data/api.js" */
+
 /**
  * An element. String children become text nodes, so no name is ever parsed as HTML.
  * @param {string} tag
@@ -9,6 +11,8 @@
  */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
+  // Within a form, a button would send it.
+  if (tag === "button") node.setAttribute("type", "button");
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -18,6 +22,14 @@ export function el(tag, attributes = {}, ...children) {
   node.append(...children.filter((child) => child !== null && child !== false && child !== undefined));
   return node;
 }
+
+/** The head of a table. @param {...[string|Node, string?]} columns their names and classes */
+export const headRow = (...columns) =>
+  el("thead", {}, el("tr", {}, ...columns.map(([name, look]) => el("th", { scope: "col", class: look }, name))));
+
+/** A part of the page that scrolls by itself. @param {string} label @param {string} look @param {...Node} content */
+export const scroller = (label, look, ...content) =>
+  el("div", { class: `scroll ${look}`, tabindex: "0", role: "region", "aria-label": label }, ...content);
 
 /** Gives an element a text; one that it has is not laid out again. @param {HTMLElement} node @param {string} text */
 export function tell(node, text) {
@@ -75,21 +87,6 @@ export function number(value, error = null) {
   return signed(value.toFixed(digits));
 }
 
-/**
- * @param {number|null|undefined} value
- * @param {number|null|undefined} error standard error
- */
-export function withError(value, error) {
-  if (error === null || error === undefined || value === null || value === undefined) return number(value);
-  return `${number(value, error)} ± ${number(error, error)}`;
-}
-
-/**
- * With the digits that a scale up to `end` can show, so that adjacent numbers line up.
- * @param {number|null|undefined} value @param {number} end
- */
-export const onScale = (value, end) => number(value, end / 20);
-
 /** @param {number|null|undefined} count */
 export function count(count) {
   return count === null || count === undefined ? "–" : count.toLocaleString("en").replaceAll(",", "\u202f");
@@ -101,8 +98,8 @@ export function percent(share) {
 }
 
 /**
- * What a score is over where it leaves concepts or pairs out: "over 111 of 112 concepts".
- * @param {import("./api.js").LeftOut} leftOut
+ * Returns the set that a score is over, where it leaves concepts or pairs out: "over 111 of 112 concepts".
+ * @param {LeftOut} leftOut
  */
 export function overText({ concepts, pairs = 0, of }) {
   const all = (/** @type {number} */ k) => k * (k - 1);
@@ -156,6 +153,12 @@ export function shortened(name, most) {
 export function labelText(labels) {
   return Object.entries(labels).map(([key, value]) => `${key}=${value}`).join("  ");
 }
+
+/** A sentence of the sidecar, which begins small. @param {string} text */
+export const upper = (text) => text.replace(/^./, (first) => first.toUpperCase());
+
+/** In the middle of a sentence; abbreviations keep their capitals. @param {string} text */
+export const lower = (text) => text.replace(/^[A-Z](?![A-Z])/, (first) => first.toLowerCase());
 
 /** How long ago. @param {number} seconds */
 export const ago = (seconds) => (seconds < 2 ? "just now" : `${duration(Math.round(seconds))} ago`);

@@ -1,4 +1,4 @@
-// The box that explains: beside the pointer, or below what has the focus. Escape closes it.
+// The box with explanations, beside the pointer or below the element that has the focus. Escape closes it.
 import { el } from "./text.js";
 
 const box = /** @type {HTMLElement} */ (document.getElementById("tip"));
@@ -45,5 +45,5 @@ export function tipped(node, content) {
 /** A word with an explanation. @param {string} text @param {string[]} lines @param {string} [className] */
 export function term(text, lines, className = "tipped") {
   if (!lines.length) return el("span", {}, text);
-  return tipped(el("button", { type: "button", class: className }, text), () => [el("b", {}, text), ...lines.map((line) => el("p", {}, line))]);
+  return tipped(el("button", { class: className }, text), () => [el("b", {}, text), ...lines.map((line) => el("p", {}, line))]);
 }

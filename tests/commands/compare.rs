@@ -89,7 +89,9 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
 
     let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
     assert!(
-        table.contains("\nRun weak leaks more than run strong\n  ctl_conditional is higher in weak by "),
+        table.contains(
+            "\nRun weak leaks more than run strong\n  leakage to the task (ctl_conditional) is higher in weak by "
+        ),
         "{table}"
     );
     assert!(table.contains("Leakage Criterion, by CTL and ICL alone: run weak leaks more"), "{table}");
@@ -146,7 +148,10 @@ async fn groups_by_a_label() {
     assert_eq!(report["least"]["values"], serde_json::json!(["1", "10"]), "{report:#}");
     assert_eq!(report["least"]["above"], "no larger value was tried");
     assert!(
-        report["least"]["below"].as_str().unwrap().starts_with("0.01: ctl_conditional is higher in 0.01 by "),
+        report["least"]["below"]
+            .as_str()
+            .unwrap()
+            .starts_with("lambda=0.01: leakage to the task (ctl_conditional) is higher in lambda=0.01 by "),
         "{report:#}"
     );
     let notes = report["notes"].to_string();

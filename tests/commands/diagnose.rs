@@ -56,7 +56,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     until("the reference accuracies", || {
         ["poor", "clean", "small"]
             .iter()
-            .all(|run| !ask(run)["coverage"].to_string().contains("needs reference_accuracy"))
+            .all(|run| !ask(run)["coverage"].to_string().contains("needs reference accuracy"))
     })
     .await;
     let poor = ask("poor");
@@ -93,7 +93,10 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     );
     assert!(table.lines().any(|line| line.starts_with("  ctl_conditional ") && line.contains(", limit 0.")), "{table}");
     assert!(table.contains("checked: Concept encoding: "), "{table}");
-    assert!(table.contains("unknown: Alignment: needs alignment_leakage, which no evaluation has"), "{table}");
+    assert!(
+        table.contains("unknown: Alignment: needs alignment leakage (alignment_leakage), which no evaluation has"),
+        "{table}"
+    );
 
     let request = |run: &str, split: &str| proto::GetDiagnosisRequest {
         run: run.into(),

@@ -15,17 +15,21 @@ const VIEWS = { runs: "#/?group=lambda", run: runHash(LEAKY), compare: "#/compar
 /** The rules that the page breaks, with the elements at fault. */
 async function broken(page) {
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary.split("\n")[1] ?? ""}`).join(" | ")}`);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document,
+    { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  return violations.map(({ id, nodes }) =>
+    `${id}: ${nodes.slice(0, 3).map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary.split("\n")[1] ?? ""}`).join(" | ")}`);
 }
 
-/** What is wider than the window. */
+/** Returns the elements that are wider than the window. */
 const outside = (page) => page.evaluate(() => {
   if (document.documentElement.scrollWidth <= innerWidth) return [];
-  return [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map((one) => one.outerHTML.slice(0, 120));
+  return [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map((one) =>
+    one.outerHTML.slice(0, 120));
 });
 
-const world = { runs: 9, concepts: 30, intervened: [0, 1, 2, 3, 4, 5, 6, 7, 8], cem: [1], labels: { note: HOSTILE, encoder: "a rather long value of a label that nobody would choose" }, rename: (run) => {
+const world = { runs: 9, concepts: 30, intervened: [0, 1, 2, 3, 4, 5, 6, 7, 8], cem: [1],
+  labels: { note: HOSTILE, encoder: "a rather long value of a label that nobody would choose" }, rename: (run) => {
   run.concepts = [CUB, HOSTILE, ...run.concepts.slice(2)];
   run.unscored = [100];
 } };
@@ -64,10 +68,12 @@ test("curves stand out in both schemes, and differ without colour", async (t) =>
     const { page } = await scene(t, { dark });
     const ratios = await page.evaluate(() => {
       const channels = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).match(/[\d.]+/g).map(Number).slice(0, 3);
-      const luminance = (name) => channels(name).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+      const luminance = (name) => channels(name).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c,
+        i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
       const ratio = (a, b) => (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
       const heat = ["--raised", "--h1", "--h2", "--h3", "--h4", "--h5"].map(luminance);
-      return { curves: [1, 2, 3, 4, 5, 6].map((i) => ratio(`--s${i}`, "--surface")), text: ["--ink", "--ink-2", "--ink-3", "--leak", "--warn", "--ok", "--accent"].map((name) => ratio(name, "--surface")),
+      return { curves: [1, 2, 3, 4, 5, 6].map((i) => ratio(`--s${i}`, "--surface")),
+        text: ["--ink", "--ink-2", "--ink-3", "--leak", "--warn", "--ok", "--accent"].map((name) => ratio(name, "--surface")),
         controls: ratio("--edge", "--surface"), heat: heat.slice(1).every((one, i) => (one - heat[i]) * (heat[2] - heat[1]) > 0 || i === 0) };
     });
     assert.ok(Math.min(...ratios.curves) >= 4.5, `curves ${ratios.curves}`);

@@ -1,4 +1,4 @@
-// What a person can rely on when comparing runs, in a real Chromium.
+// Tests of the page of comparisons in a real Chromium.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -12,7 +12,8 @@ const questions = (asked) => asked.map((url) => new URL(url)).filter((url) => ur
 test("two runs are compared, score by score and concept by concept", async (t) => {
   const { page, asked, complaints } = await scene(t, { hash: "#/compare?by=runs" });
   await eventually("the verdict", async () => (await page.locator("h1").innerText()) === "The scores disagree on which run leaks more");
-  assert.match(await page.locator(".head p").innerText(), /CTL, published is higher in a by 0\.04, but because concepts of b are learnt less well \(concept accuracy 45 % against 98 %\)/);
+  assert.match(await page.locator(".head p").innerText(),
+    /^Concepts-task leakage \(ctl\) is higher in a by 0\.0400, but because concepts of b are learnt less well \(concept accuracy 0\.45 against 0\.98\)$/);
   assert.match(await page.locator(".panel:visible > header").innerText(), /Leakage Criterion of the paper, by CTL and ICL alone: A leaks more/);
   assert.equal(questions(asked).at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
   const row = page.locator('tr[data-score="ctl_conditional"]');
@@ -58,11 +59,13 @@ test("a single run can be compared by its splits alone, and without them the pag
 test("groups by a label are curves with the range of least leakage, and say which scores agree", async (t) => {
   const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
   await eventually("the range", async () => (await page.locator("h1").innerText()) === "Leakage is least where λ is 5 to 10");
-  assert.match(await page.locator(".compare").innerText(), /Below it: λ = 2: CTL, published is higher by 0\.036 \(0\.026 to 0\.046\)/);
-  assert.match(await page.locator(".compare").innerText(), /Caution: λ = 5 still loses 4 points of task accuracy under intervention/);
+  assert.match(await page.locator(".compare").innerText(),
+    /Below it: lambda=2: concepts-task leakage \(ctl\) is higher in lambda=2 by 0\.0\d+ \(0\.\d+ to 0\.\d+\)/);
+  assert.match(await page.locator(".compare").innerText(), /Caution: lambda=5 still loses 0\.04 of accuracy under intervention/);
   const [line] = await lines(page, "sweep-ctl_conditional");
   assert.deepEqual([line.x.length, line.x[0]], [8, -2]);
-  assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(), ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
+  assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(),
+    ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
   assert.deepEqual(await page.locator(".agreement th.least").allInnerTexts(), ["λ = 5", "λ = 10"]);
   assert.equal(await page.locator(".agreement td.worst").count(), 5);
   assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
@@ -78,14 +81,15 @@ test("a score that cannot be compared says why in its row", async (t) => {
       if (one.score === "icl") Object.assign(one, { interval: null, undefined: "comparable only at equal N, and evaluations have 1200 to 1500 rows" });
     }
     const { scores: [first] } = report.groups[1];
-    Object.assign(first, { interval: null, undefined: "no evaluation of 0.05 that is compared has it" });
+    Object.assign(first, { interval: null, undefined: "no evaluation of lambda=0.05 that is compared has it" });
     await route.fulfill({ response, json: report });
   });
   await page.reload();
   await settled(page);
-  await eventually("the reason of a row", async () => /equally many rows, and these have 1200 to 1500/.test(await page.locator('.agreement tr[data-score="icl"]').innerText()));
+  await eventually("the reason of a row",
+    async () => /Comparable only at equal N, and evaluations have 1200 to 1500 rows/.test(await page.locator('.agreement tr[data-score="icl"]').innerText()));
   await page.locator('.agreement tr[data-score="ctl_conditional"]').getByRole("button", { name: "No value, why" }).focus();
-  assert.match(await page.locator("#tip").innerText(), /No evaluation of 0\.05 that is compared has it/);
+  assert.match(await page.locator("#tip").innerText(), /No evaluation of lambda=0\.05 that is compared has it/);
 });
 
 test("a new evaluation asks for the comparison again, and does not empty it meanwhile", async (t) => {
@@ -94,7 +98,8 @@ test("a new evaluation asks for the comparison again, and does not empty it mean
   const before = questions(asked).length;
   await page.evaluate(() => {
     globalThis.emptied = 0;
-    new MutationObserver(() => { globalThis.emptied += document.querySelector(".forest tbody tr") ? 0 : 1; }).observe(document.querySelector(".compare"), { childList: true, subtree: true });
+    new MutationObserver(() => { globalThis.emptied += document.querySelector(".forest tbody tr") ? 0 : 1; }).observe(document.querySelector(".compare"),
+      { childList: true, subtree: true });
   });
   for (let i = 0; i < 5; i += 1) mock.grow("tabulartoy-lambda-5");
   await eventually("another question", async () => questions(asked).length > before);

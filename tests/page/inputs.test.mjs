@@ -48,7 +48,8 @@ test("a run is marked in the next frame, in the row that was there, and the char
     return { pressed, same, lines, kept: row.contains(button) && row.isConnected && document.activeElement === button };
   });
   assert.deepEqual(seen, { pressed: "true", same: true, lines: 5, kept: true });
-  await eventually("the sixth line", () => page.evaluate(() => document.querySelector('.chart[data-score="ctl_conditional"] .plot').chart.plot.spec.lines.length === 6));
+  await eventually("the sixth line", () => page.evaluate(() =>
+    document.querySelector('.chart[data-score="ctl_conditional"] .plot').chart.plot.spec.lines.length === 6));
   assert.deepEqual(complaints, []);
 });
 

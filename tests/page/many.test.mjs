@@ -30,7 +30,7 @@ const laidOut = (page) => page.evaluate(() => [...document.querySelectorAll(".ru
 const inSight = (page) => page.evaluate(() => [...document.querySelectorAll(".runs tr[data-run]")]
   .filter((row) => { const { top, bottom } = row.getBoundingClientRect(); return top >= 90 && bottom <= innerHeight; })
   .map((row) => [row.dataset.run, Number(row.getAttribute("aria-rowindex"))]));
-/** What is said of the window, without what separates thousands. */
+/** Returns the text about the window, without separators of thousands. */
 const place = async (page) => (await page.locator(".place").innerText()).replace(/(?<=\d)\D(?=\d{3})/g, "");
 
 test("the end of ten thousand runs is one key away, and few of them are laid out", async (t) => {
@@ -61,7 +61,8 @@ test("on a phone the rows are cards of their own heights, and its end is reached
   for (const [share, from, to] of [[0.5, 4000, 6000], [1, 9900, 10_000]]) {
     await eventually(`rows at ${share}`, async () => {
       // Charts stand below the list.
-      await page.evaluate((share) => { const { top, height } = document.querySelector(".runs").getBoundingClientRect(); scrollBy(0, top + height * share - innerHeight); }, share);
+      await page.evaluate((share) => { const { top, height } = document.querySelector(".runs").getBoundingClientRect(); scrollBy(0,
+        top + height * share - innerHeight); }, share);
       const at = (await inSight(page)).map(([, index]) => index - 1);
       return (at.length > 2 && at.every((one) => one >= from && one <= to)) || at.join();
     });
@@ -141,7 +142,8 @@ test("runs that change together are asked for together", async (t) => {
   await eventually("all rows", async () => new Set(rows().map((url) => new URL(url).searchParams.get("after"))).size === 50);
   await new Promise((next) => setTimeout(next, 1000));
   const before = rows().length;
-  for (const run of listed.slice(500, 530)) mock.send("alert", { rule: "r", run, split: "val", score: "ctl", state: "pending", since: 0, evidence: "", step: 1 });
+  for (const run of listed.slice(500, 530)) mock.send("alert",
+    { rule: "r", run, split: "val", score: "ctl", state: "pending", since: 0, evidence: "", step: 1 });
   await eventually("a question", async () => rows().length > before);
   await new Promise((next) => setTimeout(next, 1500));
   const questions = rows().slice(before).map((url) => new URL(url).searchParams.get("run"));

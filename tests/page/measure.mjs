@@ -13,7 +13,8 @@ const GROW_MS = 250;
 const GROWTHS = 20;
 
 const all = Array.from({ length: Number(values.runs) }, (_, i) => i);
-const mock = values.url ? null : await serve({ runs: world({ runs: all.length, concepts: Number(values.concepts), points: Number(values.points), intervened: all }) });
+const mock = values.url ? null : await serve({ runs: world({ runs: all.length, concepts: Number(values.concepts), points: Number(values.points),
+  intervened: all }) });
 const url = values.url.replace(/\/$/, "") || mock.url;
 const browser = await launch();
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
@@ -27,14 +28,16 @@ try {
     await page.goto(url);
     await page.waitForFunction(() => document.querySelectorAll(".runs tr[data-run]").length > 0);
     const rows = await page.evaluate(() => performance.now());
-    await page.waitForFunction(() => [...document.querySelectorAll(".chart")].some((chart) => chart.curves?.length > 0 && !chart.querySelector(".plot").chart.stale));
+    await page.waitForFunction(() => [...document.querySelectorAll(".chart")].some((chart) =>
+      chart.curves?.length > 0 && !chart.querySelector(".plot").chart.stale));
     const curves = await page.evaluate(() => performance.now());
     const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
     return { context, page, paint, rows, curves };
   };
   // The stand-in computes what it is asked for the first time.
   const asked = "scores=ctl_conditional,intervention_drop,task_accuracy,concept_accuracy,ctl,icl".replaceAll(",", "%2C");
-  for (const run of mock?.runs ?? []) await (await fetch(`${url}/api/v1/curves?${new URLSearchParams({ run: run.name, split: "val" })}&${asked}`)).arrayBuffer();
+  for (const run of mock?.runs
+    ?? []) await (await fetch(`${url}/api/v1/curves?${new URLSearchParams({ run: run.name, split: "val" })}&${asked}`)).arrayBuffer();
   await (await opened()).context.close();
   const times = [];
   for (let i = 0; i < OPENED; i += 1) {
@@ -42,10 +45,12 @@ try {
     times.push(one);
     if (i < OPENED - 1) await one.context.close();
   }
-  for (const key of ["paint", "rows", "curves"]) say({ paint: "first contentful paint", rows: "rows of the table", curves: "first curves" }[key], `${median(times.map((one) => one[key])).toFixed(0)} ms, median of ${OPENED}`);
+  for (const key of ["paint", "rows", "curves"]) say({ paint: "first contentful paint", rows: "rows of the table", curves: "first curves" }[key],
+    `${median(times.map((one) => one[key])).toFixed(0)} ms, median of ${OPENED}`);
   const { page } = times.at(-1);
   await settled(page);
-  const bytes = (own) => page.evaluate((own) => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/assets/") === own).reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0), own);
+  const bytes = (own) => page.evaluate((own) => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/assets/") === own).reduce((sum,
+    { decodedBodySize }) => sum + decodedBodySize, 0), own);
   say("files of the page", `${((await bytes(true)) / 1e3).toFixed(0)} kB`);
   say("data until it is at rest", `${((await bytes(false)) / 1e6).toFixed(2)} MB`);
 
@@ -81,12 +86,14 @@ try {
     await acts(`${of}: sorting`, [0, 1, 2, 3].map((i) => `document.querySelectorAll(".runs .sort")[${i}].click();`));
     await acts(`${of}: pointing at a curve`, [60, 90, 120, 150, 180, 210].map(point));
     await acts(`${of}: a run more or less in the charts`, [0, 1, 2, 3].map((i) => `document.querySelectorAll(".runs .sw")[${i}].click();`));
-    await acts(`${of}: smoothing`, [0.3, 0.6, 0].map((v) => `const one = document.querySelector("input[type=range]"); one.value = ${v}; one.dispatchEvent(new Event("input"));`));
+    await acts(`${of}: smoothing`, [0.3, 0.6, 0].map((v) =>
+      `const one = document.querySelector("input[type=range]"); one.value = ${v}; one.dispatchEvent(new Event("input"));`));
   };
   await interactions("five runs in the charts");
   const start = Date.now();
   await page.getByLabel("Show all listed runs in the charts").check();
-  await page.waitForFunction((n) => document.querySelector('.chart[data-score="ctl_conditional"]').curves.length >= n, all.length, { timeout: 60_000 }).catch(() => {});
+  await page.waitForFunction((n) => document.querySelector('.chart[data-score="ctl_conditional"]').curves.length >= n, all.length, { timeout: 60_000 })
+    .catch(() => {});
   say("all runs in the charts", `${((Date.now() - start) / 1000).toFixed(1)} s, ${((await bytes(false)) / 1e6).toFixed(1)} MB of data in all`);
   await settled(page);
   await interactions("all runs in the charts");
@@ -107,7 +114,8 @@ try {
     }
     const at = await frames;
     const gaps = at.slice(1).map((time, i) => time - at[i]);
-    say("between frames while points arrive, all runs in the charts", `median ${median(gaps).toFixed(1)} ms, longest ${Math.max(...gaps).toFixed(0)} ms of ${gaps.length}`);
+    say("between frames while points arrive, all runs in the charts",
+      `median ${median(gaps).toFixed(1)} ms, longest ${Math.max(...gaps).toFixed(0)} ms of ${gaps.length}`);
   }
 } finally {
   await browser.close();

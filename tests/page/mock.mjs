@@ -97,7 +97,8 @@ function valueAt(run, id, at, concept = null) {
   const rise = id.endsWith("accuracy") ? 1 - 0.4 * Math.exp(-at / 6) : 1 - Math.exp(-at / 9);
   const own = concept === null ? 0 : 0.5 * noise(run.name, id, "concept", concept);
   const most = id.endsWith("accuracy") ? 0.995 : 1;
-  return { value: Math.min(most, level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at)), standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
+  return { value: Math.min(most, level(run, id) * rise * (1 + own) + 0.006 * noise(run.name, id, at)),
+    standard_error: id === "task_accuracy" ? 0.007 : 0.005 + 0.012 * Math.exp(-at / 4) };
 }
 
 /** Over τ a hill that moves to the right while a run trains, without a value at the last; over β a rise to 0.95. */
@@ -111,7 +112,7 @@ function curveOf(run, id, at) {
   return THRESHOLDS.map((x) => [x, x === 0.9 ? null : 0.7 * Math.exp(-((Math.log10(x) - peak) ** 2)) - 0.01 * run.lambda]);
 }
 
-/** What stands beside a value: what it leaves out, and its p-value. */
+/** The facts beside a value: the concepts that it leaves out, and its p-value. */
 function beside(run, id, at, concept = null) {
   if (id !== "ctl_conditional" || concept !== null) return {};
   return { p_value: 0.005, ...(run.partial !== null && at >= run.partial && {
@@ -139,7 +140,8 @@ function pointOf(run, at, perConcept) {
     }
   }
   return {
-    run: run.name, split: "val", ...facts(run, at), rows_seen: 2000, warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
+    run: run.name, split: "val", ...facts(run, at), rows_seen: 2000,
+      warnings: run.lambda === 5 ? ["activations are float16: the ICL normaliser is lowered"] : [],
     estimator: "tie_aware", neighbours: 3, seed: 0, catalogue_version: 1, seconds: 0.08, scores,
   };
 }
@@ -162,8 +164,10 @@ function rowOf(run, split) {
   const at = (i) => ({ step: i * PASS, epoch: i });
   const near = Math.abs(value(newest) - 0.16) < 0.02;
   const state = run.poor ? "cannot_tell" : run.state ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
-  const reason = { possibly_leaking: "the interval of ctl_conditional reaches the limit", too_early: "2 of 3 evaluations that are needed",
-    leaking: "icl_excess is 0.0654, above 0.05, for 2 evaluations", cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged" : "212 rows: the interval of ctl_conditional is as wide as the limit",
+  const reason = { possibly_leaking: "the interval of leakage to the task (ctl_conditional) reaches the limit", too_early: "2 of 3 evaluations that are needed",
+    leaking: "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations",
+      cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged"
+      : "212 rows: the interval of leakage to the task (ctl_conditional) is as wide as the limit",
     sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
   const scores = {};
   for (const id of OF_ROW) {
@@ -174,18 +178,21 @@ function rowOf(run, split) {
   }
   const kept = places(run).filter((_, i, all) => i % Math.ceil(all.length / 30) === 0 && _ <= newest);
   return { name: run.name, evaluations: run.points, rows: 2000, time: run.started + newest * 7.5, ...at(newest), scores,
-    verdict: { state, since: state === "leaking" ? at(since) : null, or_earlier: false, last_sound: state === "leaking" && since > 0 ? at(since - 1) : null, reason,
+    verdict: { state, since: state === "leaking" ? at(since) : null, or_earlier: false, last_sound: state === "leaking" && since > 0 ? at(since - 1) : null,
+      reason,
       deciding: { score: "ctl_conditional", value: value(newest), standard_error: 0.01, limit: 0.16, step: newest * PASS },
-      concepts: run.poor ? ["c0"] : state === "leaking" ? run.concepts.map((name, i) => ({ name, value: valueAt(run, "ctl_conditional", newest, i).value })).filter((one) => one.value > 0.16).sort((a, b) => b.value - a.value).map(({ name }) => name) : [],
+      concepts: run.poor ? ["c0"] : state === "leaking" ? run.concepts.map((name, i) => ({ name, value: valueAt(run, "ctl_conditional", newest, i).value }))
+        .filter((one) => one.value > 0.16).sort((a, b) => b.value - a.value).map(({ name }) => name) : [],
       stop_advised_by: state === "leaking" && run.lambda < 0.05 ? "interconcept leakage is high" : null },
-    concepts: { score: "ctl_conditional", above: run.concepts.filter((_, i) => valueAt(run, "ctl_conditional", newest, i).value > 0.16).length, of: run.concepts.length, limit: 0.16 },
+    concepts: { score: "ctl_conditional", above: run.concepts.filter((_, i) => valueAt(run, "ctl_conditional", newest, i).value > 0.16).length,
+      of: run.concepts.length, limit: 0.16 },
     spark: { score: "ctl_conditional", steps: kept.map((i) => i * PASS), values: kept.map(value) } };
 }
 
 /** Columns of several scores, as the sidecar gives them. */
 function curvesOf(run, ids, split) {
   const evaluated = run.split === split ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
-  // What an attempt has left stays beside what the run makes again up to `passed`.
+  // The points of an attempt that was left stay beside what the run makes again up to `passed`.
   const branchOf = (i) => run.left.findIndex((branch) => branch.includes(i));
   const made = evaluated.flatMap((i) => (branchOf(i) < 0 ? [{ i, of: -1 }] : [...(i <= (run.passed ?? -1) ? [{ i, of: -1 }] : []), { i, of: branchOf(i) }]));
   const all = made.map(({ i }) => i);
@@ -199,12 +206,14 @@ function curvesOf(run, ids, split) {
     values.forEach((one, i) => { if (one.undefined) (why[one.undefined] ??= []).push(i); });
     const left = all.map((i) => beside(run, id, i).left_out ?? null);
     scores[id] = { value: values.map(({ value }) => value ?? null), standard_error: values.map(({ standard_error }) => standard_error ?? null), undefined: why,
-      left_out: left.flatMap((one, i) => (JSON.stringify(one) === JSON.stringify(left[i - 1] ?? null) ? [] : [[i, one]])), p_value: beside(run, id, 0).p_value ?? null };
+      left_out: left.flatMap((one, i) => (JSON.stringify(one) === JSON.stringify(left[i - 1] ?? null) ? [] : [[i, one]])),
+        p_value: beside(run, id, 0).p_value ?? null };
   }
   const of = all.map((i) => facts(run, i));
   return { step: of.map(({ step }) => step), epoch: of.map(({ epoch }) => epoch), time: of.map(({ time }) => time), rows: of.map(({ rows }) => rows),
     tie_fraction: of.map(({ tie_fraction }) => tie_fraction), provisional: of.flatMap(({ provisional }, i) => (provisional ? [i] : [])),
-    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])), superseded: run.left.map((_, branch) => made.flatMap(({ of }, place) => (of === branch ? [place] : []))).filter((places) => places.length > 0), scores };
+    incomplete: of.flatMap(({ incomplete }, i) => (incomplete ? [i] : [])),
+      superseded: run.left.map((_, branch) => made.flatMap(({ of }, place) => (of === branch ? [place] : []))).filter((places) => places.length > 0), scores };
 }
 
 /** A made-up run and its twin with regions dropped, where the first concept falls to a half and the others do not. */
@@ -228,17 +237,23 @@ function comparisonOf(a, b) {
     const [one, other] = [a, b].map((run) => valueAt(run, of, run.points, concept).value ?? 0);
     const [low, high] = [one - other - 0.02, one - other + 0.02];
     const verdict = low > 0 ? "higher_in_a" : high < 0 ? "higher_in_b" : "compatible";
-    return { a: interval(one, 0.007, 5), b: interval(other, 0.007, 5), difference: { mean: one - other, standard_error: 0.01, low, high, count: 5 }, p_value: 0.01, verdict };
+    return { a: interval(one, 0.007, 5), b: interval(other, 0.007, 5), difference: { mean: one - other, standard_error: 0.01, low, high, count: 5 },
+      p_value: 0.01, verdict };
   };
   const scores = ["ctl_conditional", "ctl", "icl", "icl_label", "task_accuracy"].map((score) => ({
     score, ...compared(score), per_concept: score === "task_accuracy" ? undefined : a.concepts.map((concept, i) => ({ concept, ...compared(score, i) })),
   }));
-  scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined", undefined: `no evaluation of ${a.name} that is compared has it` });
+  scores.push({ score: "concept_accuracy", a: null, b: null, difference: null, p_value: null, verdict: "undefined",
+    undefined: `no evaluation of ${a.name} that is compared has it` });
   const verdict = compared("ctl").verdict === "higher_in_a" ? "a_leaks_more" : "b_leaks_more";
   const side = (run) => ({ run: run.name, evaluations: [0, 1, 2, 3, 4].map((i) => [run.split, (run.points - 4 + i) * PASS]), rows: [2000, 2000] });
-  const criterion = { verdict, why: `ctl is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); icl shows no difference (0.0010, -0.0100 to 0.0120)` };
-  const weighed = { verdict: "scores_disagree", why: "ctl is higher in a by 0.0400, but because concepts of b are learnt less well (concept_accuracy 0.45 against 0.98)" };
-  return { a: side(a), b: side(b), confidence: 0.95, weighed, criterion, criterion_unclipped: criterion, scores, notes: [`not finished yet: ${a.name}, ${b.name}`] };
+  const criterion = { verdict,
+    why: `concepts-task leakage (ctl) is higher in ${verdict === "a_leaks_more" ? a.name : b.name} by 0.2000 (0.1800 to 0.2200); `
+      + "interconcept leakage (icl) shows no difference (0.0010, -0.0100 to 0.0120)" };
+  const weighed = { verdict: "scores_disagree",
+    why: "concepts-task leakage (ctl) is higher in a by 0.0400, but because concepts of b are learnt less well (concept accuracy 0.45 against 0.98)" };
+  return { a: side(a), b: side(b), confidence: 0.95, weighed, criterion, criterion_unclipped: criterion, scores,
+    notes: [`not finished yet: ${a.name}, ${b.name}`] };
 }
 
 /** Groups of made-up runs; the two largest values leak least. */
@@ -258,8 +273,9 @@ function groupsOf(runs, label) {
   const before = values.at(-3) ?? values[0];
   const more = mean(before, "ctl") - mean(least.at(-1), "ctl");
   return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
-    below: `${before}: ctl is higher in ${before} by ${more.toFixed(4)} (${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
-    caution: `${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
+    below: `${label}=${before}: concepts-task leakage (ctl) is higher in ${label}=${before} by ${more.toFixed(4)} `
+      + `(${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
+    caution: `${label}=${least[0]} still loses ${mean(least[0], "intervention_drop").toFixed(2)} of accuracy under intervention` } };
 }
 
 function assessmentOf(run) {
@@ -273,7 +289,8 @@ function assessmentOf(run) {
   ];
   const coverage = [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
-    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: ctl_conditional is known to ±0.02", [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
+    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: leakage to the task (ctl_conditional) is known to ±0.02",
+      [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
   ];
   const actions = [
@@ -293,7 +310,8 @@ export function alertsOf(runs) {
   ];
   const of = (run, rule, firing) => ({
     rule: rule.name, run: run.name, split: "val", score: rule.score, state: firing ? "firing" : "inactive", since: run.started + 75,
-    evidence: firing ? "icl_excess is 0.0654, above 0.05, for 2 evaluations" : "icl_excess is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
+    evidence: firing ? "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations"
+      : "unclipped interconcept leakage (icl_excess) is 0.0654, its baseline 0.0210: 0.3 standard errors (SE 0.0020)",
     step: 10 * PASS, severity: rule.severity, advises_stop: firing, value: 0.0654, baseline: rule.rise ? 0.021 : null,
   });
   const standings = runs.flatMap((run) => rules.map((rule) => of(run, rule, rule.above !== undefined && run.lambda < 0.05)));
@@ -323,7 +341,8 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
 
   /** A run as lists have it. */
   const viewOf = (one) => ({
-    name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, started: one.started, activation_kind: "probability", concepts: one.concepts, labels: one.labels,
+    name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, started: one.started, activation_kind: "probability",
+      concepts: one.concepts, labels: one.labels,
     world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
       split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
       ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null, passes_unsettled: null }),
@@ -357,7 +376,8 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       case "curves": return run ? curvesOf(run, query.get("scores").split(","), query.get("split")) : null;
       case "concepts": return run && { step: places(run).map((i) => i * PASS), epoch: places(run), concepts: run.concepts,
         values: run.concepts.map((_, c) => places(run).map((i) => valueAt(run, query.get("score"), i, c).value ?? null)) };
-      case "unscored": return run && { passes: (run.unscored ?? []).map((step) => ({ run: run.name, split: "val", step, time: run.started, outcome: "passed_over",
+      case "unscored": return run && { passes: (run.unscored ?? []).map((step) =>
+        ({ run: run.name, split: "val", step, time: run.started, outcome: "passed_over",
         reason: "a newer evaluation replaced it before it was scored", rows_seen: 2000 })) };
       case "runs": {
         const { page, next } = pageOf(query);
@@ -424,15 +444,16 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         }
         return;
       }
-      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map((run) => [run.name, run.points, run.provisional, run.state, run.aged, run.lambda, run.left, run.passed]))}`;
+      const stateOf = (run) => [run.name, run.points, run.provisional, run.state, run.aged, run.lambda, run.left, run.passed];
+      const asked = `${url.pathname}${url.search} ${JSON.stringify(runs.map(stateOf))}`;
       const body = remembered.get(asked) ?? api(url.pathname.slice(8), url.searchParams);
-      // What was computed once is only sent again: it is the page that is measured.
+      // An answer that was computed once is only sent again: it is the page that is measured.
       if (/(overview|curves)$/.test(url.pathname)) remembered.set(asked, body);
       response.writeHead(body ? 200 : 404, { "content-type": "application/json" });
       response.end(JSON.stringify(body ?? { error: { field: "run", message: "no such run" } }));
       return;
     }
-    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/([a-z_.]+)$/)?.[1];
+    const name = url.pathname === "/" ? "index.html" : url.pathname.match(/^\/assets\/((?:[a-z]+\/)?[a-z_.]+)$/)?.[1];
     const body = name && await readFile(join(WEB, name)).catch(() => null);
     response.writeHead(body ? 200 : 404, { "content-type": TYPES[extname(name ?? "")] ?? "text/plain" });
     response.end(body ?? "not found");

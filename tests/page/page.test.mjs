@@ -1,4 +1,4 @@
-// What a person can rely on when looking at the page of all runs, in a real Chromium.
+// Tests of the page of all runs in a real Chromium.
 //
 // CONCEPTWATCH_URL: also looks at a running sidecar that has at least two runs; CONCEPTWATCH_RUNS: their names, as JSON.
 import assert from "node:assert/strict";
@@ -21,7 +21,8 @@ test("one glance says how many runs leak, which, since when and through what", a
   assert.match(await page.locator(".head p").innerText(), /^tabulartoy-lambda-0\.01 is training and has leaked since epoch \d+; stopping is advised\./);
   assert.match(await row(page, LEAKY).innerText(), /Leaking since epoch \d+\s+3\/3/);
   assert.match(await row(page, SOUND).innerText(), /Sound/);
-  assert.deepEqual(await page.locator(".tabs button:visible").allInnerTexts(), ["All\n2", "Leaking\n1", "Possibly\n0", "Sound\n1", "Too early\n0", "Can’t tell\n0"]);
+  assert.deepEqual(await page.locator(".tabs button:visible").allInnerTexts(),
+    ["All\n2", "Leaking\n1", "Possibly\n0", "Sound\n1", "Too early\n0", "Can’t tell\n0"]);
   assert.deepEqual(complaints, []);
 });
 
@@ -33,7 +34,8 @@ test("conditional leakage, interventions and accuracies come first, CTL and ICL 
     assert.deepEqual(found.map(({ name }) => name).sort(), [LEAKY, SOUND]);
     for (const { name, y } of found) assert.ok(y.filter((value) => value !== null).length > 20, `${name} in ${score}`);
     for (const { name, color } of found) {
-      await eventually(`${name} is painted in ${score}`, async () => { const pixels = await painted(page, score, color); return pixels > 60 || `${pixels} pixels`; });
+      await eventually(`${name} is painted in ${score}`,
+        async () => { const pixels = await painted(page, score, color); return pixels > 60 || `${pixels} pixels`; });
     }
   }
   assert.deepEqual(complaints, []);
@@ -48,7 +50,8 @@ test("a score that no run has logged says what to log, and takes no room", async
 test("what a resumed run has left stays, faint and apart, also when the run has reached it again", async (t) => {
   const { page, mock, asked } = await scene(t, { hash: "#/?along=step", left: { 1: [[20, 22], [27, 28, 29, 30]] } });
   const name = `${LEAKY}, superseded`;
-  const found = async () => (await lines(page, "ctl_conditional")).filter((one) => one.name.startsWith(LEAKY)).map((one) => [one.name, one.superseded ?? false, one.from?.[0], one.x.slice(-4).join()]);
+  const found = async () => (await lines(page, "ctl_conditional")).filter((one) => one.name.startsWith(LEAKY)).map((one) =>
+    [one.name, one.superseded ?? false, one.from?.[0], one.x.slice(-4).join()]);
   const places = (from) => Array.from({ length: 4 }, (_, i) => (from + i) * 20).join();
   await eventually("three lines", async () => (await found()).length === 3 || JSON.stringify(await found()));
   assert.deepEqual(await found(), [[name, true, 380, "400,440"], [name, true, 520, places(27)], [LEAKY, false, undefined, places(23)]]);
@@ -62,7 +65,8 @@ test("what a resumed run has left stays, faint and apart, also when the run has 
   run.left = [[24, 25, 26, 27, 28, 29, 30]];
   mock.send("point", { ...point, provisional: false, step: 460, time: point.time + 1000 });
   await eventually("the curves are asked for once more", async () => fetched() === before + 1 || fetched());
-  await eventually("what is left now", async () => JSON.stringify(await found()) === JSON.stringify([[name, true, 460, places(27)], [LEAKY, false, undefined, places(20)]]) || JSON.stringify(await found()));
+  await eventually("what is left now", async () => JSON.stringify(await found()) === JSON.stringify([[name, true, 460, places(27)],
+    [LEAKY, false, undefined, places(20)]]) || JSON.stringify(await found()));
   // It gets there again: the newest branch alone goes on, and nothing is asked for.
   run.passed = 28;
   const asked_before = fetched();
@@ -71,7 +75,8 @@ test("what a resumed run has left stays, faint and apart, also when the run has 
   await eventually("both branches", async () => JSON.stringify(await found()) === JSON.stringify(both) || JSON.stringify(await found()));
   assert.equal(fetched(), asked_before);
   await page.reload();
-  await eventually("both branches, as the sidecar has them", async () => JSON.stringify(await found()) === JSON.stringify(both) || JSON.stringify(await found()));
+  await eventually("both branches, as the sidecar has them",
+    async () => JSON.stringify(await found()) === JSON.stringify(both) || JSON.stringify(await found()));
 });
 
 test("a point that arrives is appended without fetching the curve again, and the verdict follows", async (t) => {
@@ -153,7 +158,8 @@ test("runs are searched by words and by conditions on labels", async (t) => {
   await page.keyboard.press("/");
   assert.equal(await page.evaluate(() => document.activeElement.id), "search");
   await page.locator(".tabs button", { hasText: "Leaking" }).click();
-  await eventually("the leaking ones", async () => (await page.locator(".runs tr[data-run] .v").evaluateAll((all) => all.every((one) => one.dataset.state === "leaking"))) && await shown() > 2);
+  await eventually("the leaking ones", async () => (await page.locator(".runs tr[data-run] .v").evaluateAll((all) =>
+    all.every((one) => one.dataset.state === "leaking"))) && await shown() > 2);
 });
 
 test("a search that finds nothing says so and how to clear it, and one that is incomplete what it lacks", async (t) => {
@@ -162,7 +168,8 @@ test("a search that finds nothing says so and how to clear it, and one that is i
   const head = page.locator("h1");
   const shown = () => page.locator(".runs tr[data-run]").count();
   await search.fill("lambda<");
-  await eventually("a hint", async () => (await page.locator(".hint").innerText()) === "“lambda<” needs a value, such as lambda<1. It is ignored until then.");
+  await eventually("a hint", async () => (await page.locator(".hint").innerText())
+    === "“lambda<” needs a value, such as lambda<1. It is ignored until then.");
   assert.equal(await shown(), 20);
   await search.fill("lamda<1");
   await eventually("no run", async () => (await head.innerText()) === "No run matches “lamda<1”");
@@ -178,7 +185,8 @@ test("a search that finds nothing says so and how to clear it, and one that is i
 test("a model that has not learnt its concepts is not called sound", async (t) => {
   const { page } = await scene(t, { rename: (run) => { run.poor = run.lambda === 5; } });
   assert.match(await row(page, SOUND).innerText(), /Can’t tell: the concept c0 is hardly learnt/);
-  assert.deepEqual(await page.locator(".tabs button:visible").allInnerTexts(), ["All\n2", "Leaking\n1", "Possibly\n0", "Sound\n0", "Too early\n0", "Can’t tell\n1"]);
+  assert.deepEqual(await page.locator(".tabs button:visible").allInnerTexts(),
+    ["All\n2", "Leaking\n1", "Possibly\n0", "Sound\n0", "Too early\n0", "Can’t tell\n1"]);
   await page.locator(".tabs button", { hasText: "Sound" }).click();
   await eventually("none is sound", async () => (await page.locator(".runs tr[data-run]").count()) === 0);
 });
@@ -188,8 +196,10 @@ test("names, epochs, headers and labels are not cut at any width", async (t) => 
     run.labels.model = run.lambda > 1 ? "resnet50" : "vit";
     run.name = `cub-112 λ=${run.lambda} seed=${run.labels.seed}`;
   } });
-  const cut = (at = page) => at.evaluate(() => [...document.querySelectorAll(".runs .name a > span, .runs .v > span, .runs thead th, .runs td.label")].filter((one) => one.offsetParent)
-    .filter((one) => one.scrollWidth > one.clientWidth + (one.matches("td") ? 0 : 1) || (one.matches("span") && one.scrollHeight > one.clientHeight + 1)).map((one) => one.textContent));
+  const cut = (at = page) =>
+    at.evaluate(() => [...document.querySelectorAll(".runs .name a > span, .runs .v > span, .runs thead th, .runs td.label")].filter((one) => one.offsetParent)
+    .filter((one) => one.scrollWidth > one.clientWidth + (one.matches("td") ? 0 : 1) || (one.matches("span") && one.scrollHeight > one.clientHeight + 1))
+      .map((one) => one.textContent));
   for (const width of [390, 768, 1024, 1440, 2560]) {
     await page.setViewportSize({ width, height: 900 });
     await page.waitForTimeout(300);
@@ -278,7 +288,10 @@ test("axes, smoothing and the stretch are kept in the address", async (t) => {
   await page.locator(".aside summary", { hasText: "Axes" }).click();
   await page.getByLabel("Logarithmic values").check();
   await page.getByLabel("Smooth", { exact: false }).first().fill("0.5");
-  const across = () => page.evaluate(() => { const { across, down, spec } = document.querySelector('.chart[data-score="ctl_conditional"] .plot').chart; return [across.from > 50, down.log, spec.smooth, spec.along].join(); });
+  const across = () => page.evaluate(() => {
+    const { across, down, spec } = document.querySelector('.chart[data-score="ctl_conditional"] .plot').chart;
+    return [across.from > 50, down.log, spec.smooth, spec.along].join();
+  });
   await eventually("all charts follow", async () => await across() === "true,true,0.5,step" || across());
   await page.reload();
   await settled(page);
@@ -360,11 +373,13 @@ test("new runs appear as they start, silent ones are told from live ones", async
 
 test("hundreds of runs come in pages, and a run that changes comes alone", async (t) => {
   const { page, mock, asked } = await scene(t, { runs: 450, points: 4 });
-  await eventually("all are read", async () => (await page.locator(".tabs button").first().innerText()) === "All\n450" || page.locator(".tabs button").first().innerText());
+  await eventually("all are read", async () => (await page.locator(".tabs button").first().innerText()) === "All\n450"
+    || page.locator(".tabs button").first().innerText());
   const lists = () => asked.filter((url) => /\/runs\?/.test(url));
   assert.ok(new Set(lists()).size === 3 && lists().every((url) => url.includes("limit=200")), lists().join());
   const before = lists().length;
-  await eventually("their rows", async () => new Set(asked.filter((url) => url.includes("/overview")).map((url) => new URL(url).searchParams.get("after"))).size === 3);
+  await eventually("their rows", async () => new Set(asked.filter((url) => url.includes("/overview")).map((url) =>
+    new URL(url).searchParams.get("after"))).size === 3);
   mock.runs[3].title = "A title from the command line";
   mock.send("run", { run: mock.runs[3].name });
   await page.locator("#search").fill("command line");
@@ -381,7 +396,8 @@ test("without runs the page shows how to connect", async (t) => {
   const mock = await serve({ runs: [] });
   const { page, complaints, close } = await open(mock.url);
   t.after(async () => { await close(); await mock.close(); });
-  assert.match(await page.locator("#empty").innerText(), /Waiting for a first run.*conceptwatch\.init\("my-run".*run\.evaluation\("val", step=.*p\.log\(concept_activations=/s);
+  assert.match(await page.locator("#empty").innerText(),
+    /Waiting for a first run.*conceptwatch\.init\("my-run".*run\.evaluation\("val", step=.*p\.log\(concept_activations=/s);
   mock.runs.push(...world());
   for (const { name } of mock.runs) mock.send("run", { run: name });
   await eventually("it goes by itself", async () => (await page.locator("#empty").count()) === 0 && (await page.locator(".runs tr[data-run]").count()) === 2);
@@ -392,7 +408,8 @@ test("the facts of the sidecar have a page of their own", async (t) => {
   const { page, complaints } = await scene(t);
   await page.locator("#status").click();
   const text = await page.locator(".sidecar").innerText();
-  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "50 % allowed", "3 s ago", "interconcept leakage is high"]) assert.ok(text.includes(part), `${part} in ${text}`);
+  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "50 % allowed", "3 s ago",
+    "interconcept leakage is high"]) assert.ok(text.includes(part), `${part} in ${text}`);
   assert.deepEqual(complaints, []);
 });
 

@@ -7,7 +7,8 @@
 import { parseArgs } from "node:util";
 import { launch, settled } from "./chromium.mjs";
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { opened: { type: "string", default: "7" }, times: { type: "string", default: "3" } } });
+const { values, positionals } = parseArgs({ allowPositionals: true,
+  options: { opened: { type: "string", default: "7" }, times: { type: "string", default: "3" } } });
 const url = (positionals[0] ?? "http://127.0.0.1:7801").replace(/\/$/, "");
 const [OPENED, TIMES] = [Number(values.opened), Number(values.times)];
 const SHORTEST = 16;
@@ -77,11 +78,12 @@ const chosen = (page, label, ...keys) => keys.map((key) => async () => {
 const sorts = (page, n) => Array.from({ length: n }, (_, i) => () => page.locator(".runs .sort").nth(i).click());
 const RUN = "#/run/cbm-10-s3";
 
-/** What an input takes where there is next to nothing to draw. */
+/** Milliseconds that an input takes where there is next to nothing to draw. */
 async function floor() {
   const page = await browser.newPage({ viewport: WIDTH });
   await page.addInitScript(watch);
-  await page.goto(`data:text/html,${encodeURIComponent('<button onclick="this.textContent = 1 + Number(this.textContent)">0</button><input oninput="text.textContent = value"><p id="text">')}`);
+  const html = '<button onclick="this.textContent = 1 + Number(this.textContent)">0</button><input oninput="text.textContent = value"><p id="text">';
+  await page.goto(`data:text/html,${encodeURIComponent(html)}`);
   await page.waitForTimeout(500);
   await inputs(page, "an empty page: a button that changes a text", clicks(page, "button", "button", "button", "button"));
   await page.locator("input").focus();
@@ -110,7 +112,8 @@ async function allRuns() {
     await page.locator("#search").click();
     await inputs(page, `${of}: typing in the search, each key`, [...keys(page, "s12"), ...Array(3).fill(() => page.keyboard.press("Backspace"))]);
     await inputs(page, `${of}: sorting`, sorts(page, 4));
-    await inputs(page, `${of}: a run more or less in the charts`, [0, 1].flatMap((i) => [0, 1].map(() => () => page.locator(".runs tr[data-run] .sw").nth(i).click())));
+    await inputs(page, `${of}: a run more or less in the charts`,
+      [0, 1].flatMap((i) => [0, 1].map(() => () => page.locator(".runs tr[data-run] .sw").nth(i).click())));
     await inputs(page, `${of}: one verdict, and all`, clicks(page, ".tabs button:nth-child(2)", ".tabs button:nth-child(1)"));
     await inputs(page, `${of}: grouping, each key`, chosen(page, "Group by", "ArrowDown", "ArrowDown", "Home"));
     await page.locator("summary", { hasText: /scores|charts/i }).first().click();

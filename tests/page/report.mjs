@@ -1,4 +1,4 @@
-// What a browser makes of reports: node report.mjs FILE... prints a JSON object for each, with what is wrong in it.
+// Checks reports in a browser: node report.mjs FILE... prints a JSON object for each, with what is wrong in it.
 import { pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
 

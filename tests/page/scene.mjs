@@ -1,4 +1,4 @@
-// What the tests of the page share: a browser, a made-up world, and ways to look at what is drawn.
+// The common ground of the page's tests: a browser, a made-up world, and ways to look at what is drawn.
 import assert from "node:assert/strict";
 import { after, before } from "node:test";
 import { launch, settled } from "./chromium.mjs";
@@ -46,10 +46,12 @@ export const runHash = (run, query = "") => `#/run/${encodeURIComponent(run)}${q
 
 /** The lines of a chart as they were given to it. */
 export const lines = (page, score) => page.evaluate((score) => (document.querySelector(`.chart[data-score="${score}"]`)?.curves ?? [])
-  .map(({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from }) => ({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from })), score);
+  .map(({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from }) =>
+    ({ name, color, look, x, y, open, broken, gaps, alerts, superseded, from })), score);
 
 /** For each run in a chart, at how many places its line has a value. */
-export const drawn = async (page, score = "ctl") => Object.fromEntries((await lines(page, score)).map(({ name, y }) => [name, y.filter((value) => value !== null).length]));
+export const drawn = async (page, score = "ctl") => Object.fromEntries((await lines(page, score)).map(({ name, y }) =>
+  [name, y.filter((value) => value !== null).length]));
 
 /** How many pixels of a chart have the colour of a custom property. */
 export const painted = (page, score, property) => page.evaluate(([score, property]) => {

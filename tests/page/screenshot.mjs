@@ -26,7 +26,8 @@ const reached = async ([run, step]) => {
 const browser = await launch();
 try {
   const [width, height] = [Number(values.width), Number(values.height)];
-  const page = await browser.newPage({ viewport: { width, height: height || 900 }, deviceScaleFactor: Number(values.scale), colorScheme: values.dark ? "dark" : "light" });
+  const page = await browser.newPage({ viewport: { width, height: height || 900 }, deviceScaleFactor: Number(values.scale),
+    colorScheme: values.dark ? "dark" : "light" });
   page.on("console", (message) => { if (message.type() === "error") console.error(message.text()); });
   page.on("pageerror", (error) => console.error(error.stack));
   await page.goto(url);
@@ -43,7 +44,8 @@ try {
     if (!height) await fit(100);
   }
   await writeFile(out, await small(page, await page.screenshot()));
-  if (values.run && (await page.locator(`.runs tr[data-run="${values.run}"] .live`).count()) === 0) throw new Error(`'${values.run}' has ended: the picture does not show it in training`);
+  if (values.run && (await page.locator(`.runs tr[data-run="${values.run}"] .live`)
+    .count()) === 0) throw new Error(`'${values.run}' has ended: the picture does not show it in training`);
 } finally {
   await browser.close();
 }

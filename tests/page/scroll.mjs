@@ -18,7 +18,8 @@ try {
   await page.waitForFunction(() => document.querySelectorAll(".runs tr[data-run]").length > 0, null, { timeout: 60_000 });
   const first = (Date.now() - begun) / 1000;
   // The page holds all runs when it says how many there are.
-  await page.waitForFunction((total) => Number(document.querySelector(".tabs button b")?.textContent.replace(/\D/g, "")) === total, total, { timeout: PATIENCE_MS });
+  await page.waitForFunction((total) => Number(document.querySelector(".tabs button b")?.textContent.replace(/\D/g, "")) === total, total,
+    { timeout: PATIENCE_MS });
   const listed = (Date.now() - begun) / 1000;
   const pressed = Date.now();
   await page.locator("h1").click();

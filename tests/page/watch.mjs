@@ -1,4 +1,4 @@
-// What a person sees who leaves the page open: node watch.mjs URL
+// Watches a page that is left open: node watch.mjs URL
 //
 // One line of JSON on standard output whenever it changes: the connection as the page states it, for each run the steps
 // of its drawn CTL curve, and what the browser complained of. Ends with standard input.

@@ -5,6 +5,7 @@
 //! trained without the task holds as much and cannot leak. What a run holds beyond it is leakage.
 
 use crate::point::{Outcome, Point};
+use crate::score::catalogue::named;
 
 /// Scores of information beyond the concepts, and the drop: to set concepts to noisy labels harms an honest head, too.
 const LEAKAGE: [&str; 9] = [
@@ -56,7 +57,7 @@ impl Baseline {
             for (own, other) in value.per_concept.iter_mut().flatten().zip(less.per_concept.iter().flatten()) {
                 *own = own.zip(*other).map(|(own, other)| own - other.max(0.0));
             }
-            counted.push(format!("{id} {:.3}", less.value));
+            counted.push(format!("{} {:.3}", named(id), less.value));
         }
         let of = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
         found.warnings.push(format!("{ABOVE} '{}'{of}", self.run));
@@ -109,7 +110,7 @@ mod tests {
         let per_concept = value("ctl_conditional").per_concept.unwrap();
         assert!((per_concept[0].unwrap() - 0.05).abs() < 1e-12 && per_concept[1].is_none());
         assert_eq!((value("icl_conditional").value, value("task_accuracy").value), (0.1, 0.8));
-        let remark = "leakage is counted above that of the reference run 'independent': ctl_conditional 0.150";
+        let remark = "leakage is counted above that of the reference run 'independent': leakage to the task (ctl_conditional) 0.150";
         assert_eq!((of_reference(&found), is_above_reference(&found)), (Some(remark), true));
         assert_eq!(of_reference(&own), None);
     }

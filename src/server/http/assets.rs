@@ -10,11 +10,11 @@ use siphasher::sip::SipHasher13;
 
 use super::refusal::Refusal;
 
-/// Name and bytes of each file in web/.
+/// Path and bytes of each file in web/.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 const INDEX: &str = "index.html";
 
-/// The files by name, with their entity tags.
+/// The files by their path in web/, with their entity tags. No other path is served.
 pub(super) struct Page(BTreeMap<&'static str, File>);
 
 struct File {

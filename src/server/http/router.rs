@@ -20,7 +20,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/", get(api::index))
         .route("/login", get(login::page).post(login::log_in))
         .route("/logout", post(login::log_out))
-        .route("/assets/{file}", get(api::asset))
+        .route("/assets/{*file}", get(api::asset))
         .route("/metrics", get(api::metrics))
         .route("/live", get(api::live))
         .route("/ready", get(api::ready))

@@ -2,6 +2,7 @@
 //! taken for a change of the score.
 
 use crate::point::{LeftOut, ScoreValue};
+use crate::score::catalogue::named;
 
 /// Least share of the concepts or pairs that both evaluations must have.
 const COMMON: f64 = 0.5;
@@ -59,8 +60,8 @@ impl Set {
     }
 }
 
-/// The score's value in words, with what it is over: "ctl is 0.5100 over 111 of 112 concepts".
+/// The score's value in words, with what it is over: "joint leakage (joint_leakage) is 0.5100 over 111 of 112 concepts".
 pub fn in_words(score: &str, value: &ScoreValue) -> String {
     let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!(" {left_out}"));
-    format!("{score} is {:.4}{over}", value.value)
+    format!("{} is {:.4}{over}", named(score), value.value)
 }

@@ -219,7 +219,7 @@ fn the_end_of_a_run_ends_its_alerts_and_says_why() {
     let ended = alerts.finish("r", 5.0);
     assert_eq!((ended.len(), ended[0].standing.state, ended[0].standing.since), (1, Inactive, 5.0));
     assert!(
-        ended[0].standing.evidence.contains("the run finished; last: icl is 0.9"),
+        ended[0].standing.evidence.contains("the run finished; last: interconcept leakage (icl) is 0.9"),
         "{}",
         ended[0].standing.evidence
     );
@@ -289,7 +289,8 @@ fn conditions_that_hold_together_fire_and_one_of_them_alone_does_not() {
     assert!(alerts.observe(&conditions(1, 0.05, 0.6, None)).is_empty());
     assert_eq!(alerts.observe(&conditions(2, 0.3, 0.6, None))[0].standing.state, Pending);
     let fired = alerts.observe(&conditions(3, 0.3, 0.6, None));
-    let evidence = "ctl_conditional is 0.3000, above 0.1; concept_auc is 0.6000, below 0.8, for 2 evaluations";
+    let evidence = "leakage to the task (ctl_conditional) is 0.3000, above 0.1; concept AUC (concept_auc) is 0.6000, below 0.8, \
+                    for 2 evaluations";
     assert_eq!((fired[0].standing.state, fired[0].standing.evidence.as_str()), (Firing, evidence));
     let (rule, _) = alerts.reasons_to_stop("r").next().unwrap();
     assert_eq!((rule.action(), rule.score()), (Some("Supervise."), "ctl_conditional"));
@@ -306,7 +307,10 @@ fn an_exception_that_holds_ends_an_alert_and_one_that_is_unknown_does_not_count(
     assert_eq!(alerts.observe(&conditions(0, 0.3, 0.6, None))[0].standing.state, Firing);
     let ended = alerts.observe(&conditions(1, 0.3, 0.6, Some(0.0)));
     assert_eq!(ended[0].standing.state, Inactive);
-    assert!(ended[0].standing.evidence.ends_with("intervention_drop is 0.0000, below 0.05"), "{ended:?}");
+    assert!(
+        ended[0].standing.evidence.ends_with("intervention drop (intervention_drop) is 0.0000, below 0.05"),
+        "{ended:?}"
+    );
     assert_eq!(alerts.observe(&conditions(2, 0.3, 0.6, Some(0.2)))[0].standing.state, Firing);
 }
 
@@ -437,7 +441,7 @@ fn a_concept_that_comes_and_goes_is_no_rise_and_hides_none() {
     let fired: Vec<_> = (20..24).flat_map(|step| alerts.observe(&over_live(step, 0.3, 1.1, dead(step)))).collect();
     assert!(fired.iter().any(|change| change.standing.state == Firing), "{fired:?}");
     let evidence = &fired.last().unwrap().standing.evidence;
-    assert!(evidence.starts_with("icl is 0.3"), "{evidence}");
+    assert!(evidence.starts_with("interconcept leakage (icl) is 0.3"), "{evidence}");
 }
 
 #[test]
@@ -450,12 +454,19 @@ fn with_little_in_common_the_baseline_starts_again() {
         assert!(alerts.observe(&over_live(step, 0.6, 0.6, &[0, 1, 2, 3, 4])).is_empty());
     }
     let (_, _, standing) = alerts.standings().next().unwrap();
-    assert!(standing.evidence.starts_with("icl is 0.6000 over 5 of 10 concepts"), "{}", standing.evidence);
+    assert!(
+        standing.evidence.starts_with("interconcept leakage (icl) is 0.6000 over 5 of 10 concepts"),
+        "{}",
+        standing.evidence
+    );
 }
 
 #[test]
 fn a_threshold_says_what_the_score_is_over() {
     let mut alerts = alerts(vec![above(0.2, json!({}))]);
     let fired = alerts.observe(&over_live(1, 0.5, 0.5, &[3]));
-    assert!(fired[0].standing.evidence.starts_with("icl is 0.5000 over 9 of 10 concepts, above 0.2"), "{fired:?}");
+    assert!(
+        fired[0].standing.evidence.starts_with("interconcept leakage (icl) is 0.5000 over 9 of 10 concepts, above 0.2"),
+        "{fired:?}"
+    );
 }

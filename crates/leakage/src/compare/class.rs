@@ -48,6 +48,11 @@ impl Class {
         }
     }
 
+    /// Adds the label to its name, so that a sentence says of what the name is a value.
+    pub(super) fn name_by(&mut self, label: &str) {
+        self.name = format!("{label}={}", self.name);
+    }
+
     /// The score's mean in each run; `None` where a run has none.
     pub(super) fn of_runs(&self, score: &str) -> Option<Vec<f64>> {
         self.find(score)?.runs.iter().map(|mean| mean.map(|mean| mean.mean)).collect()

@@ -7,6 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::score::catalogue::named;
+
 use super::comparison::{Comparison, Verdict};
 use super::side::Sided;
 
@@ -51,7 +53,8 @@ impl Criterion {
                 (false, false) => CriterionVerdict::Compatible,
             }
         };
-        Self { verdict, why: scores.map(|(id, comparison)| format!("{id} {}", comparison.in_words(a, b))).join("; ") }
+        let clause = |(id, comparison): (&str, &Comparison)| format!("{} {}", named(id), comparison.in_words(a, b));
+        Self { verdict, why: scores.map(clause).join("; ") }
     }
 }
 

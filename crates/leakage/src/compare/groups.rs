@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::score::catalogue::named;
+
 use super::class::Class;
 use super::comparison::range_of;
 use super::criterion::Criterion;
@@ -90,7 +92,8 @@ pub struct Least {
     pub caution: Option<String>,
 }
 
-/// Compares groups of runs, each named after the label's value, at a confidence in (0, 1). `judged`: the scores of concepts-task and interconcept leakage that the criterion is read from.
+/// Compares groups of runs, each named after the label's value, at a confidence in (0, 1). `judged`: the scores of
+/// concepts-task and interconcept leakage that the criterion is read from.
 pub fn compare_groups(
     label: &str,
     groups: Vec<impl Into<Class>>,
@@ -105,6 +108,8 @@ pub fn compare_groups(
         (Some(a), Some(b)) if ordered => a.total_cmp(&b),
         _ => a.name().cmp(b.name()),
     });
+    let values: Vec<String> = classes.iter().map(|class| class.name().to_owned()).collect();
+    classes.iter_mut().for_each(|class| class.name_by(label));
     let all: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
     let unbeaten = unbeaten(&all, judged, confidence);
     let (reached, training) = training(&classes, unbeaten.as_deref().unwrap_or_default());
@@ -145,7 +150,7 @@ pub fn compare_groups(
             less_well.or_else(falls).map(|why| format!("{name}: {why}"))
         };
         let inside = |at: &usize| outside(*at).is_none();
-        let name = |at: usize| all[at].name().to_owned();
+        let name = |at: usize| values[at].clone();
         let remains = Some(remaining_fall(all[reference])).filter(|text| !text.is_empty());
         let caution = remains.map(|text| text.trim_start_matches("; ").to_owned());
         if !ordered {
@@ -164,24 +169,23 @@ pub fn compare_groups(
             caution,
         }
     });
-    let groups = classes.iter().zip(verdicts).zip(&training).map(|((class, verdict), training)| Group {
-        value: class.name().to_owned(),
-        runs: class.runs.clone(),
-        scores: scores.iter().map(|score| GroupScore::of(&all, class, score, confidence)).collect(),
-        weighed: verdict.as_ref().map(|(weighed, _)| weighed.clone()),
-        criterion: verdict.map(|(_, criterion)| criterion),
-        training: *training,
-    });
+    let groups =
+        classes.iter().zip(&values).zip(verdicts).zip(&training).map(|(((class, value), verdict), training)| Group {
+            value: value.clone(),
+            runs: class.runs.clone(),
+            scores: scores.iter().map(|score| GroupScore::of(&all, class, score, confidence)).collect(),
+            weighed: verdict.as_ref().map(|(weighed, _)| weighed.clone()),
+            criterion: verdict.map(|(_, criterion)| criterion),
+            training: *training,
+        });
     let mut notes: Vec<String> = Vec::new();
     let single: Vec<&str> = classes.iter().filter(|class| class.count() == 1).map(Sided::name).collect();
     if !single.is_empty() {
-        notes.push(format!(
-            "one run only, whose interval says nothing about other seeds: {label} {}",
-            single.join(", ")
-        ));
+        let single = single.join(", ");
+        notes.push(format!("one run only, whose interval says nothing about other seeds: {single}"));
     }
     if training.iter().any(Option::is_none) {
-        notes.push("task_accuracy is not known for every group: failed training is not considered there".into());
+        notes.push("task accuracy is not known for every group: failed training is not considered there".into());
     }
     notes.extend(without_interventions(&all));
     if !looked_at && reference.is_ok() {
@@ -240,7 +244,8 @@ fn unbeaten(all: &[&dyn Sided], judged: [&str; 2], confidence: f64) -> Result<Ve
     let has = |at: &usize, scores: &[&str]| scores.iter().all(|score| all[*at].estimate(score).is_ok());
     let conditional = (0..all.len()).any(|at| has(&at, &["ctl_conditional"]));
     if !conditional
-        && let Some(why) = judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{score}: {why}")))
+        && let Some(why) =
+            judged.iter().find_map(|score| incomparable(all, score).map(|why| format!("{}: {why}", named(score))))
     {
         return Err(why);
     }
@@ -249,7 +254,7 @@ fn unbeaten(all: &[&dyn Sided], judged: [&str; 2], confidence: f64) -> Result<Ve
         false => (0..all.len()).filter(|at| has(at, &judged)).collect(),
     };
     if able.is_empty() {
-        return Err(format!("no group has both {} and {}", judged[0], judged[1]));
+        return Err(format!("no group has both {} and {}", named(judged[0]), named(judged[1])));
     }
     let beaten = |at: &usize| {
         let more = |other: &usize| Weighed::of(all[*at], all[*other], confidence).verdict == WeighedVerdict::ALeaksMore;

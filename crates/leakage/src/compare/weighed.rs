@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::INTERVENTION_HARM;
+use crate::score::catalogue::named;
 
 use super::comparison::{Comparison, Verdict};
 use super::side::Sided;
@@ -71,7 +72,8 @@ impl Votes {
         let mut votes = Self { tests, ..Self::default() };
         for (score, plain) in plain {
             let comparison = if score == DROP { plain.clone() } else { Comparison::between(a, b, score, strict) };
-            let clause = |comparison: &Comparison| format!("{score} {}", comparison.in_words(a.name(), b.name()));
+            let clause =
+                |comparison: &Comparison| format!("{} {}", named(score), comparison.in_words(a.name(), b.name()));
             match (comparison.verdict, plain.verdict) {
                 (Verdict::HigherInA, _) if counts(score, &comparison.a) => votes.a.push(clause(&comparison)),
                 (Verdict::HigherInB, _) if counts(score, &comparison.b) => votes.b.push(clause(&comparison)),
@@ -96,8 +98,11 @@ impl Votes {
     fn no_difference(&self) -> String {
         let mut clauses = match self.even.as_slice() {
             [] => Vec::new(),
-            [one] => vec![format!("{one} shows no difference")],
-            several => vec![format!("{} show no difference", several.join(", "))],
+            [one] => vec![format!("{} shows no difference", named(one))],
+            several => {
+                let several: Vec<String> = several.iter().map(|score| named(score)).collect();
+                vec![format!("{} show no difference", several.join(", "))]
+            }
         };
         if self.no_fall {
             clauses.push("in neither is a fall of the accuracy under intervention shown".to_owned());
@@ -161,7 +166,7 @@ impl Weighed {
             }
             (true, true) if published.is_empty() => {
                 let why = Comparison::between(a, b, PUBLISHED[0], confidence).undefined.unwrap_or_default();
-                return Self { verdict: WeighedVerdict::Undefined, why: format!("{}: {why}", PUBLISHED[0]) };
+                return Self { verdict: WeighedVerdict::Undefined, why: format!("{}: {why}", named(PUBLISHED[0])) };
             }
             (true, true) => {
                 let learnt = less_well_learnt(a, b, confidence);
@@ -173,8 +178,10 @@ impl Weighed {
         };
         let said = clauses.join("; ");
         if a.estimate(LEARNT).is_err() || b.estimate(LEARNT).is_err() {
-            let why =
-                format!("{said}, which may be for want of learnt concepts in {}: {LEARNT} is not known", less.name());
+            let why = format!(
+                "{said}, which may be for want of learnt concepts in {}: concept accuracy is not known",
+                less.name()
+            );
             return Self { verdict: WeighedVerdict::Undecided, why };
         }
         match behind(less, more, confidence) {
@@ -228,7 +235,7 @@ pub(super) fn behind(side: &dyn Sided, other: &dyn Sided, confidence: f64) -> Op
     let against = others.filter(|others| less && others.mean - own.mean > BEHIND);
     match against {
         Some(others) => Some(format!(
-            "concepts of {} are learnt less well ({LEARNT} {:.2} against {:.2})",
+            "concepts of {} are learnt less well (concept accuracy {:.2} against {:.2})",
             side.name(),
             own.mean,
             others.mean
@@ -241,14 +248,14 @@ pub(super) fn behind(side: &dyn Sided, other: &dyn Sided, confidence: f64) -> Op
 pub(super) fn unlearnt(side: &dyn Sided, confidence: f64) -> Option<String> {
     let own = side.estimate(LEARNT).ok()?;
     let high = own.interval(confidence).high.unwrap_or(own.mean);
-    (high < UNLEARNT).then(|| format!("concepts of {} are not learnt ({LEARNT} {:.2})", side.name(), own.mean))
+    (high < UNLEARNT).then(|| format!("concepts of {} are not learnt (concept accuracy {:.2})", side.name(), own.mean))
 }
 
 /// Whether a side's accuracy falls further than the other's when all concepts are set to their true values, in words.
 pub(super) fn falls_further(side: &dyn Sided, other: &dyn Sided, confidence: f64) -> Option<String> {
     let comparison = Comparison::between(side, other, DROP, confidence);
     (comparison.verdict == Verdict::HigherInA && counts(DROP, &comparison.a))
-        .then(|| format!("{DROP} {}", comparison.in_words(side.name(), other.name())))
+        .then(|| format!("{} {}", named(DROP), comparison.in_words(side.name(), other.name())))
 }
 
 /// That the side which leaks less loses accuracy under intervention as well.
@@ -260,5 +267,5 @@ pub(super) fn remaining_fall(side: &dyn Sided) -> String {
 /// A note that names the sides of which nothing says how their heads respond to interventions.
 pub(super) fn without_interventions(sides: &[&dyn Sided]) -> Option<String> {
     let without: Vec<&str> = sides.iter().filter(|side| side.estimate(DROP).is_err()).map(|side| side.name()).collect();
-    (!without.is_empty()).then(|| format!("{DROP} is not known for {}: log interventions", without.join(", ")))
+    (!without.is_empty()).then(|| format!("{} is not known for {}: log interventions", named(DROP), without.join(", ")))
 }

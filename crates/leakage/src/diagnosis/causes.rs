@@ -243,7 +243,9 @@ fn over_expressive_vectors(curve: &Curve) -> Judgement {
     let vectors = match curve.measured("embedding_ct_conditional") {
         Ok(vectors) => vectors,
         Err(why) => {
-            return Judgement::Unknown(format!("{why}; embedding_ct alone includes what the concept itself predicts"));
+            return Judgement::Unknown(format!(
+                "{why}; that of the embeddings alone includes what the concept itself predicts"
+            ));
         }
     };
     let more = curve.measured("ctl_conditional").ok().map(|scalars| vectors.less(&scalars));

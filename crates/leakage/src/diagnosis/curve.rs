@@ -3,6 +3,7 @@
 use crate::limits::INTERVAL;
 use crate::point::{Outcome, Point};
 use crate::run::Run;
+use crate::score::catalogue::named;
 
 use super::judgement::Evidence;
 
@@ -46,8 +47,10 @@ impl<'a> Curve<'a> {
         let found = self.points.iter().rev().find_map(|point| Some((point, point.score(score)?)));
         match found {
             Some((point, Outcome::Value(_))) => Ok(measured_at(point, score).expect("it has a value")),
-            Some((_, Outcome::Undefined(undefined))) => Err(format!("{score} is undefined: {}", undefined.why)),
-            None => Err(format!("needs {score}, which no evaluation has")),
+            Some((_, Outcome::Undefined(undefined))) => {
+                Err(format!("{} is undefined: {}", named(score), undefined.why))
+            }
+            None => Err(format!("needs {}, which no evaluation has", named(score))),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM,
     JOINT_LEAKAGE,
 };
+use crate::score::catalogue::named;
 
 /// Scores that see what activations carry beyond their own concept, with their limits. For a number, the share of its
 /// own information says less than that of its variance.
@@ -86,7 +87,7 @@ pub fn information(curve: &Curve) -> Information {
     match concepts(curve) {
         Ok(concepts) if !concepts.poor => Information::NotSeen(evidence, would_have_been_found(&published)),
         _ => Information::Unknown(format!(
-            "low values of ctl_excess and icl_excess show nothing unless concepts are learnt: {}",
+            "low values of CTL and ICL show nothing unless concepts are learnt: {}",
             why(&CONDITIONAL[..1]).join("; ")
         )),
     }
@@ -142,9 +143,11 @@ pub fn concepts(curve: &Curve) -> Result<Concepts, String> {
     })
 }
 
-/// Such as "80 % power to detect ctl_conditional of 0.154 or icl_conditional of 0.161".
+/// Such as "80 % power to detect leakage to the task (ctl_conditional) of 0.154".
 pub fn would_have_been_found(looked_at: &[(Measured, f64)]) -> String {
-    let each: Vec<String> =
-        looked_at.iter().map(|(one, limit)| format!("{} of {:.3}", one.score(), one.found_from(*limit))).collect();
+    let each: Vec<String> = looked_at
+        .iter()
+        .map(|(one, limit)| format!("{} of {:.3}", named(one.score()), one.found_from(*limit)))
+        .collect();
     format!("80 % power to detect {}", each.join(" or "))
 }

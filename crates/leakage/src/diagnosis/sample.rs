@@ -5,6 +5,7 @@ use super::judgement::Judgement;
 use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES,
 };
+use crate::score::catalogue::named;
 use crate::score::of_other_order;
 
 pub fn saturation(curve: &Curve) -> Judgement {
@@ -13,17 +14,17 @@ pub fn saturation(curve: &Curve) -> Judgement {
         Some(now) => now,
         None => {
             return Judgement::Unknown(
-                curve.measured("icl_excess").err().unwrap_or_else(|| "the newest evaluation has no icl_excess".into()),
+                curve.measured("icl_excess").err().unwrap_or_else(|| "the newest evaluation has no ICL".into()),
             );
         }
     };
     let with = curve.alike().filter_map(|point| Some((point, measured_at(point, "icl_excess")?)));
     let lowest = with.min_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
     // The newest is one of them.
-    let Some((before, low)) = lowest else { return Judgement::Unknown("needs icl_excess".into()) };
+    let Some((before, low)) = lowest else { return Judgement::Unknown("needs ICL".into()) };
     if before.step == newest.step {
         let ties = Measured::of("tie_fraction", newest.tie_fraction, newest.step);
-        return Judgement::of(false, "icl_excess is at its lowest", vec![now.beside(None), ties.beside(None)]);
+        return Judgement::of(false, "ICL is at its lowest", vec![now.beside(None), ties.beside(None)]);
     }
     let since = |score: &str| {
         let change = measured_at(newest, score)?.less(&measured_at(before, score)?);
@@ -35,23 +36,21 @@ pub fn saturation(curve: &Curve) -> Judgement {
     let mut evidence = vec![rise.beside(0.0), ties.beside(TIES)];
     evidence.extend(others.iter().map(|change| change.beside(0.0)));
     if others.is_empty() {
-        return Judgement::Unknown(
-            "needs ctl_excess or icl_label_excess, to distinguish saturation from leakage".into(),
-        );
+        return Judgement::Unknown("needs CTL or ICL against labels, to distinguish saturation from leakage".into());
     }
     let moved = ties.value.abs() > TIES;
     let leaks = others.iter().any(|change| change.is_above(0.0));
     let text = match (rise.is_above(0.0), moved, leaks) {
         (true, true, false) => {
-            format!("since step {} icl_excess has risen with the ties, and no other leakage score has", before.step)
+            format!("since step {} ICL has risen with the ties, and no other leakage score has", before.step)
         }
         (true, true, true) => {
-            format!("since step {} other leakage scores have risen as well as icl_excess and the ties", before.step)
+            format!("since step {} other leakage scores have risen as well as ICL and the ties", before.step)
         }
         (true, false, _) => {
-            format!("icl_excess has risen since step {}, but not because activations saturate", before.step)
+            format!("ICL has risen since step {}, but not because activations saturate", before.step)
         }
-        (false, ..) => format!("icl_excess has not risen since step {}, its lowest", before.step),
+        (false, ..) => format!("ICL has not risen since step {}, its lowest", before.step),
     };
     Judgement::of(rise.is_above(0.0) && moved && !leaks, text, evidence)
 }
@@ -94,8 +93,10 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
         (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
         (false, true) => "the standard errors are as large as the limits: evaluate more rows",
         (false, false) => {
-            let known: Vec<String> =
-                known.iter().map(|(score, one, _)| format!("{score} is known to ±{:.2}", one.half_width())).collect();
+            let precision = |(score, one, _): &(&str, Measured, f64)| {
+                format!("{} is known to ±{:.2}", named(score), one.half_width())
+            };
+            let known: Vec<String> = known.iter().map(precision).collect();
             let text = match known.is_empty() {
                 true => format!("{} rows are enough", newest.rows),
                 false => format!("{} rows are precise enough: {}", newest.rows, known.join(", ")),

@@ -16,6 +16,7 @@ use crate::baseline::{is_above_reference, of_reference};
 use crate::limits::{CONCEPT_ACCURACY, CTL_UNLEARNT, INTERVENTION_DROP, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
 use crate::point::Point;
 use crate::run::Run;
+use crate::score::catalogue::named;
 use crate::score::of_rare_class;
 
 use super::causes::{Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding};
@@ -322,7 +323,7 @@ fn sign(curve: &Curve) -> Sign {
     let reaches = |one: &&Evidence| one.limit.is_some_and(|limit| one.high() >= limit);
     let reaching: Vec<&Evidence> = evidence.iter().filter(reaches).collect();
     if let Some(first) = reaching.first() {
-        let names: Vec<&str> = reaching.iter().map(|one| one.score.as_str()).collect();
+        let names: Vec<String> = reaching.iter().map(|one| named(&one.score)).collect();
         let (names, rows) = (names.join(", "), curve.newest().rows);
         return match is_found(&too_few_rows(curve)) {
             true => Sign::of(Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit")),
@@ -392,7 +393,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         (false, true) if may_collapse => Sign::of(
             Says::Nothing,
             format!(
-                "interventions were not logged, and ctl_conditional may be {CTL_UNLEARNT}, as in models that collapse"
+                "interventions were not logged, and leakage to the task may be {CTL_UNLEARNT}, as in models that collapse"
             ),
         ),
         (false, true) => Sign::of(Says::Sound, "interventions were not logged"),

@@ -42,8 +42,8 @@ fn the_range_of_least_leakage_lies_between_too_little_supervision_and_failure() 
     let least = report.least.unwrap();
     assert_eq!(least.values, ["0.5", "1", "5"]);
     let below = least.below.unwrap();
-    assert!(below.starts_with("0.1: ctl is higher in 0.1 by 0.2"), "{below}");
-    assert_eq!(least.above.unwrap(), "10: 3 of 5 runs reach a task accuracy of 0.891");
+    assert!(below.starts_with("lambda=0.1: concepts-task leakage (ctl) is higher in lambda=0.1 by 0.2"), "{below}");
+    assert_eq!(least.above.unwrap(), "lambda=10: 3 of 5 runs reach a task accuracy of 0.891");
     assert_eq!(report.groups[0].criterion.as_ref().unwrap().verdict, CriterionVerdict::ALeaksMore);
     assert_eq!(report.groups[0].runs.len(), 5);
     // Rising leakage also ends the range, and an end that was not tried is reported.
@@ -57,7 +57,7 @@ fn the_range_of_least_leakage_lies_between_too_little_supervision_and_failure() 
     let least = again.least.unwrap();
     assert_eq!(least.values, ["0.01", "0.1", "0.5", "1"]);
     assert_eq!(least.below.unwrap(), "no smaller value was tried");
-    assert!(least.above.unwrap().starts_with("5: ctl is higher in 5 by 0.2"));
+    assert!(least.above.unwrap().starts_with("lambda=5: concepts-task leakage (ctl) is higher in lambda=5 by 0.2"));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn accuracy_that_comes_from_leakage_does_not_set_the_reference() {
         (least.values.as_slice(), report.groups[5].training.unwrap().trained),
         (["0.5", "1", "5"].map(str::to_owned).as_slice(), 0)
     );
-    assert_eq!(least.above.unwrap(), "10: 0 of 5 runs reach a task accuracy of 0.630");
+    assert_eq!(least.above.unwrap(), "lambda=10: 0 of 5 runs reach a task accuracy of 0.630");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn labels_without_an_order_have_no_range() {
     let report = compare_groups("encoding", sides, &[], PUBLISHED, 0.95);
     let least = report.least.unwrap();
     assert_eq!((least.values, least.below, least.above), (vec!["hard".to_owned(), "soft".into()], None, None));
-    assert!(report.notes.iter().any(|note| note.starts_with("task_accuracy is not known")), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|note| note.starts_with("task accuracy is not known")), "{:?}", report.notes);
 }
 
 #[test]
@@ -116,11 +116,14 @@ fn undefined_comparisons_have_a_reason() {
     };
     let report = compare_groups("lambda", vec![with("1", 2000), with("5", 1000)], &["icl".into()], PUBLISHED, 0.95);
     let why = report.undefined.unwrap();
-    assert_eq!(why, "icl: comparable only at equal N, and evaluations have 1000 to 2000 rows");
+    assert_eq!(why, "interconcept leakage (icl): comparable only at equal N, and evaluations have 1000 to 2000 rows");
     assert!(report.groups[0].scores[0].interval.is_none() && report.least.is_none());
     let bare = |name: &str| side(name, vec![vec![point("r", 1, &[("bleu", 0.1, None)])]]);
     let report = compare_groups("lambda", vec![bare("1"), bare("5")], &[], PUBLISHED, 0.95);
-    assert_eq!(report.undefined.unwrap(), "no group has both ctl and icl");
+    assert_eq!(
+        report.undefined.unwrap(),
+        "no group has both concepts-task leakage (ctl) and interconcept leakage (icl)"
+    );
     assert!(report.notes[0].starts_with("one run only"), "{:?}", report.notes);
 }
 

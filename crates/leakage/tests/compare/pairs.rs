@@ -21,13 +21,21 @@ fn asked(ids: &[&str]) -> Vec<String> {
 fn the_leaking_run_is_named_with_its_numbers() {
     let report = compare_pair(&leaking("weak", 0.3, 0.1), &leaking("strong", 0.02, 0.1), &asked(&["ctl", "icl"]), 0.95);
     assert_eq!(report.criterion.verdict, CriterionVerdict::ALeaksMore);
-    assert!(report.criterion.why.starts_with("ctl is higher in weak by 0.2800 (0.26"), "{}", report.criterion.why);
-    assert!(report.criterion.why.contains("icl shows no difference"), "{}", report.criterion.why);
+    assert!(
+        report.criterion.why.starts_with("concepts-task leakage (ctl) is higher in weak by 0.2800 (0.26"),
+        "{}",
+        report.criterion.why
+    );
+    assert!(report.criterion.why.contains("(icl) shows no difference"), "{}", report.criterion.why);
     assert_eq!(report.criterion_unclipped.verdict, CriterionVerdict::Undefined);
     assert!(report.criterion_unclipped.why.contains("no evaluation of weak that is compared has it"));
     let swapped = compare_pair(&leaking("strong", 0.02, 0.1), &leaking("weak", 0.3, 0.1), &asked(&["ctl"]), 0.95);
     assert_eq!(swapped.criterion.verdict, CriterionVerdict::BLeaksMore);
-    assert!(swapped.criterion.why.starts_with("ctl is higher in weak by 0.2800 (0.26"), "{}", swapped.criterion.why);
+    assert!(
+        swapped.criterion.why.starts_with("concepts-task leakage (ctl) is higher in weak by 0.2800 (0.26"),
+        "{}",
+        swapped.criterion.why
+    );
     let opposed = compare_pair(&leaking("a", 0.3, 0.1), &leaking("b", 0.02, 0.3), &[], 0.95);
     assert_eq!(opposed.criterion.verdict, CriterionVerdict::Undecided);
 }

@@ -78,15 +78,18 @@ fn concepts_that_are_not_learnt_do_not_count_as_less_leakage() {
     assert_eq!(report.criterion.verdict, CriterionVerdict::BLeaksMore, "the published criterion stands beside it");
     assert_eq!(report.weighed.verdict, WeighedVerdict::ScoresDisagree);
     let why = &report.weighed.why;
-    let expected = "but because concepts of weak are learnt less well (concept_accuracy 0.45 against 0.98)";
-    assert!(why.starts_with("ctl is higher in strong by 0.0400") && why.ends_with(expected), "{why}");
+    let expected = "but because concepts of weak are learnt less well (concept accuracy 0.45 against 0.98)";
+    assert!(
+        why.starts_with("concepts-task leakage (ctl) is higher in strong by 0.0400") && why.ends_with(expected),
+        "{why}"
+    );
     let report = compare_groups("lambda", vec![group("0.01", &unlearnt), group("5", &sound)], &[], PUBLISHED, 0.95);
     let least = report.least.unwrap();
     assert_eq!(least.values, ["5"]);
     let below = least.below.unwrap();
     assert!(
-        below.starts_with("0.01: scores disagree: ctl is higher in 5")
-            && below.ends_with(expected.replace("weak", "0.01").as_str()),
+        below.starts_with("lambda=0.01: scores disagree: concepts-task leakage (ctl) is higher in lambda=5")
+            && below.ends_with(expected.replace("weak", "lambda=0.01").as_str()),
         "{below}"
     );
     // With the others, it is plain.
@@ -98,7 +101,7 @@ fn concepts_that_are_not_learnt_do_not_count_as_less_leakage() {
     // Nobody has learnt the concepts.
     let groups = vec![group("0.01", &unlearnt), group("0.02", &unlearnt)];
     let why = compare_groups("lambda", groups, &[], PUBLISHED, 0.95).undefined.unwrap();
-    assert!(why.contains("are not learnt (concept_accuracy 0.45), and no group has learnt them better"), "{why}");
+    assert!(why.contains("are not learnt (concept accuracy 0.45), and no group has learnt them better"), "{why}");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn models_of_digits_are_read_by_what_they_do_under_intervention() {
         match lambda {
             "0.01" => {
                 assert_eq!((alone, of_supervision), (vec![POOR.to_owned()], State::Unknown));
-                assert!(why.starts_with("low values of ctl_excess and icl_excess show nothing"), "{why}");
+                assert!(why.starts_with("low values of CTL and ICL show nothing"), "{why}");
             }
             "0.05" | "0.2" => assert_eq!((alone, of_supervision), (vec![SUPERVISION.to_owned()], State::Found)),
             _ => assert_eq!((alone, of_supervision), (vec![], State::Absent)),
@@ -216,7 +216,7 @@ fn insufficient_supervision() {
     let bare = [point(1, &[("task_accuracy", 0.9), ("concept_accuracy", 0.5)])];
     let (unknown, why) = state(&soft(), &bare, SUPERVISION);
     assert_eq!(unknown, State::Unknown);
-    assert!(why.contains("needs ctl_excess, which no evaluation has"), "{why}");
+    assert!(why.contains("(ctl_excess), which no evaluation has"), "{why}");
 }
 
 #[test]
@@ -226,9 +226,11 @@ fn what_was_not_seen_has_the_size_that_would_have_been() {
     let (absent, text) = state(&soft(), &[with(1, &poor)], SUPERVISION);
     assert_eq!(absent, State::Absent);
     // 0.16 + (1.96 + 0.84) · 0.005.
-    assert!(text.ends_with("80 % power to detect ctl_conditional of 0.174 or icl_conditional of 0.174"), "{text}");
+    let found = "80 % power to detect leakage to the task (ctl_conditional) of 0.174 or leakage between concepts \
+                 (icl_conditional) of 0.174";
+    assert!(text.ends_with(found), "{text}");
     let (_, text) = state(&soft(), &[with(1, &[("intervention_drop", 0.01)])], FAIL);
-    assert!(text.ends_with("80 % power to detect intervention_drop of 0.064"), "{text}");
+    assert!(text.ends_with("80 % power to detect intervention drop (intervention_drop) of 0.064"), "{text}");
 }
 
 #[test]
@@ -283,7 +285,10 @@ fn incomplete_concept_set() {
     let line = diagnosis.found().next().unwrap();
     assert_eq!((line.rule.as_str(), line.evidence[0].step, diagnosis.step), (INCOMPLETE, 1, 2));
     let (unknown, why) = state(&soft(), &[point(1, &[("ctl_excess", 0.0)])], INCOMPLETE);
-    assert_eq!((unknown, why.as_str()), (State::Unknown, "needs reference_accuracy_linear, which no evaluation has"));
+    assert_eq!(
+        (unknown, why.as_str()),
+        (State::Unknown, "needs reference accuracy, linear head (reference_accuracy_linear), which no evaluation has")
+    );
 }
 
 #[test]
@@ -569,7 +574,7 @@ fn leakage_is_a_verdict_from_the_second_evaluation_in_a_row_on() {
     assert_eq!(verdict_on(&[0.3, 0.3, 0.3, 0.05]).state, VerdictState::Sound);
     let near = verdict_on(&[0.05, 0.05, 0.155]);
     assert_eq!(near.state, VerdictState::PossiblyLeaking);
-    assert_eq!(near.reason, "the interval of ctl_conditional reaches the limit");
+    assert_eq!(near.reason, "the interval of leakage to the task (ctl_conditional) reaches the limit");
 }
 
 #[test]
@@ -627,7 +632,8 @@ fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
     let no_task = point(1, &[("icl_conditional", 0.02), ("concept_accuracy", 0.98), ("concept_auc", 0.99)]);
     let told = judged(&soft(), no_task);
     assert_eq!(told.state, VerdictState::NothingFound);
-    assert!(told.reason.starts_with("leakage to the task was not looked for: needs ctl_conditional"), "{told:?}");
+    let why = "leakage to the task was not looked for: needs leakage to the task (ctl_conditional)";
+    assert!(told.reason.starts_with(why), "{told:?}");
 }
 
 #[test]
@@ -759,7 +765,7 @@ fn leakage_counts_above_that_of_a_reference() {
     let found = verdict(&soft(), &above, true, true, None).unwrap();
     assert_eq!(found.state, VerdictState::Leaking);
     assert!(found.reason.contains("above that of the reference run 'independent': "), "{found}");
-    assert!(found.reason.contains("ctl_conditional 0.200"), "{found}");
+    assert!(found.reason.contains("(ctl_conditional) 0.200"), "{found}");
     let above: Vec<Point> = (1..=4).map(|step| reference().above(&with(step, &honest[..3]))).collect();
     assert_eq!(verdict(&soft(), &above, true, true, None).unwrap().state, VerdictState::CannotTell);
 }

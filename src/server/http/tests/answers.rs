@@ -209,7 +209,8 @@ async fn pairs_of_earlier_samples_come_with_their_ages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_sent_again_only_where_it_changed() {
     let port = port().await;
-    let ask = async |headers: &str| port.ask("GET", "/assets/main.js", &format!("Host: localhost\r\n{headers}")).await;
+    let ask =
+        async |headers: &str| port.ask("GET", "/assets/data/store.js", &format!("Host: localhost\r\n{headers}")).await;
     let reply = ask("").await;
     assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, "text/javascript; charset=utf-8"));
     assert_eq!(reply.headers["cache-control"], "no-cache");
@@ -276,7 +277,7 @@ async fn an_overview_has_a_row_for_each_run() {
         (&row["step"], &row["epoch"], &row["verdict"]["state"]),
         (&json!(3), &json!(1.5), &json!("cannot_tell"))
     );
-    assert!(row["verdict"]["reason"].as_str().unwrap().starts_with("needs ctl_conditional"), "{row}");
+    assert!(row["verdict"]["reason"].as_str().unwrap().starts_with("needs leakage to the task"), "{row}");
     let whole = port.get(&format!("/api/v1/verdict?split=val&run={ENCODED}")).await.json();
     for shared in ["state", "reason", "deciding", "concepts", "since", "stop_advised_by"] {
         assert_eq!(whole[shared], row["verdict"][shared], "{shared}");

@@ -14,6 +14,8 @@ async fn errors_name_the_field() {
         ("/assets/nothing.js".into(), 404, "path"),
         ("/assets/index.html".into(), 404, "path"),
         ("/assets/..%2fCargo.toml".into(), 404, "path"),
+        ("/assets/views/../../Cargo.toml".into(), 404, "path"),
+        ("/assets/views".into(), 404, "path"),
         ("/ready".into(), 503, "ready"),
         ("/metrics?x=1".into(), 400, "x"),
         ("/api/v1/status?verbose=1".into(), 400, "verbose"),

@@ -98,7 +98,8 @@ impl Condition {
     fn evidence(&self, reading: Reading) -> String {
         let not = if self.holds(reading) { "" } else { "not " };
         let interval = if self.whole_interval { format!(" ± {:.4}", reading.half_width) } else { String::new() };
-        format!("{} is {:.4}{interval}, {not}{} {}", self.score, reading.value, self.side.name(), self.limit)
+        let (score, side) = (catalogue::named(self.score), self.side.name());
+        format!("{score} is {:.4}{interval}, {not}{side} {}", reading.value, self.limit)
     }
 
     fn flat(&self) -> Value {

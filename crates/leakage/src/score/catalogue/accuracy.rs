@@ -196,6 +196,7 @@ pub(super) const ROWS: [Score; 23] = [
     Score {
         id: "intervention_drop",
         title: "Accuracy lost by intervention",
+        plain: "intervention drop",
         family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
@@ -233,6 +234,7 @@ pub(super) const ROWS: [Score; 23] = [
     Score {
         id: "wrong_intervention_drop",
         title: "Accuracy lost by wrong interventions",
+        plain: "drop under wrong interventions",
         family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",

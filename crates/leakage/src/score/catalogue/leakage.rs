@@ -36,6 +36,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl_excess",
         title: "Concepts-task leakage, unclipped",
+        plain: "unclipped concepts-task leakage",
         family: FAMILY,
         paper: Paper::Own,
         equation: "6-7 unclipped",
@@ -79,6 +80,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl_excess",
         title: "Interconcept leakage, unclipped",
+        plain: "unclipped interconcept leakage",
         family: FAMILY,
         paper: Paper::Own,
         equation: "8-9 unclipped",
@@ -141,6 +143,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl_conditional",
         title: "Conditional concepts-task leakage",
+        plain: "leakage to the task",
         family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
@@ -167,6 +170,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl_conditional_r2",
         title: "Conditional concepts-task leakage of a number, as R²",
+        plain: "leakage to the task as R²",
         family: FAMILY,
         paper: Paper::Own,
         unit: "informational R²",
@@ -187,6 +191,7 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl_conditional",
         title: "Conditional interconcept leakage",
+        plain: "leakage between concepts",
         family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",

@@ -62,6 +62,21 @@ pub fn find(id: &str) -> Option<&'static Score> {
     CATALOGUE.iter().find(|score| score.id == id)
 }
 
+/// Returns a score's name for the middle of a sentence, with its id: "leakage to the task (ctl_conditional)". An id that the
+/// catalogue does not have stands alone.
+pub fn named(id: &str) -> String {
+    let Some(Score { title, plain, .. }) = find(id) else { return id.to_owned() };
+    if !plain.is_empty() {
+        return format!("{plain} ({id})");
+    }
+    // Abbreviations and symbols at the end of a title would stand beside the id.
+    let name = [" (", ", Ĩ"].iter().fold(*title, |name, mark| name.split(mark).next().unwrap_or(name));
+    let (first, rest) = name.split_at(1);
+    let abbreviated = rest.split(' ').next().is_some_and(|word| word.contains(char::is_uppercase));
+    let first = if abbreviated { first.to_owned() } else { first.to_lowercase() };
+    format!("{first}{rest} ({id})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +88,20 @@ mod tests {
             assert!(CATALOGUE[..at].iter().all(|earlier| earlier.id != score.id), "{} stands twice", score.id);
             assert!(score.range.0 < score.range.1 && !score.help.is_empty() && !score.inputs.is_empty());
             assert!(!score.trust.is_empty(), "{} does not say when to trust it", score.id);
+            assert!(named(score.id).ends_with(&format!(" ({})", score.id)));
+        }
+    }
+
+    #[test]
+    fn sentences_name_a_score_and_its_id() {
+        for (id, expected) in [
+            ("ctl_conditional", "leakage to the task (ctl_conditional)"),
+            ("icl", "interconcept leakage (icl)"),
+            ("alignment_leakage", "alignment leakage (alignment_leakage)"),
+            ("bleu", "BLEU of predicted concepts (bleu)"),
+            ("rows", "rows"),
+        ] {
+            assert_eq!(named(id), expected);
         }
     }
 }

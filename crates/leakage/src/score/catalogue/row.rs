@@ -12,6 +12,8 @@ use super::paper::Paper;
 pub struct Score {
     pub id: &'static str,
     pub title: &'static str,
+    /// The plain name in sentences; empty where it is the title.
+    pub plain: &'static str,
     pub family: &'static str,
     pub paper: Paper,
     /// Number in the paper; empty for this project's own.
@@ -47,6 +49,7 @@ pub struct Score {
 pub(super) const ROW: Score = Score {
     id: "",
     title: "",
+    plain: "",
     family: "",
     paper: Paper::Common,
     equation: "",

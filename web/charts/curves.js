@@ -1,0 +1,137 @@
+// Charts of scores over the run: one for each score, the shown runs laid over each other.
+import { get } from "../data/api.js";
+import { figure } from "./figure.js";
+import { chartText, hasScore, linesOf } from "./lines.js";
+import { hueOf, lookOf } from "../palette.js";
+import { titleOf } from "../data/prefs.js";
+import { change, current } from "../data/state.js";
+import { el } from "../text.js";
+import { afterFrame } from "../scheduler.js";
+import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
+
+/**
+ * @import { Unscored } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ * @typedef {ReturnType<typeof figure>} Figure
+ */
+
+/**
+ * @param {HTMLElement} host @param {string} group of charts that share a cross hair
+ */
+export function curves(host, group) {
+  /** @type {Map<string, Figure>} */
+  const figures = new Map();
+  const missing = el("p", { class: "small dim missing", hidden: true });
+  let absence = "";
+
+  /** @param {string} score */
+  function make(score) {
+    const word = wordOf(score);
+    return figure({
+      id: score, name: word.name, unit: word.unit, tip: tipOf(score), group,
+      onZoom: (zoom) => change({ zoom }),
+      csv: () => table(score, host.dataset.split ?? "val", (host.dataset.runs ?? "").split("\u0000").filter(Boolean)),
+    });
+  }
+
+  /**
+   * Puts the charts into the page at once, and their lines after the next frame.
+   * @param {Shown} shown @param {string[]} scores
+   * @param {{unscored?: Unscored[], all?: boolean}} [more] all: also those without values
+   */
+  return function draw(shown, scores, { unscored, all = false } = {}) {
+    const { view, lines: runs } = shown;
+    host.dataset.split = view.split;
+    host.dataset.runs = runs.map(({ run }) => run.name).join("\u0000");
+    const found = scores.map((score) => ({ score, having: runs.filter(({ series }) => hasScore(series, score)) }));
+    const waiting = runs.some(({ series }) => series === null);
+    const drawn = found.filter(({ having }) => all || waiting || runs.length === 0 || having.length > 0);
+    for (const [score, one] of figures) {
+      if (drawn.some((other) => other.score === score)) continue;
+      one.remove();
+      figures.delete(score);
+    }
+    drawn.forEach(({ score }, i) => {
+      const one = figures.get(score) ?? make(score);
+      figures.set(score, one);
+      if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
+    });
+    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
+    if (absent.join() !== absence) {
+      absence = absent.join();
+      missing.hidden = absent.length === 0;
+      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `),
+        `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+    }
+    if (host.lastChild !== missing) host.append(missing);
+    afterFrame(host, () => fill(shown, drawn, unscored));
+  };
+
+  /**
+   * Gives the charts their lines, one chart after the other.
+   * @param {Shown} shown @param {{score: string, having: Shown["lines"]}[]} drawn @param {Unscored[]} [unscored]
+   */
+  function* fill(shown, drawn, unscored) {
+    const { view, lines: runs } = shown;
+    for (const { score, having } of drawn) {
+      const one = figures.get(score);
+      const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
+        ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
+      if (!one || one.chart.signature === signature) continue;
+      const lines = having.flatMap(({ run, slot, series }) =>
+        (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
+        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
+      const word = wordOf(score);
+      const limit = shown.limitOf(score);
+      const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
+      const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
+      const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
+      one.show({
+        lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score),
+          text: chartText(score),
+        limit: limit && { value: limit.limit * word.scale, bad: limit.bad,
+          text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
+      }, signature, said);
+      yield;
+    }
+  }
+}
+
+/** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */
+async function table(score, split, runs) {
+  const columns = ["run", "split", "score", "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "tie_fraction", "provisional",
+    "incomplete", "superseded"];
+  const rows = [];
+  for (const run of runs) {
+    const { points } = await get("series", { run, split, score });
+    for (const point of points) rows.push([run, split, score, ...columns.slice(3).map((key) => point[key] ?? (key === "superseded" ? false : null))]);
+  }
+  return { name: `${score} ${split}`, columns, rows };
+}
+
+const ALONG = { epoch: "epoch", step: "step", time: "time" };
+
+/** How the charts are drawn: the axis, smoothing and logarithms. @param {HTMLElement} host */
+export function curveControls(host) {
+  const along = el("select", { "aria-label": "Horizontal axis", onchange: () => change({ along: along.value, zoom: null }) },
+    ...Object.entries(ALONG).map(([value, text]) => el("option", { value }, text)));
+  const smooth = el("input", { type: "range", min: 0, max: 0.95, step: 0.05, "aria-label": "Smoothing; the raw curve stays faint",
+    oninput: () => change({ smooth: Number(smooth.value) }) });
+  const logy = el("input", { type: "checkbox", onchange: () => change({ logy: logy.checked }) });
+  const logx = el("input", { type: "checkbox", onchange: () => change({ logx: logx.checked }) });
+  const reset = el("button", { class: "btn small-btn", onclick: () => change({ zoom: null }) }, "Show all");
+  const more = el("details", { class: "menu" }, el("summary", { class: "btn quiet small-btn" }, "Axes"),
+    el("div", { class: "menu-box" }, el("label", { class: "entry" }, logy, "Logarithmic values"),
+      el("label", { class: "entry" }, logx, "Logarithmic horizontal axis"),
+      el("label", { class: "entry" }, "Smooth", smooth)));
+  host.append(reset, more, el("label", { class: "pick" }, "Along ", along));
+  return function draw() {
+    const view = current();
+    along.value = view.along;
+    smooth.value = String(view.smooth);
+    logy.checked = view.logy;
+    logx.checked = view.logx;
+    reset.hidden = view.zoom === null;
+  };
+}
+

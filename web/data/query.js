@@ -1,0 +1,71 @@
+// The search for runs: words of names and labels, and conditions such as lambda<1 or seed=0. Pure.
+
+/** @import { Run } from "./api.js" */
+
+const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
+/** A condition that is still being typed; `lambda=` alone finds the runs with that label. */
+const INCOMPLETE = /^[^<>=!]+(<|>|!|<=|>=|!=)$/;
+
+const wordsOf = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean);
+const labelOf = (/** @type {string} */ key) => (key === "λ" ? "lambda" : key);
+
+/** @param {string} text @returns {(run: Run, title: string) => boolean} */
+export function matcher(text) {
+  const tests = wordsOf(text).filter((word) => !INCOMPLETE.test(word)).map((word) => {
+    const condition = word.match(CONDITION);
+    if (!condition) {
+      const wanted = word.toLocaleLowerCase();
+      return (/** @type {Run} */ run, /** @type {string} */ title) =>
+        [run.name, title, ...Object.entries(run.labels).map(([key, value]) => `${key}=${value}`)].some((one) => one.toLocaleLowerCase().includes(wanted));
+    }
+    const [, key, sign, value] = condition;
+    const label = labelOf(key);
+    return (/** @type {Run} */ run, /** @type {string} */ title) =>
+      label in run.labels ? holds(run.labels[label], sign, value) : title.includes(word) || run.name.includes(word);
+  });
+  return (run, title) => tests.every((test) => test(run, title));
+}
+
+/** Returns why a search finds nothing, or "". @param {string} text @param {string[]} labels that runs have @param {boolean} finds whether it finds any run */
+export function hintOf(text, labels, finds) {
+  for (const word of wordsOf(text)) {
+    if (INCOMPLETE.test(word)) return `“${word}” needs a value, such as ${word.replace(/!$/, "!=")}1. It is ignored until then.`;
+    if (/^(<=|>=|!=|<|>)/.test(word)) return `“${word}” needs a label before it, such as ${labels[0] ?? "lambda"}${word}.`;
+    const key = word.match(CONDITION)?.[1];
+    if (key && !finds && !labels.includes(labelOf(key))) {
+      return `No run has a label “${key}”.${labels.length ? ` Existing labels: ${labels.join(", ")}.` : ""}`;
+    }
+  }
+  return "";
+}
+
+/** Numbers are compared as numbers. @param {string} own @param {string} sign @param {string} value */
+function holds(own, sign, value) {
+  const [a, b] = [Number(own), Number(value)];
+  const numbers = own.trim() !== "" && Number.isFinite(a) && Number.isFinite(b);
+  const order = numbers ? a - b : own.localeCompare(value);
+  switch (sign) {
+    case "=": return numbers ? a === b : own.toLocaleLowerCase().startsWith(value.toLocaleLowerCase());
+    case "!=": return numbers ? a !== b : own !== value;
+    case "<": return order < 0;
+    case ">": return order > 0;
+    case "<=": return order <= 0;
+    default: return order >= 0;
+  }
+}
+
+/** Values of a label in order, numbers by size. @param {string} a @param {string} b */
+export function byValue(a, b) {
+  const [one, other] = [Number(a), Number(b)];
+  return Number.isFinite(one) && Number.isFinite(other) && a !== "" && b !== "" ? one - other : a.localeCompare(b, "en", { numeric: true });
+}
+
+/** Labels that runs have, those with different values first. @param {Run[]} runs */
+export function labelsOf(runs) {
+  /** @type {Map<string, Set<string>>} */
+  const values = new Map();
+  for (const run of runs) for (const [key, value] of Object.entries(run.labels)) values.set(key, (values.get(key) ?? new Set()).add(value));
+  const names = [...values.keys()];
+  const differ = (/** @type {string} */ name) => (/** @type {Set<string>} */ (values.get(name)).size > 1 ? 0 : 1);
+  return names.sort((a, b) => differ(a) - differ(b)).map((name) => ({ name, values: [.../** @type {Set<string>} */ (values.get(name))].sort(byValue) }));
+}

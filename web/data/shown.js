@@ -1,0 +1,119 @@
+// The one object that panels draw from.
+import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
+import { slots } from "../palette.js";
+import { labelsOf, matcher } from "./query.js";
+import { curvesOf, limitOf, store } from "./store.js";
+import { STATES, stateOf } from "../labels.js";
+
+/**
+ * @import { Row, Run } from "./api.js"
+ * @import { Series } from "./series.js"
+ * @import { Along, View } from "./state.js"
+ * @typedef {{run: Run, row: Row|undefined, live: boolean}} Listed
+ * @typedef {{run: Run, slot: number, series: Series|null, fault: string|null}} Drawn
+ * @typedef {object} Shown
+ * @property {View} view
+ * @property {Along} along the axis that the shown runs allow
+ * @property {Run[]} runs those at hand, newest first
+ * @property {number} total all that the sidecar has
+ * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
+ * @property {Listed[]} searched the same for all verdicts
+ * @property {object} of the search behind these: another object where any of them may have changed
+ * @property {Record<string, number>} counts of `searched` by verdict
+ * @property {number} known of `searched`, how many have a row
+ * @property {() => string} rested names and steps of `searched`
+ * @property {number} hidden how many are hidden
+ * @property {Map<string, Row>} rows
+ * @property {Drawn[]} lines runs in the charts
+ * @property {Map<string, number>} slot look of each run in the charts
+ * @property {{name: string, values: string[]}[]} labels
+ * @property {string[]} splits
+ * @property {boolean} down whether the sidecar does not answer
+ * @property {string} theme
+ * @property {number} alertsVersion
+ * @property {typeof limitOf} limitOf
+ */
+
+/** Runs in the charts unless others are chosen. */
+const DRAWN = 5;
+
+/** Whether a job sends to the run. A run that this sidecar has heard nothing of since it started is silent. @param {Run} run */
+export const isLive = (run) => !run.finished && run.splits.some((split) => split.window !== null);
+
+/**
+ * @typedef {{inputs: any[], runs: Run[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
+ * @typedef {{inputs: any[], searched: Listed[], listed: Listed[], counts: Record<string, number>, known: number, hidden: number, usual: string[],
+ *   rested: () => string}} Found
+ */
+/** @type {OfRuns|null} */
+let ofRuns = null;
+/** @type {Found|null} */
+let found = null;
+
+const same = (/** @type {any[]} */ a, /** @type {any[]} */ b) => a.every((one, i) => one === b[i]);
+
+/** Returns the facts about all runs, the same until one comes, changes or goes. @returns {OfRuns} */
+function allRuns() {
+  const inputs = [store.runs];
+  if (ofRuns && same(ofRuns.inputs, inputs)) return ofRuns;
+  const runs = store.runs ?? [];
+  const splits = new Set();
+  for (const run of runs) for (const { split } of run.splits) splits.add(split);
+  ofRuns = { inputs, runs, splits: [...splits].sort(), labels: labelsOf(runs) };
+  return ofRuns;
+}
+
+/** Returns the runs that the search finds, the same until one of them or the search changes. @param {View} view @returns {Found} */
+function find(view) {
+  const inputs = [store.runs, store.rowsAt, view.q, view.verdict, view.all, prefsAt()];
+  if (found && same(found.inputs, inputs)) return found;
+  const runs = store.runs ?? [];
+  const matches = matcher(view.q);
+  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
+    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
+  const listed = searched.filter(({ row }) => !view.verdict || stateOf(row) === view.verdict);
+  /** @type {Record<string, number>} */
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
+  let known = 0;
+  for (const { row } of searched) {
+    if (!row) continue;
+    known += 1;
+    counts[stateOf(row)] += 1;
+  }
+  let rested = "";
+  found = { inputs, searched, listed, counts, known, hidden: runs.filter((run) => isHidden(run.name)).length, usual: usual(listed.length ? listed : searched),
+    rested: () => { rested ||= JSON.stringify(searched.map(({ row }) => [row?.name, row?.step])); return rested; } };
+  return found;
+}
+
+/**
+ * @param {View} view @param {string[]} scores whose curves are drawn
+ * @returns {Shown}
+ */
+export function shownOf(view, scores) {
+  const { runs, splits, labels } = allRuns();
+  const of = find(view);
+  const { searched, listed, counts, known: withRow, hidden, rested } = of;
+  const names = view.page === "run" ? [view.run] : view.show ?? of.usual;
+  const chosen = names.flatMap((name) => runs.find((run) => run.name === name) ?? []);
+  const slot = slots(chosen.map((run) => run.name));
+  const lines = chosen.map((run) => {
+    const { series, fault } = curvesOf(run.name, view.split, scores);
+    return { run, slot: slot.get(run.name) ?? 0, series, fault };
+  });
+  const known = lines.filter(({ series }) => series && series.step.length > 0);
+  const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
+  return {
+    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched, of, counts, known: withRow, rested,
+    hidden, rows: store.rows, lines, slot, labels, splits,
+    down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
+  };
+}
+
+/** Pinned runs, then those in training, then the newest. @param {Listed[]} listed */
+function usual(listed) {
+  const rank = (/** @type {Listed} */ one) => (isPinned(one.run.name) ? 0 : one.live ? 1 : 2);
+  const ranked = listed.filter(({ row }) => !row || row.evaluations > 0).map((one, i) => ({ one, i }));
+  ranked.sort((a, b) => rank(a.one) - rank(b.one) || a.i - b.i);
+  return ranked.slice(0, DRAWN).map(({ one }) => one.run.name);
+}

@@ -1,0 +1,257 @@
+// Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
+import { ApiError, changeRun, follow, get } from "./api.js";
+import { nameRuns } from "./prefs.js";
+import { PAGE, RowLoader } from "./rows.js";
+import { HeldCurves } from "./held_curves.js";
+import { nameScores } from "../labels.js";
+
+/**
+ * @import { Alert, Limit, Row, Run, Status } from "./api.js"
+ * @typedef {{name: string, score?: string, split: string, above?: number, below?: number, rise?: number, scope?: string,
+ *   advise_stop?: boolean, severity?: string, action?: string}} Rule
+ * @typedef {{state: "loading"|"live"|"down", since: number}} Connection since: in seconds since 1970-01-01 UTC
+ */
+
+const STATUS_MS = 5000;
+/** Data that comes in many answers is drawn this often. */
+const SOON_MS = 250;
+
+export const store = {
+  /** @type {Run[]|null} newest first; null until they have come */
+  runs: null,
+  /** Runs that the sidecar has: those beyond the ones at hand are on their way. */
+  total: 0,
+  /** @type {Map<string, Row>} of the split on the page */
+  rows: new Map(),
+  rowsOf: "",
+  /** How often rows have come. */
+  rowsAt: 0,
+  /** @type {Limit[]} */
+  limits: [],
+  leastRows: 500,
+  /** @type {Rule[]} */
+  rules: [],
+  /** @type {Alert[]} */
+  standings: [],
+  /** @type {Alert[]} oldest first */
+  changes: [],
+  /** @type {Status|null} */
+  status: null,
+  /** @type {Connection} */
+  connection: { state: "loading", since: Date.now() / 1000 },
+  /** @type {string|null} why the page has nothing to show */
+  fault: null,
+  /** Evaluations that this page has heard of. */
+  version: 0,
+};
+
+/** @type {() => void} */
+let changed = () => {};
+// While many runs are fetched, not each is drawn as it comes.
+const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
+let split = "val";
+let soon = 0;
+/** Draws after more has come. */
+function changedSoon() {
+  if (soon === 0) soon = setTimeout(() => { soon = 0; changed(); }, SOON_MS);
+}
+
+const rows = new RowLoader({
+  take(of, found) {
+    const first = store.rowsOf !== of;
+    if (first) store.rows = new Map();
+    store.rowsOf = of;
+    for (const row of found) store.rows.set(row.name, row);
+    store.rowsAt += 1;
+    if (first || found.length < PAGE) changed();
+    else changedSoon();
+  },
+  fault(error) {
+    fault(error);
+    changed();
+  },
+});
+/** Runs in sight without a row: theirs is asked for before others. @param {string[]} runs */
+export const wantRows = (runs) => rows.wanted(runs);
+
+/** @param {() => void} listener */
+export function begin(listener) {
+  changed = listener;
+  follow({
+    open() {
+      const again = store.connection.state === "down";
+      store.connection = { state: "live", since: now() };
+      // Points that were missed meanwhile come with the curves.
+      if (again) curves.outdate();
+      load();
+    },
+    down() {
+      if (store.connection.state !== "down") store.connection = { state: "down", since: now() };
+      changed();
+    },
+    point(point) {
+      store.version += 1;
+      curves.take(point);
+      const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
+      if (of) {
+        of.points += of.last_step === point.step ? 0 : 1;
+        of.last_step = Math.max(of.last_step ?? 0, point.step);
+      } else {
+        loadRun(point.run);
+      }
+      if (point.split === split) rows.gather(point.run);
+      changed();
+    },
+    run(name) { loadRun(name); },
+    alert(alert) {
+      store.standings = [...store.standings.filter((one) => !(one.rule === alert.rule && one.run === alert.run)), alert];
+      store.changes.push(alert);
+      rows.gather(alert.run);
+      changed();
+    },
+    lost() {
+      curves.outdate();
+      load();
+    },
+  });
+  load();
+  setInterval(loadStatus, STATUS_MS);
+}
+
+const now = () => Date.now() / 1000;
+
+/** Fetches all but curves. */
+export async function load() {
+  store.fault = null;
+  rows.all();
+  try {
+    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts")]);
+    nameScores(catalogue.scores);
+    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, rules: alerts.rules, standings: alerts.standings,
+      changes: alerts.changes });
+    loadRuns(runs);
+  } catch (error) {
+    fault(error);
+  }
+  changed();
+  loadStatus();
+}
+
+/** @param {unknown} error */
+function fault(error) {
+  // The connection line says that nothing answers; the next connection fetches again.
+  if (error instanceof ApiError && error.code !== 0) store.fault = error.message;
+  else if (!(error instanceof ApiError)) throw error;
+}
+
+/** How often a list of runs was begun: a newer one takes the place of those before. */
+let lists = 0;
+
+/** Takes a page of runs, and asks for those after it. @param {{runs: Run[], total: number, next: string|null}} page */
+async function loadRuns(page) {
+  const list = lists += 1;
+  const before = store.runs;
+  const found = [...page.runs];
+  try {
+    for (let [next, at] = [page.next, 0]; ; at += 1) {
+      store.total = page.total;
+      nameRuns(page.runs);
+      rows.page(at, page.runs.map(({ name }) => name), next);
+      // The list at hand stays until the new one is whole.
+      if (before === null || next === null) store.runs = found.slice();
+      if (at === 0 || next === null) changed();
+      else changedSoon();
+      if (next === null) return;
+      page = await get("runs", { limit: PAGE, after: next });
+      if (list !== lists) return;
+      found.push(...page.runs);
+      next = page.next;
+    }
+  } catch (error) {
+    fault(error);
+    changed();
+  }
+}
+
+/** Asks for a run that has started, ended, changed or gone. @param {string} name */
+async function loadRun(name) {
+  if (store.runs === null) return;
+  try {
+    keepRun(await get("run", { run: name }));
+    rows.gather(name);
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 404) dropRun(name);
+    else fault(error);
+  }
+  changed();
+}
+
+/** @param {Run} run */
+function keepRun(run) {
+  nameRuns([run]);
+  const others = (store.runs ?? []).filter(({ name }) => name !== run.name);
+  if (others.length === store.runs?.length) store.total += 1;
+  const at = others.findIndex(({ started }) => started <= run.started);
+  store.runs = at < 0 ? [...others, run] : [...others.slice(0, at), run, ...others.slice(at)];
+}
+
+/** @param {string} name */
+function dropRun(name) {
+  const left = (store.runs ?? []).filter((run) => run.name !== name);
+  if (left.length !== store.runs?.length) store.total -= 1;
+  store.runs = left;
+  store.rows.delete(name);
+  store.rowsAt += 1;
+  store.standings = store.standings.filter(({ run }) => run !== name);
+  store.changes = store.changes.filter(({ run }) => run !== name);
+}
+
+/** Gives a run another title or note, for everyone who reads it. @param {string} run @param {{title?: string, note?: string}} fields */
+export async function remark(run, fields) {
+  keepRun(await changeRun("PATCH", run, fields));
+  changed();
+}
+
+/** Removes a run with its curves. @param {string} run */
+export async function removeRun(run) {
+  await changeRun("DELETE", run);
+  dropRun(run);
+  changed();
+}
+
+async function loadStatus() {
+  try {
+    store.status = await get("status");
+    changed();
+  } catch {
+    // As above.
+  }
+}
+
+/** The split whose rows are shown. @param {string} of */
+export function showSplit(of) {
+  if (of === split) return;
+  split = of;
+  store.rows = new Map();
+  store.rowsAt += 1;
+  rows.show(of);
+}
+
+/**
+ * Returns the curves of a run, which are asked for where they are missing.
+ * @param {string} run @param {string} of split @param {string[]} scores
+ */
+export const curvesOf = (run, of, scores) => curves.of(run, of, scores, store.connection.state === "down");
+
+/** Asks again for the curves that failed. */
+export function retryCurves() {
+  curves.retry();
+  changed();
+}
+
+/** The limit at which a score is evidence, for the diagnosis. @param {string} score */
+export const limitOf = (score) => store.limits.find((limit) => limit.score === score);
+
+/** The alerts of a run on a split that began to fire. @param {string} run @param {string} of @param {string} score */
+export const firedOf = (run, of, score) =>
+  store.changes.filter((one) => one.run === run && one.split === of && one.state === "firing" && (one.score === score || one.score === `${score}_excess`));

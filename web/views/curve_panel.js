@@ -1,0 +1,91 @@
+// The curve behind a score: task accuracy over the share of concepts that an intervention sets, or a score over a threshold.
+import { answers } from "../data/answers.js";
+import { figure } from "../charts/figure.js";
+import { options } from "./overview.js";
+import { hueOf, lookOf } from "../palette.js";
+import { titleOf } from "../data/prefs.js";
+import { change } from "../data/state.js";
+import { el, number } from "../text.js";
+import { nameOf, scoreOf, tipOf } from "../labels.js";
+
+/**
+ * @import { Point } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
+
+/** @param {HTMLElement} host @param {() => void} again draws the page again */
+export function behindPanel(host, again) {
+  const title = el("h2", {});
+  const choose = el("select", { "aria-label": "Curve of", onchange: () => change({ behind: choose.value }) });
+  const said = el("p", {});
+  host.append(el("header", {}, title, el("div", { class: "end" }, choose), said));
+  /** @type {ReturnType<typeof figure>|null} */
+  let drawn = null;
+  let of = "";
+  /** @type {any} */
+  let table = null;
+  // A slow score is that of an evaluation before the newest.
+  const earlier = answers("point", again);
+
+  /** @param {Shown} shown @param {Point|null} point the newest evaluation */
+  return function draw(shown, point) {
+    const { run, split, behind } = shown.view;
+    const line = shown.lines[0];
+    const known = [...line?.series?.scores ?? []].filter(([, { value }]) => value.some((one) => one !== null)).map(([id]) => id);
+    const having = allWithCurves(point, known);
+    host.hidden = having.length === 0 || !line;
+    if (host.hidden) return;
+    const score = having.includes(behind) ? behind : having[0];
+    options(choose, having.map((id) => [id, nameOf(id)]), score);
+    choose.hidden = having.length < 2;
+    const axes = scoreOf(score)?.curve;
+    let from = point;
+    if (!point?.scores[score]?.curve) {
+      const series = line.series;
+      const values = series?.scores.get(score)?.value ?? [];
+      const at = values.findLastIndex((value) => value !== null);
+      from = at < 0 || !series ? null : earlier({ run, split, step: String(series.step[at]) }, String(series.step[at])).body;
+    }
+    const curve = from?.scores[score]?.curve ?? [];
+    if (!axes || !from) return;
+    const interventions = score.endsWith("intervention_drop");
+    title.textContent = score === "intervention_drop" ? "Effect of interventions" : `${axes.y} over the ${axes.x}`;
+    if (of !== score) {
+      drawn?.remove();
+      of = score;
+      drawn = figure({ id: `behind-${score}`, name: interventions ? "Task accuracy" : axes.y, unit: `over the ${axes.x}`, tip: tipOf(score),
+        group: `behind-${score}`, csv: () => table });
+      host.append(drawn.root);
+    }
+    const beside = axes.beside ? from.scores[axes.beside]?.curve ?? [] : [];
+    const scale = interventions ? 100 : 1;
+    const lineOf = (/** @type {string} */ name, /** @type {[number, number|null][]} */ values, /** @type {string} */ color, /** @type {number} */ look) =>
+      ({ name, color, look, x: values.map(([x]) => x * (interventions ? 100 : 1)), y: values.map(([, y]) => (y === null ? null : y * scale)) });
+    const lines = [lineOf(interventions ? "true values" : titleOf(run), curve, `--s${hueOf(line.slot)}`, lookOf(line.slot)),
+      ...(beside.length ? [lineOf(interventions ? "wrong values" : nameOf(axes.beside ?? ""), beside, "--s5", lookOf(line.slot) === 3 ? 1 : 3)] : [])];
+    const best = axes.best ? from.scores[axes.best]?.value : undefined;
+    const positive = curve.every(([x]) => x > 0);
+    drawn?.show({ lines, along: interventions ? "% of concepts set" : axes.x, zoom: null,
+      logx: positive && curve.length > 1 && curve[curve.length - 1][0] / curve[0][0] > 50, logy: false, smooth: 0,
+      text: interventions ? (value) => value.toFixed(1) : (value) => number(value, 0.1), least: interventions ? [0, 100] : undefined, points: true },
+        JSON.stringify([curve, beside, score, shown.theme, line.slot]));
+    const undefinedAt = curve.filter(([, y]) => y === null).length;
+    const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];
+    said.textContent = [
+      interventions && typeof start === "number" && typeof end === "number"
+        ? (end < start - 0.05 ? "Setting concepts to their true values should not cost accuracy. Here it does."
+        : "Setting concepts to their true values costs no accuracy.") : "",
+      best !== undefined ? `Best at ${number(best)}.` : "", undefinedAt ? `Undefined at ${undefinedAt} of ${curve.length}.` : "",
+      from !== point ? `From step ${from.step}, the newest evaluation with this score.` : ""].filter(Boolean).join(" ");
+    const columns = ["run", "step", axes.x, axes.y, ...(beside.length ? [`${axes.y}: ${scoreOf(axes.beside ?? "")?.curve?.x}`] : [])];
+    table = { name: `${score} ${run}`, columns, rows: curve.map(([x, y], i) => [run, from?.step, x, y, ...(beside.length ? [beside[i]?.[1]] : [])]) };
+  };
+}
+
+/** Scores with a curve, interventions first. @param {Point|null} point @param {string[]} known */
+function allWithCurves(point, known) {
+  const ids = new Set([...Object.keys(point?.scores ?? {}), ...known].filter((id) => scoreOf(id)?.curve));
+  const beside = new Set([...ids].map((id) => scoreOf(id)?.curve?.beside));
+  const found = [...ids].filter((id) => !beside.has(id) && (point?.scores[id]?.curve || !point?.scores[id]));
+  return found.sort((a, b) => Number(b === "intervention_drop") - Number(a === "intervention_drop"));
+}

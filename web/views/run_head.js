@@ -1,0 +1,58 @@
+// The head of a run's page: its name and facts, and the buttons that change it.
+import { options } from "./overview.js";
+import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
+import { remarks } from "./notes.js";
+import { isLive } from "../data/shown.js";
+import { address, change, current } from "../data/state.js";
+import { count, el, icon } from "../text.js";
+import { labelName, momentText } from "../labels.js";
+import { watcher } from "../scheduler.js";
+
+/**
+ * @import { Row, Run } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
+
+export function runHead() {
+  const crumb = el("div", { class: "small dim" });
+  const chips = el("div", { class: "chips" });
+  const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value, zoom: null }) });
+  const pin = el("button", { class: "btn", onclick: () => togglePin(current().run) });
+  const hide = el("button", { class: "btn", onclick: () => toggleHidden(current().run) });
+  const said = remarks(() => current().run);
+  const compare = el("a", { class: "btn" }, "Compare");
+  const isNew = watcher();
+  return {
+    root: el("div", { class: "head run" }, el("div", {}, crumb, chips, said.note),
+      el("div", { class: "row" }, el("label", { class: "pick" }, "Data ", split), pin, hide, said.edit, compare, said.remove)),
+    /** @param {Shown} shown @param {Row|undefined} row */
+    draw(shown, row) {
+      const { run: name, split: chosen } = shown.view;
+      const run = shown.lines[0]?.run;
+      options(split, (run?.splits ?? []).map((one) => [one.split, one.split]), chosen);
+      const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
+      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen)) return;
+      said.draw(run);
+      crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
+      chips.replaceChildren(...facts(run, row, chosen));
+      pin.replaceChildren(icon("pin"), el("span", { class: "word" }, pinned ? "Unpin" : "Pin"));
+      pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
+      hide.replaceChildren(icon("eye"), el("span", { class: "word" }, hidden ? "Show again" : "Hide"));
+      hide.setAttribute("aria-label", hidden ? "List this run again" : "Hide this run");
+      const other = shown.runs.find((one) => one.name !== name);
+      compare.hidden = !other;
+      compare.setAttribute("href", address({ page: "compare", by: "runs", a: name, b: other?.name ?? "" }));
+    },
+  };
+}
+
+/** @param {Run} run @param {Row|undefined} row @param {string} split */
+function facts(run, row, split) {
+  const chip = (/** @type {(Node|string|false)[]} */ ...parts) => el("span", { class: "chip" }, ...parts);
+  const strong = (/** @type {string} */ text) => el("b", {}, text);
+  const at = momentText(row);
+  const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), at) : chip(run.finished ? "finished" : "silent", at && ` at ${at}`);
+  return [state, ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
+    chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),
+    ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : [])];
+}

@@ -1,0 +1,145 @@
+// The page of one run: its verdict, its curves, its concepts, and the advice.
+import { allScoresPanel } from "./allscores.js";
+import { answers } from "../data/answers.js";
+import { behindPanel } from "./curve_panel.js";
+import { conceptsPanel } from "./concepts.js";
+import { curveControls, curves } from "../charts/curves.js";
+import { figure } from "../charts/figure.js";
+import { lanesPanel } from "./alert_timeline.js";
+import { chartText, linesOf } from "../charts/lines.js";
+import { pairsPanel } from "./pairs.js";
+import { runHead } from "./run_head.js";
+import { change } from "../data/state.js";
+import { statsPanel } from "./stats.js";
+import { el } from "../text.js";
+import { afterFrame } from "../scheduler.js";
+import { verdictPanel } from "./verdict.js";
+import { OF_RUN, PUBLISHED, curved, tipOf } from "../labels.js";
+
+/**
+ * @import { Point, Unscored } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ */
+
+const EMBEDDINGS = ["embedding_ct_conditional", "embedding_ic_conditional", "embedding_ct", "embedding_self", "alignment_leakage"];
+const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3]]);
+const SINCE = ["ctl_conditional", "icl_conditional"];
+
+/** Scores whose curves a run's page may draw. */
+export const runScores = () => [...OF_RUN, ...PUBLISHED, ...curved()];
+
+/** @param {() => void} again draws the page again */
+export function runView(again) {
+  const panel = (/** @type {string} */ className, /** @type {string} */ label, /** @type {any} */ more = {}) =>
+    el("section", { class: `panel ${className}`, "aria-label": label, ...more });
+  const [verdict, stats] = [panel("verdict", "Verdict"), panel("stats", "Newest values")];
+  const [since, published] = [panel("w12", "Curves"), panel("w12", "Published scores")];
+  const [lanes, behind] = [panel("w7", "Alerts"), panel("w5", "Curve behind a score", { hidden: true })];
+  const [concepts, pairs] = [panel("w7", "Concepts", { id: "concepts" }), panel("w5", "Pairs of concepts")];
+  const embeddings = panel("w12", "Embeddings", { hidden: true });
+  const all = el("details", { class: "panel w12" });
+  const own = el("div", { class: "stats" });
+  embeddings.append(el("header", {}, el("h2", {}, "Embeddings"),
+    el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")),
+    own);
+  const head = runHead();
+  const drawVerdict = verdictPanel(verdict);
+  const drawStats = statsPanel(stats);
+  const accuracy = accuracyFigure();
+  const drawCurves = curvePanels(since, published, accuracy.root);
+  const drawLanes = lanesPanel(lanes);
+  const drawBehind = behindPanel(behind, again);
+  const drawConcepts = conceptsPanel(concepts, again);
+  const drawPairs = pairsPanel(pairs, again);
+  const drawEmbeddings = statsPanel(own, EMBEDDINGS);
+  const drawAll = allScoresPanel(all);
+  all.addEventListener("toggle", again);
+  const points = answers("point", again);
+  const assessments = answers("verdict", again);
+  const passes = answers("unscored", again);
+  const root = el("div", {}, head.root, verdict, stats,
+    el("div", { class: "grid" }, since, published, lanes, behind, concepts, pairs, embeddings, all));
+
+  /** @param {Shown} shown */
+  function draw(shown) {
+    const { run, split } = shown.view;
+    const row = shown.rows.get(run);
+    const series = shown.lines[0]?.series;
+    head.draw(shown, row);
+    const asked = { run, split };
+    const nothing = { body: null, why: null };
+    const known = (row?.evaluations ?? 0) > 0;
+    const { body: point } = known ? points(asked, `${series?.version}/${row?.step}/${row?.time}/${row?.evaluations}`) : nothing;
+    const { body: found, why } = known ? assessments(asked, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : nothing;
+    const unscored = passes(asked, `${series?.version}/${series?.step.length}/${row?.step}`).body?.passes ?? [];
+    drawVerdict(shown, row, point, found, why);
+    drawStats(shown, row?.scores ?? {}, row !== undefined);
+    drawCurves(shown, unscored);
+    root.classList.toggle("stale", shown.down);
+    afterFrame(root, () => drawRest(shown, point, unscored));
+  }
+
+  /**
+   * Panels below the first window.
+   * @param {Shown} shown @param {Point|null} point @param {Unscored[]} unscored
+   */
+  function* drawRest(shown, point, unscored) {
+    accuracy.draw(shown);
+    yield;
+    drawLanes(shown, unscored);
+    drawBehind(shown, point);
+    lanes.classList.toggle("w12", behind.hidden);
+    yield;
+    drawConcepts(shown, point);
+    drawPairs(shown);
+    concepts.classList.toggle("w12", pairs.hidden);
+    yield;
+    const vectors = Object.fromEntries(Object.entries(point?.scores ?? {}).filter(([id]) => EMBEDDINGS.includes(id)));
+    embeddings.hidden = Object.keys(vectors).length === 0;
+    if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true);
+    drawAll(point);
+  }
+
+  return { root, draw };
+}
+
+/**
+ * The curves of a run, and below them those of the published scores.
+ * @param {HTMLElement} since @param {HTMLElement} published @param {HTMLElement} accuracy
+ */
+function curvePanels(since, published, accuracy) {
+  const controls = el("div", { class: "end" });
+  const grid = el("div", { class: "quad" });
+  const drop = el("div", { class: "quad contents" });
+  const last = el("div", { class: "quad" });
+  grid.append(accuracy, drop);
+  since.append(el("header", {}, el("h2", {}, "Since when"), controls), grid);
+  published.append(el("header", {}, el("h2", {}, "As published"), el("p", {}, "CTL and ICL as papers quote them. Both subtract what an activation has "
+    + "not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);
+  const drawControls = curveControls(controls);
+  const [drawSince, drawDrop, drawPublished] = [grid, drop, last].map((host) => curves(host, "run"));
+  /** @param {Shown} shown @param {Unscored[]} unscored */
+  return function draw(shown, unscored) {
+    drawControls();
+    drawSince(shown, SINCE, { unscored, all: true });
+    drawDrop(shown, ["intervention_drop"], { unscored });
+    drawPublished(shown, PUBLISHED, { unscored, all: true });
+  };
+}
+
+/** Both accuracies on one scale. */
+function accuracyFigure() {
+  const accuracy = figure({ id: "accuracy", name: "Accuracy", unit: "%", tip: tipOf("task_accuracy"), group: "run", onZoom: (zoom) => change({ zoom }) });
+  /** @param {Shown} shown */
+  function draw(shown) {
+    const { view, lines: [line] } = shown;
+    const series = line?.series;
+    const lines = series ? ACCURACIES.flatMap(([score, name, color, look]) =>
+      linesOf({ series, score, run: view.run, split: view.split, name, color, look, along: shown.along, started: line.run.started })) : [];
+    accuracy.root.hidden = series !== null && series !== undefined && lines.length === 0;
+    const { zoom, logx, logy, smooth } = view;
+    accuracy.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [50, 100], range: [0, 100], text: chartText("task_accuracy") },
+      [shown.along, zoom, logx, logy, smooth, shown.theme, series?.version, series?.step.length, lines.length].join());
+  }
+  return { root: accuracy.root, draw };
+}

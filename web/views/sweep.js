@@ -1,0 +1,137 @@
+// Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
+import { figure } from "../charts/figure.js";
+import { chartText } from "../charts/lines.js";
+import { el, headRow, icon, scroller, upper } from "../text.js";
+import { term, tipped } from "../tip.js";
+import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
+
+/**
+ * @import { GroupReport } from "../data/api.js"
+ * @import { Shown } from "../data/shown.js"
+ * @typedef {ReturnType<typeof figure>} Figure
+ */
+
+const CHARTED = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
+const FALLBACK = ["ctl", "icl"];
+
+/** @param {HTMLElement} host */
+export function sweepPanel(host) {
+  const title = el("h2", {});
+  const key = el("div", { class: "end key" });
+  const grid = el("div", { class: "quad" });
+  const notes = el("div", { class: "body" });
+  host.append(el("header", {}, title, key), grid, notes);
+  /** @type {Map<string, Figure>} */
+  const figures = new Map();
+
+  /** @param {GroupReport} report @param {Shown} shown */
+  return function draw(report, shown) {
+    const { label, groups, least } = report;
+    const values = groups.map(({ value }) => value);
+    const place = placesOf(values);
+    title.textContent = `Along ${labelName(label)}`;
+    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeText(least.values)}`)] : []),
+      el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
+    const has = (/** @type {string} */ id) => groups.some(({ scores }) => scores.some(({ score, interval }) => score === id && interval));
+    const charted = CHARTED.filter(has).length ? CHARTED.filter(has) : FALLBACK.filter(has);
+    for (const [id, one] of figures) if (!charted.includes(id)) { one.remove(); figures.delete(id); }
+    for (const id of charted) {
+      const one = figures.get(id) ?? figure({ id: `sweep-${id}`, name: nameOf(id), unit: wordOf(id).unit, tip: tipOf(id), group: "sweep",
+        csv: () => ({ name: `${id} by ${label}`, columns: [label, "mean", "low", "high"],
+          rows: groups.flatMap(({ value, scores }) => scores.filter(({ score }) => score === id).map(({ interval }) =>
+          [value, interval?.mean, interval?.low, interval?.high])) }) });
+      figures.set(id, one);
+      if (one.root.parentElement !== grid) grid.append(one.root);
+      const { scale, axis } = wordOf(id);
+      const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
+      const inside = (least?.values ?? []).map((value) => Number(place.get(value)));
+      const gap = smallest([...place.values()]) / 2;
+      const limit = shown.limitOf(id);
+      one.show({
+        lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
+          y: means.map((mean) => (mean ? mean.mean * scale : null)),
+          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)),
+            notes: (at) => [`${groups[at].runs.length} runs`] }],
+        along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
+        places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
+        best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
+        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` }
+          : null,
+      }, JSON.stringify([label, means, least, shown.theme]));
+    }
+    const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text)
+      : [["No range", report.undefined ?? "unknown"]];
+    notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"),
+      el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
+  };
+}
+
+/** Numbers by their logarithm where all are positive, else side by side. @param {string[]} values */
+function placesOf(values) {
+  const positive = values.every((value) => Number(value) > 0);
+  return new Map(values.map((value, i) => [value, positive ? Math.log10(Number(value)) : i]));
+}
+
+/** @param {number[]} places */
+function smallest(places) {
+  const sorted = places.toSorted((a, b) => a - b);
+  const gaps = sorted.slice(1).map((place, i) => place - sorted[i]);
+  return gaps.length ? Math.min(...gaps) : 1;
+}
+
+const BAD_HIGH = ["intervention_drop", "ctl_conditional", "icl_conditional", "ctl", "icl"];
+
+/** @param {HTMLElement} host */
+export function agreementPanel(host) {
+  const said = el("p", {});
+  const body = scroller("Scores by group", "table-body");
+  host.append(el("header", {}, el("h2", {}, "Do the scores agree?"), said), body);
+
+  /** @param {GroupReport} report */
+  return function draw({ label, groups, least }) {
+    const ids = groups[0]?.scores.map(({ score }) => score) ?? [];
+    const cells = ids.map((id) => groups.map(({ scores }) => scores.find(({ score }) => score === id)));
+    /** @type {Map<string, number>} */
+    const worst = new Map();
+    ids.forEach((id, row) => {
+      if (!BAD_HIGH.includes(id)) return;
+      const means = cells[row].map((cell) => cell?.interval?.mean ?? -Infinity);
+      const at = means.indexOf(Math.max(...means));
+      if (Number.isFinite(means[at])) worst.set(id, at);
+    });
+    const found = [...worst].map(([id, at]) => ({ id, value: groups[at].value }));
+    const differ = new Set(found.map(({ value }) => value)).size > 1;
+    const at = (/** @type {string} */ value) => `${labelName(label)} = ${value}`;
+    said.textContent = !found.length ? "" : !differ ? `Yes: all are worst at ${at(found[0].value)}.`
+      : `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${at(value)}`).join("; ")}. `
+        + "Where they disagree, the verdict follows the conditional scores and interventions.";
+    const head = (/** @type {string} */ value) => /** @type {[string, string]} */ ([at(value), least?.values.includes(value) ? "n least" : "n"]);
+    const counts = groups.map(({ runs, training }) =>
+      el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
+    body.replaceChildren(el("table", { class: "plain agreement" },
+      headRow(["Score"], ...groups.map(({ value }) => head(value))),
+      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id))), el("tr", {}, el("th", { scope: "row" }, "Runs"), ...counts))));
+  };
+}
+
+/** A score in each group. @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {number|undefined} worst */
+function agreementRow(id, cells, worst) {
+  const head = el("th", { scope: "row" }, term(nameOf(id), tipOf(id)));
+  const reasons = [...new Set(cells.flatMap((cell) => (cell && !cell.interval ? [cell.undefined ?? "no value"] : [])))];
+  // Why a row has no values stands in it; why one of its values is missing, in a tip.
+  if (reasons.length === 1 && cells.every((cell) => cell && !cell.interval)) {
+    return el("tr", { "data-score": id }, head, el("td", { class: "n dim reason", colspan: cells.length }, upper(reasons[0])));
+  }
+  const top = Math.max(1e-9, ...cells.map((cell) => Math.abs(cell?.interval?.mean ?? 0)));
+  return el("tr", { "data-score": id }, head, ...cells.map((cell, at) => {
+    if (!cell?.interval) {
+      const why = cell?.undefined;
+      const button = el("button", { class: "tipped", "aria-label": "No value, why" }, "–");
+      return el("td", { class: "n dim" }, why ? tipped(button, () => [upper(why)]) : "–");
+    }
+    const { mean, low, high } = cell.interval;
+    const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
+    return el("td", { class: worst === at ? "n worst" : "n", title: text },
+      el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
+  }));
+}
