@@ -53,7 +53,8 @@ impl Access {
         }
     }
 
-    pub(super) fn check<B>(&self, request: &Request<B>, caller: Option<&Caller>) -> Result<(), Refusal> {
+    /// Returns whether the caller may make any request, and not only this one. Errors when it may not make this one.
+    pub(super) fn check<B>(&self, request: &Request<B>, caller: Option<&Caller>) -> Result<bool, Refusal> {
         let authority = single(request.headers(), HOST)?.ok_or_else(|| foreign("Host", "nothing", "a known name"))?;
         if !self.knows(authority) || request.uri().authority().is_some_and(|uri| !self.knows(uri.as_str())) {
             return Err(foreign("Host", authority, "localhost, the bound address or a configured name"));
@@ -74,18 +75,20 @@ impl Access {
         if (posted || changes) && !request.headers().contains_key(ORIGIN) {
             return Err(foreign("Origin", "nothing", "this server's own"));
         }
-        let open = matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout");
-        if open || caller.is_some_and(Caller::has_certificate) {
-            return Ok(());
+        if caller.is_some_and(Caller::has_certificate) {
+            return Ok(true);
+        }
+        if matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout") {
+            return Ok(self.token.is_none() && !self.certificates);
         }
         match &self.token {
-            Some(_) if self.has_session(request.headers()) => Ok(()),
+            Some(_) if self.has_session(request.headers()) => Ok(true),
             Some(token) => {
                 let given = single(request.headers(), AUTHORIZATION)?.and_then(|given| presented(given.as_bytes()));
                 let is_right = is_same(token.as_bytes(), &given.unwrap_or_default());
                 let refusal =
                     || Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token");
-                is_right.then_some(()).ok_or_else(refusal)
+                is_right.then_some(true).ok_or_else(refusal)
             }
             // Without a token, a Unix socket serves its own user alone.
             None if self.certificates && !caller.is_some_and(|caller| caller.peer().is_own()) => Err(Refusal::new(
@@ -93,7 +96,7 @@ impl Access {
                 "certificate",
                 "got none, expected one of a known authority",
             )),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 

@@ -63,8 +63,8 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
             if login { login::see("login", None) } else { refusal.into_response() }
         }
         Err(refusal) => refusal.into_response(),
-        Ok(()) => {
-            caller.iter().for_each(|caller| caller.admit());
+        Ok(known) => {
+            caller.iter().filter(|_| known).for_each(|caller| caller.admit());
             // Probes and scrapes do not wait for readers.
             let waits = !matches!(request.uri().path(), "/live" | "/ready" | "/metrics");
             let answer = async {
