@@ -3,16 +3,17 @@
 //! tonic keeps the buffer of a stream's largest message for as long as the stream is open, and allocates by the length in a
 //! message's head. Here a message has a buffer of its own, which grows to its size once a part has arrived.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use futures::Stream;
 use http_body_util::BodyExt;
-use prometheus::IntCounter;
 use tokio::time::timeout;
 
 use super::budget::{Budget, Reservation};
+use crate::server::metrics::Metrics;
 
 /// Bytes of a message's head: whether it is compressed, and its length.
 pub const HEAD: usize = 5;
@@ -20,16 +21,14 @@ pub const HEAD: usize = 5;
 /// Bytes that a message may begin with before all of it is allocated.
 const BEGINNING: usize = 32 << 10;
 
-/// The limits of the messages of a call.
-#[derive(Clone)]
+/// The limits of messages.
 pub struct Limits {
     pub budget: Budget,
     /// Maximum bytes of a message.
     pub largest: usize,
     /// Time from its first byte to its last.
     pub deadline: Duration,
-    /// Counts all bytes.
-    pub read: IntCounter,
+    pub metrics: Metrics,
 }
 
 /// A whole message, and its bytes in the budget.
@@ -63,7 +62,7 @@ pub enum Unreadable {
 }
 
 /// Returns the messages of a body. After an error nothing is read or held.
-pub fn messages(body: Body, limits: Limits) -> impl Stream<Item = Result<Message, Unreadable>> + Send + 'static {
+pub fn messages(body: Body, limits: Arc<Limits>) -> impl Stream<Item = Result<Message, Unreadable>> + Send + 'static {
     let reader = Reader { body, frame: Bytes::new(), limits };
     futures::stream::try_unfold(reader, |mut reader| async move {
         let limit = reader.limits.deadline;
@@ -80,7 +79,7 @@ struct Reader {
     body: Body,
     /// The rest of the newest frame.
     frame: Bytes,
-    limits: Limits,
+    limits: Arc<Limits>,
 }
 
 impl Reader {
@@ -90,7 +89,7 @@ impl Reader {
             let Some(frame) = self.body.frame().await else { return Ok(false) };
             // Trailers of a request carry nothing.
             if let Ok(data) = frame.map_err(|_| Unreadable::Broken)?.into_data() {
-                self.limits.read.inc_by(data.len() as u64);
+                self.limits.metrics.read_bytes.inc_by(data.len() as u64);
                 self.frame = data;
             }
         }
@@ -150,13 +149,11 @@ mod tests {
     use tonic::Status;
 
     use super::*;
-    use crate::server::grpc::budget::Budget;
-    use crate::server::metrics::Metrics;
 
-    fn limits(bytes: usize) -> (Limits, Metrics) {
+    fn limits(bytes: usize) -> Arc<Limits> {
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
-        let (budget, read) = (Budget::new(bytes, &metrics), metrics.read_bytes.clone());
-        (Limits { budget, largest: 1 << 20, deadline: Duration::from_millis(20), read }, metrics)
+        let (budget, deadline) = (Budget::new(bytes, &metrics), Duration::from_millis(20));
+        Arc::new(Limits { budget, largest: 1 << 20, deadline, metrics })
     }
 
     fn framed(message: &[u8]) -> Vec<u8> {
@@ -175,13 +172,13 @@ mod tests {
         }
     }
 
-    fn read(body: Body, limits: &Limits) -> BoxStream<'static, Result<Message, Unreadable>> {
-        messages(body, limits.clone()).boxed()
+    fn read(body: Body, limits: &Arc<Limits>) -> BoxStream<'static, Result<Message, Unreadable>> {
+        messages(body, Arc::clone(limits)).boxed()
     }
 
     #[tokio::test]
     async fn messages_are_the_same_however_they_are_cut() {
-        let (limits, metrics) = limits(64 << 20);
+        let limits = limits(64 << 20);
         let sent: Vec<Vec<u8>> =
             [0, 1, 5, BEGINNING, BEGINNING + 1, 700_000].map(|len| (0..len).map(|at| at as u8).collect()).into();
         let bytes: Vec<u8> = sent.iter().flat_map(|message| framed(message)).collect();
@@ -192,27 +189,27 @@ mod tests {
                 .await;
             assert!(got == sent, "pieces of {size} bytes");
         }
-        assert_eq!(metrics.ingest_budget_used.get(), 0);
-        assert_eq!(metrics.read_bytes.get(), 5 * bytes.len() as u64);
+        assert_eq!(limits.metrics.ingest_budget_used.get(), 0);
+        assert_eq!(limits.metrics.read_bytes.get(), 5 * bytes.len() as u64);
     }
 
     #[tokio::test]
     async fn what_has_arrived_is_reserved_until_the_deadline() {
-        let (limits, metrics) = limits(64 << 20);
+        let limits = limits(64 << 20);
         for arrived in [0, 1, BEGINNING, BEGINNING + 1] {
             let bytes = &framed(&vec![7; 1 << 20])[..HEAD + arrived];
             let mut messages = read(pieces(bytes, 16 << 10, false), &limits);
             assert!(messages.next().now_or_never().is_none());
-            assert_eq!(metrics.ingest_budget_used.get(), arrived as i64);
+            assert_eq!(limits.metrics.ingest_budget_used.get(), arrived as i64);
             assert!(matches!(messages.next().await, Some(Err(Unreadable::Slow { .. }))));
-            assert_eq!(metrics.ingest_budget_used.get(), 0);
+            assert_eq!(limits.metrics.ingest_budget_used.get(), 0);
             assert!(messages.next().await.is_none());
         }
     }
 
     #[tokio::test]
     async fn what_cannot_be_read_says_why() {
-        let (limits, metrics) = limits(600_000);
+        let limits = limits(600_000);
         let full = |bytes: Vec<u8>| Body::new(Full::new(Bytes::from(bytes)).map_err(|never| match never {}));
         let too_large = read(full(vec![0, 0, 16, 0, 1]), &limits).next().await;
         assert!(matches!(too_large, Some(Err(Unreadable::TooLarge { limit: 1_048_576 }))));
@@ -224,6 +221,6 @@ mod tests {
         }
         let over = read(full(framed(&vec![1; 600_001])), &limits).next().await;
         assert!(matches!(over, Some(Err(Unreadable::OverBudget { limit: 600_000 }))));
-        assert_eq!(metrics.ingest_budget_used.get(), 0);
+        assert_eq!(limits.metrics.ingest_budget_used.get(), 0);
     }
 }

@@ -67,13 +67,13 @@ pub enum Calls {
 
 impl Calls {
     /// Adds the calls behind their limits.
-    fn added(self, routes: Routes, chunk_bytes: usize, metrics: &Metrics) -> Router {
+    fn added(self, routes: Routes, chunk_bytes: usize, metrics: Metrics) -> Router {
         let (budget, largest) = match &self {
             Self::Sidecar(service) => (service.ingest.budget.clone(), chunk_bytes),
             Self::Hub(_, _, budget) => (budget.clone(), PUSH_BYTES),
         };
-        let limits = Limits { budget, largest, deadline: MESSAGE_DEADLINE, read: metrics.read_bytes.clone() };
-        let whole = from_fn_with_state((limits.clone(), metrics.clone()), whole);
+        let limits = Arc::new(Limits { budget, largest, deadline: MESSAGE_DEADLINE, metrics });
+        let whole = from_fn_with_state(Arc::clone(&limits), whole);
         match self {
             Self::Sidecar(service) => {
                 let ingest = post(ingest).with_state((service.clone(), limits));
@@ -108,7 +108,7 @@ pub async fn serve(listener: Listener, port: Port, calls: Calls, metrics: Metric
     };
     let refused = metrics.tokens_refused.with_label_values(&["grpc"]);
     let guarded = Arc::new(Guard { tokens: port.tokens, refused });
-    let calls = calls.added(Routes::new(health), port.chunk_bytes, &metrics);
+    let calls = calls.added(Routes::new(health), port.chunk_bytes, metrics);
     let router = calls.layer(from_fn_with_state(guarded, guard));
     let stopped = async {
         stop.cancelled().await;
@@ -155,18 +155,18 @@ impl Guard {
 }
 
 /// Reads the message of a call that has one, for tonic, and reserves what it takes until the call is answered.
-async fn whole(State((limits, metrics)): State<(Limits, Metrics)>, request: Request, next: Next) -> Response {
+async fn whole(State(limits): State<Arc<Limits>>, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
-    match timeout(limits.deadline, framed(body, &limits)).await {
-        Ok(Ok((body, _room))) => next.run(Request::from_parts(head, body)).await,
-        Ok(Err(error)) => unreadable(&error, "message", &metrics).into_http(),
-        Err(_) => unreadable(&Unreadable::Slow { limit: limits.deadline }, "message", &metrics).into_http(),
+    let limit = limits.deadline;
+    match timeout(limit, framed(body, &limits)).await.unwrap_or(Err(Unreadable::Slow { limit })) {
+        Ok((body, _room)) => next.run(Request::from_parts(head, body)).await,
+        Err(error) => unreadable(&error, "message", &limits.metrics).into_http(),
     }
 }
 
 /// Returns the first message of a body as a body. tonic answers a call without one.
-async fn framed(body: Body, limits: &Limits) -> Result<(Body, Option<Reservation>), Unreadable> {
-    let Some(message) = pin!(messages(body, limits.clone())).next().await else { return Ok((Body::empty(), None)) };
+async fn framed(body: Body, limits: &Arc<Limits>) -> Result<(Body, Option<Reservation>), Unreadable> {
+    let Some(message) = pin!(messages(body, Arc::clone(limits))).next().await else { return Ok((Body::empty(), None)) };
     let Message { bytes, mut room } = message?;
     // tonic copies it, and decodes it.
     limits.reserve(&mut room, 3 * bytes.len())?;
@@ -178,7 +178,7 @@ async fn framed(body: Body, limits: &Limits) -> Result<(Body, Option<Reservation
 }
 
 /// Serves a stream of batches.
-async fn ingest(State((service, limits)): State<(Service, Limits)>, request: Request) -> Response {
+async fn ingest(State((service, limits)): State<(Service, Arc<Limits>)>, request: Request) -> Response {
     let answers = service.serve_ingest(messages(request.into_body(), limits).boxed());
     let encoder = ProstEncoder::new(BufferSettings::default());
     let body = EncodeBody::new_server(encoder, answers, None, SingleMessageCompressionOverride::default(), None);
