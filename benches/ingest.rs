@@ -18,13 +18,14 @@ use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use conceptwatch::server::proto::concept_watch_server::{ConceptWatch, ConceptWatchServer};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{self, IngestRequest, IngestResponse};
-use conceptwatch::server::{Listeners, Window, run, transport};
+use conceptwatch::server::{Listeners, run};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use machine::median;
@@ -115,7 +116,8 @@ async fn start_bare() -> SocketAddr {
     let (listener, address) = bind().await;
     let service = ConceptWatchServer::new(Bare).max_decoding_message_size(5 << 20);
     let connections = TcpListenerStream::new(listener).map(|stream| stream.inspect(|s| drop(s.set_nodelay(true))));
-    tokio::spawn(transport(Window::Wide).add_service(service).serve_with_incoming(connections));
+    let mut server = Server::builder().initial_stream_window_size(1 << 20).initial_connection_window_size(1 << 20);
+    tokio::spawn(server.add_service(service).serve_with_incoming(connections));
     address
 }
 

@@ -1,11 +1,10 @@
-//! Who may connect: Unix sockets, TLS, client certificates, and how a sidecar proves itself.
+//! Peers: Unix sockets, TLS, client certificates, tokens, and floods.
 
 mod common;
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 #[cfg(target_os = "linux")]
 use std::os::unix::net::UnixStream;
@@ -18,9 +17,8 @@ use common::certificates::Authority;
 use common::signal::terminate;
 use common::{PATIENCE, Sidecar, program, text};
 use conceptwatch::server::client::{ClientError, Reader};
-use conceptwatch::server::peers::{Dialer, Protocol, Remote, Secret, Trust, raise_file_limit};
+use conceptwatch::server::peers::{Dialer, Protocol, Remote, Trust, raise_file_limit};
 use conceptwatch::server::proto::ListRunsRequest;
-use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use tonic::Request;
 
 /// A sidecar by the addresses in its port file.
@@ -273,70 +271,6 @@ fn a_socket_refuses_another_user_unless_there_is_a_token() {
     }
 }
 
-/// A pipe that holds `bytes`, open in the child that `command` starts under the number that is returned.
-fn inherited(command: &mut Command, bytes: &[u8]) -> (i32, OwnedFd) {
-    let mut ends = [0; 2];
-    // SAFETY: pipe2 writes two numbers to an array of two.
-    assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-    // SAFETY: both ends were just opened and have no other owner.
-    let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-    std::fs::File::from(write).write_all(bytes).unwrap();
-    let number = read.as_raw_fd();
-    // SAFETY: between fork and exec, fcntl is allowed; it only clears the flag that closes the descriptor.
-    unsafe {
-        command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
-    }
-    (number, read)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_spawned_sidecar_proves_itself() {
-    let directory = tempfile::tempdir().unwrap();
-    let token = directory.path().join("token");
-    common::write_secret(&token, "a-token-of-the-tests");
-    let mut command = program();
-    let (descriptor, _kept) = inherited(&mut command, &[7; 32]);
-    let sidecar = Sidecar::start_as(command, &["--secret-fd", &descriptor.to_string(), "--token-file", text(&token)]);
-    let nonce = "0123456789abcdef-nonce";
-    let expected = Secret::new(&[7; 32]).unwrap().prove(nonce.as_bytes(), &sidecar.grpc.into()).unwrap();
-    let mut client = ConceptWatchClient::connect(format!("http://{}", sidecar.grpc)).await.unwrap();
-    let ask = |token: Option<&str>, nonce: Option<&str>| {
-        let mut request = Request::new(ListRunsRequest::default());
-        if let Some(token) = token {
-            request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-        }
-        if let Some(nonce) = nonce {
-            request.metadata_mut().insert("conceptwatch-nonce", nonce.parse().unwrap());
-        }
-        request
-    };
-    let answer = client.list_runs(ask(Some("a-token-of-the-tests"), Some(nonce))).await.unwrap();
-    assert_eq!(answer.metadata().get("conceptwatch-proof").unwrap(), expected.as_str());
-    // Also to a client that has not sent its token yet.
-    let refused = client.list_runs(ask(None, Some(nonce))).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::Unauthenticated);
-    assert_eq!(refused.metadata().get("conceptwatch-proof").unwrap(), expected.as_str());
-    let unasked = client.list_runs(ask(Some("a-token-of-the-tests"), None)).await.unwrap();
-    assert!(unasked.metadata().get("conceptwatch-proof").is_none());
-    let short = client.list_runs(ask(Some("a-token-of-the-tests"), Some("short"))).await.unwrap();
-    assert!(short.metadata().get("conceptwatch-proof").is_none());
-}
-
-#[test]
-fn a_secret_that_cannot_be_used_is_named() {
-    for (secret, says) in [(Some(&[7; 15][..]), "got a secret of 15 bytes, expected 16 to 1024"), (None, "open file")] {
-        let mut command = program();
-        let given = secret.map(|secret| inherited(&mut command, secret));
-        let number = given.as_ref().map_or(99, |(number, _)| *number);
-        let output = command.args(["serve", "--secret-fd", &number.to_string()]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(said(&output).contains("secret_fd") && said(&output).contains(says), "{}", said(&output));
-    }
-}
-
 #[test]
 fn the_port_file_is_this_users_and_follows_no_link() {
     let directory = tempfile::tempdir().unwrap();
@@ -376,11 +310,7 @@ fn files_of_tls_that_cannot_be_used_are_named() {
         ("a certificate that does not exist", [Some(&none), Some(&key), None], &["tls_cert", "none cannot be read"]),
         ("an empty certificate", [Some(&empty), Some(&key), None], &["tls_cert", "empty holds no"]),
         ("a key of another certificate", [Some(&cert), Some(&other_key), None], &["tls_key", "is not the key of"]),
-        (
-            "an expired certificate",
-            [Some(&expired_cert), Some(&expired_key), None],
-            &["tls_cert", "expired", "days ago"],
-        ),
+        ("an expired certificate", [Some(&expired_cert), Some(&expired_key), None], &["tls_cert", "has expired"]),
         ("a key that others can read", [Some(&cert), Some(&open_key), None], &["tls_key: others can read", "0644"]),
         ("an empty authority", [Some(&cert), Some(&key), Some(&empty)], &["client_ca", "empty holds no"]),
     ];
@@ -456,7 +386,6 @@ async fn two_thousand_silent_sockets_are_not_felt() {
             late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
         }
         early.list_runs(ListRunsRequest::default()).await.unwrap();
-        // Where the kernel waits for first bytes in vain, a socket is closed before it has a place.
         let closed = |reason| sidecar.metric("conceptwatch_connections_closed_total", reason);
         assert!(closed("made_room") + closed("silent") >= 500.0);
         // A few may be closing still.
@@ -466,14 +395,10 @@ async fn two_thousand_silent_sockets_are_not_felt() {
 }
 
 #[test]
-fn readers_and_slow_peers_leave_places_for_probes() {
+fn event_streams_leave_places_for_probes() {
     let sidecar = Sidecar::start(&[]);
     let streams = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut streams = crowd(sidecar.http, streams, 80);
-    // They ask for megabytes each, and read none of it.
-    let asked = b"GET /api/v1/catalogue HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-    let _slow = crowd(sidecar.http, &asked, 200);
-    let _slow = crowd(sidecar.http, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 8);
     for _ in 0..20 {
         for path in ["/live", "/ready", "/metrics"] {
             assert_eq!(status(sidecar.http, path), "200", "{path}");

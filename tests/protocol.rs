@@ -13,6 +13,7 @@ fn generated(package: &str, file: &str) -> String {
     let out = tempfile::tempdir().unwrap();
     let mut code = tonic_prost_build::configure()
         .out_dir(out.path())
+        .codec_path("crate::server::grpc::codec::Codec")
         .bytes(".conceptwatch.v1.Tensor.data")
         .bytes(".conceptwatch.hub.v1");
     if package != "conceptwatch.v1" {

@@ -25,7 +25,6 @@ from ._connection import Contact, channel_to, described, retry_delay, serves_htt
 from ._encode import PassKey
 from ._fork import usable
 from ._outbox import Outbox
-from ._proof import challenge
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
 from ._run_channel import EndOfPass, Item, Limits, Link
@@ -353,9 +352,7 @@ class Sender:
     def _declare_runs(self) -> None:
         """Declares the runs that have not been declared on this connection."""
         with self._wake:
-            links, calls, channel = self._undeclared(), self._connected(), self._channel
-        if links and isinstance(channel, grpc.Channel):
-            challenge(channel, self.address)
+            links, calls = self._undeclared(), self._connected()
         failed: dict[Link, grpc.RpcError] = {}
         for link in links:
             try:

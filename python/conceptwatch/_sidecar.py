@@ -29,7 +29,6 @@ except ImportError:  # Windows
 from ._connection import host_and_port, is_local
 from ._home import user_home
 from ._private import NotPrivate, folder, new_log, opened
-from ._proof import forget, new_secret, remember
 
 START_TIMEOUT = 10.0
 HOST, PORT = "127.0.0.1", 7800
@@ -46,8 +45,6 @@ _OWN_GROUP: dict[str, Any] = {"process_group": 0} if sys.version_info >= (3, 11)
 _started: list[subprocess.Popen[bytes]] = []
 # Addresses of the sidecars that this process started with port 0, by host.
 _own: dict[str, str] = {}
-# The newest sidecar that this process started, by the address by which runs know it.
-_children: dict[str, subprocess.Popen[bytes]] = {}
 # Pages of the sidecars that this process started at a socket, by its address.
 _pages: dict[str, str] = {}
 
@@ -109,21 +106,7 @@ class Wish:
 
 def replace(address: str, wish: Wish) -> bool:
     """Starts another sidecar where that at `address` has gone. Whether this process has started one."""
-    child = _children.get(address)
-    started = ensure(address, wish)
-    if started is None and child is not None and child.poll() is not None and _is_users(address):
-        # Another job was faster. Its sidecar does not know the secret of the one that this process had started.
-        forget(address)
-    return started is not None
-
-
-def _is_users(address: str) -> bool:
-    """Whether what listens there certainly belongs to this user or to root."""
-    if address.startswith(UNIX):
-        return Path(address.removeprefix(UNIX)).parent == folder()
-    parts = host_and_port(address)
-    users = owners(parts[1]) if parts is not None else set()
-    return bool(users) and users <= {0, os.getuid()}
+    return ensure(address, wish) is not None
 
 
 def ensure(address: str, wish: Wish) -> str | None:
@@ -177,26 +160,23 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
     """Starts it and returns the address at which it listens, or by which runs know it."""
     descriptor, log_file = new_log("sidecar")
     ports = log_file.with_suffix(".ports")
-    secret, reading = new_secret()
     command = [binary, "serve", "--grpc-address", address, "--http-address", page, "--port-file", str(ports)]
-    command += ["--secret-fd", str(reading), *wish.options()]
+    command += [*wish.options(), "--exit-unused"]
     try:
         # A process group of its own: an interrupt at the terminal is for the job, which then still sends its queue. The
         # session stays the job's, because Linux may share the CPU between sessions and apply niceness only within one.
         process = subprocess.Popen(
-            [*command, "--exit-unused"],
+            command,
             env=wish.environment(),
             stdin=subprocess.PIPE,
             stdout=descriptor,
             stderr=descriptor,
-            pass_fds=(reading,),
             **_OWN_GROUP,
         )
     except OSError as error:
         raise NotStarted(f"{binary} cannot be started: {error}") from error
     finally:
         os.close(descriptor)
-        os.close(reading)
     _started.append(process)
     deadline = time.monotonic() + START_TIMEOUT
     while time.monotonic() < deadline:
@@ -207,10 +187,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
             ports.unlink()
             if address.startswith(UNIX):
                 _pages[address] = f"http://{http}/"
-            known_as = known_as or found
-            remember(known_as, found, secret)
-            _children[known_as] = process
-            return known_as
+            return known_as or found
         if process.poll() is not None:
             raise NotStarted(f"{binary} ended with status {process.returncode}{_last_line(log_file)}, see {log_file}")
         time.sleep(0.02)
@@ -294,7 +271,6 @@ def _after_fork() -> None:
             process.stdin.close()
         process.returncode = 0  # only the parent can wait for it
     _started.clear()
-    _children.clear()
     _own.clear()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -82,8 +81,6 @@ class Sidecar:
     # How a pass that has ended is settled, in the answer to its end; None: later, by `settle`, or never.
     settled: Callable[[Any], Any] = lambda end: None
     unsettled: list[Any] = field(default_factory=list)  # answered by FinishRun
-    secret: bytes | None = None  # with which it proves itself
-    stated: str = ""  # its address, as serve returned it
     credentials: grpc.ServerCredentials | None = None  # TLS
 
     starts: list[Any] = field(default_factory=list)
@@ -122,20 +119,13 @@ class Sidecar:
         }
         options = [("grpc.max_receive_message_length", -1), ("grpc.so_reuseport", 0)]
         self.server = grpc.server(futures.ThreadPoolExecutor(8), options=options)
-        health = {"Check": grpc.unary_unary_rpc_method_handler(self._check)}
-        self.server.add_generic_rpc_handlers(
-            (
-                grpc.method_handlers_generic_handler(SERVICE, handlers),
-                grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),
-            )
-        )
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         if self.credentials is not None:
             port = self.server.add_secure_port(address, self.credentials)
         else:
             port = self.server.add_insecure_port(address)
         self.server.start()
-        self.stated = address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
-        return self.stated
+        return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
 
     def restart(self, address: str, incarnation: str) -> None:
         """Ends without a word, and starts again with nothing."""
@@ -162,14 +152,6 @@ class Sidecar:
         if self.server is not None:
             self.server.stop(0).wait()
             self.server = None
-
-    def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        assert "authorization" not in dict(context.invocation_metadata()), "no token goes to an unknown sidecar"
-        nonce = dict(context.invocation_metadata()).get("conceptwatch-nonce")
-        if self.secret is not None and nonce is not None:
-            proof = hmac.new(self.secret, f"{nonce}\n{self.stated}".encode(), "sha256").hexdigest()
-            context.send_initial_metadata((("conceptwatch-proof", proof),))
-        return b"\x08\x01"
 
     def _start(self, request: Any, context: grpc.ServicerContext) -> Any:
         if self.refuse_start:

@@ -238,8 +238,6 @@ sys.path[:0] = {paths!r}
 open({log!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
 from sidecar import Sidecar
 sidecar = Sidecar()
-with open(int(sys.argv[sys.argv.index("--secret-fd") + 1]), "rb") as secret:
-    sidecar.secret = secret.read()
 try:
     found = sidecar.serve(sys.argv[sys.argv.index("--grpc-address") + 1])
 except RuntimeError:
@@ -292,7 +290,7 @@ def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in:
     assert started.startswith(
         f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --port-file /"
     )
-    assert re.search(r"\.ports --secret-fd \d+ --data-home /\S+/conceptwatch --exit-unused$", started)
+    assert re.search(r"\.ports --data-home /\S+/conceptwatch --exit-unused$", started)
     assert ended == "ended after 1 batches"
     assert not Path(started.split()[6]).exists()
 

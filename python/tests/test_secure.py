@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _private, _proof, _sidecar, _sidecar_lease
+from conceptwatch import Run, _private, _sidecar, _sidecar_lease
 from conftest import batch, not_tested, wait_for
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
@@ -43,7 +43,6 @@ def real(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         process.stdin.close()
         process.wait(30)
     _sidecar._started.clear()
-    _sidecar._children.clear()
     _sidecar._own.clear()
 
 
@@ -129,36 +128,6 @@ def test_a_sidecar_that_init_starts_has_a_socket_in_a_directory_of_the_user(
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     for file in folder.iterdir():
         assert stat.S_IMODE(file.lstat().st_mode) & 0o077 == 0, file
-
-
-@pytest.mark.parametrize("port", ["given", "0"])
-def test_another_program_at_the_port_of_the_own_sidecar_gets_nothing(
-    real: str, sidecar: Sidecar, port: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # What listens there may be another user's, and no other sidecar can be started.
-    monkeypatch.setattr(_sidecar, "owners", lambda port: {os.getuid() + 4321})
-    run = conceptwatch.init("run", concepts=3, address=f"127.0.0.1:{free_ports() if port == 'given' else 0}")
-    wait_for(lambda: run._link.declared)
-    monkeypatch.setenv("CONCEPTWATCH_BINARY", "/nowhere")
-    (process,) = _sidecar._started
-    process.kill()
-    process.wait()
-    wait_for(lambda: run._sender.down)
-    for secret in (None, b"another secret, of 16 bytes or more"):
-        sidecar.secret = secret
-        sidecar.serve(run.address)
-        retries = run.stats.retries
-        run._sender._hurry = True
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch())
-        wait_for(lambda retries=retries: run.stats.retries > retries + 1)  # type: ignore[misc]
-        sidecar.close()
-    assert (sidecar.starts, sidecar.received) == ([], [])
-    # One that has the secret is it.
-    sidecar.secret = _proof._started[run.address][1]
-    sidecar.serve(run.address)
-    assert run.finish()
-    assert len(sidecar.received) == 2
 
 
 def chosen(*, spawn: bool) -> str:

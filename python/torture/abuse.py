@@ -1,4 +1,4 @@
-"""Abuse of HTTP/1 and HTTP/2, with few open files allowed, beside a good client."""
+"""Abuse of HTTP/1 and HTTP/2 by peers without the token, with few open files allowed, beside a good client."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def _attack(kind: str, grpc: int, http: int, until: float, sent: list[int], at: 
 def attacked(setting: Setting, kind: str | None, seconds: float) -> Outcome:
     """kind: None is nobody."""
     folder = setting.folder / f"abuse-{time.time_ns()}"
-    with running(setting.binary, folder, files=FILES, scoring=()) as sidecar:
-        good = Good(sidecar.port, sidecar.port + 1)
+    token = setting.folder / "token"
+    token.touch(0o600)
+    token.write_text("the-token-of-the-good-client\n", encoding="ascii")
+    with running(setting.binary, folder, files=FILES, scoring=(), token_file=token) as sidecar:
+        good = Good(sidecar.port, sidecar.port + 1, str(token))
         until = time.monotonic() + seconds
         sent = PROCESSES.RawArray("q", [0] * ATTACKERS)
         attackers = [

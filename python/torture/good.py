@@ -64,9 +64,9 @@ def _passes(run: Any, shape: Shape, stop: Event) -> None:
         step += 1
 
 
-def _work(grpc: int, http_: int, ready: Event, stop: Event, notices: Queue[Notice]) -> None:
+def _work(grpc: int, http_: int, token_file: str, ready: Event, stop: Event, notices: Queue[Notice]) -> None:
     shape = Shape(rows=60)
-    run = joined(Plan(f"127.0.0.1:{grpc}", "good", 1, shape, 0), 0)
+    run = joined(Plan(f"127.0.0.1:{grpc}", "good", 1, shape, 0, token_file=token_file), 0)
     log_pass(run, shape, 0)
     run.scores(SPLIT, step=0, timeout=60.0)
     notice = Notice()
@@ -97,10 +97,10 @@ def _work(grpc: int, http_: int, ready: Event, stop: Event, notices: Queue[Notic
 
 
 class Good:
-    def __init__(self, grpc: int, http_: int) -> None:
+    def __init__(self, grpc: int, http_: int, token_file: str) -> None:
         self._stop, ready = PROCESSES.Event(), PROCESSES.Event()
         self._notices: Queue[Notice] = PROCESSES.Queue()
-        arguments = (grpc, http_, ready, self._stop, self._notices)
+        arguments = (grpc, http_, token_file, ready, self._stop, self._notices)
         self._process = PROCESSES.Process(target=_work, args=arguments, daemon=True)
         self._process.start()
         if not ready.wait(60.0):

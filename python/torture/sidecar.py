@@ -215,9 +215,14 @@ class Sidecar:
 
 @contextlib.contextmanager
 def running(
-    binary: Path, folder: Path, *options: str, files: int | None = None, scoring: Sequence[str] = EAGER
+    binary: Path,
+    folder: Path,
+    *options: str,
+    files: int | None = None,
+    scoring: Sequence[str] = EAGER,
+    token_file: Path | None = None,
 ) -> Iterator[Sidecar]:
-    sidecar = Sidecar(binary, folder, *options, files=files, scoring=scoring)
+    sidecar = Sidecar(binary, folder, *options, files=files, scoring=scoring, token_file=token_file)
     sidecar.start()
     try:
         sidecar.wait_ready()

@@ -60,11 +60,6 @@ pub struct ServeOptions {
     /// Accept token and key files that others can read, as those mounted into a container.
     #[arg(long, env = "CONCEPTWATCH_SHARED_SECRETS", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     shared_secrets: Option<bool>,
-    /// Inherited file descriptor to read a secret from, to its end, by which the sidecar proves itself to the process that
-    /// started it.
-    #[arg(long, env = "CONCEPTWATCH_SECRET_FD", value_name = "FD")]
-    #[serde(skip)]
-    pub(super) secret_fd: Option<i32>,
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -262,7 +257,6 @@ impl ServeOptions {
             tls_key,
             client_ca,
             shared_secrets,
-            secret_fd,
             data_dir,
             store,
             projects,
@@ -474,7 +468,6 @@ impl ServeOptions {
             upstream: self.upstream()?,
             token: self.token()?,
             tls: self.tls()?,
-            secret: None,
             host_names: self.host_names.clone().unwrap_or_default(),
             ends_unused: self.exit_unused.unwrap_or(false),
             streams: Streams::default(),

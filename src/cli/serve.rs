@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::FromRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +15,7 @@ use crate::VERSION;
 use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::memory;
-use crate::server::peers::{Endpoint, Listener, Secret, Tls, fitting, raise_file_limit};
+use crate::server::peers::{Endpoint, Listener, Tls, fitting, raise_file_limit};
 use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
 
 use super::failure::{Failure, conclude};
@@ -33,7 +32,6 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
     memory::limit_arenas(ARENAS + options.scoring_threads());
     logs::start(options.log.as_deref().unwrap_or("info"), options.log_json.unwrap_or(false))?;
     let mut server = options.server()?;
-    server.secret = options.secret_fd.map(secret).transpose()?;
     let (grpc, http) = options.addresses();
     let hub = options.hub()?;
     let proved = server.token.is_some() || server.tls.as_ref().is_some_and(Tls::knows_clients);
@@ -161,36 +159,6 @@ fn write_owned(path: &Path, text: &str) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&unfinished);
     }
     written
-}
-
-/// Milliseconds to wait for the end of the secret.
-const SECRET_WAIT: i32 = 10_000;
-
-/// Reads the secret from an inherited file descriptor, and closes it.
-fn secret(descriptor: i32) -> Result<Secret, Fault> {
-    let fault = |message: String| Fault::new("secret_fd", message);
-    // SAFETY: F_GETFD reads a flag and touches no memory.
-    if descriptor < 3 || unsafe { libc::fcntl(descriptor, libc::F_GETFD) } < 0 {
-        return Err(fault(format!("got {descriptor}, expected an open file descriptor of 3 or more")));
-    }
-    // SAFETY: it is open, and nothing else in this process knows of it: the starting process passed it for this alone.
-    let mut file = unsafe { std::fs::File::from_raw_fd(descriptor) };
-    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-    loop {
-        let mut wait = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-        // SAFETY: poll reads and writes the one structure it is given.
-        if unsafe { libc::poll(&mut wait, 1, SECRET_WAIT) } == 0 {
-            return Err(fault(format!("{descriptor} has not ended: close the writing end of the pipe")));
-        }
-        match file.read(&mut piece).map_err(|error| fault(format!("{descriptor} cannot be read: {error}")))? {
-            0 => break,
-            count => bytes.extend_from_slice(&piece[..count]),
-        }
-        if bytes.len() > piece.len() {
-            break;
-        }
-    }
-    Secret::new(&bytes).ok_or_else(|| fault(format!("got a secret of {} bytes, expected 16 to 1024", bytes.len())))
 }
 
 /// The event that ends the sidecar besides signals.

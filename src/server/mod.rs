@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
-pub use grpc::{IngestLimits, Window, client, hub as hub_protocol, proto, recording, transport, wire};
+pub use grpc::{IngestLimits, client, hub as hub_protocol, proto, recording};
 pub use hub::{HubOptions, projects, run_hub};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};
@@ -71,7 +71,7 @@ const TELLING: Duration = Duration::from_millis(4600);
 const EMPTYING: Duration = Duration::from_millis(4750);
 
 /// Serves until `shutdown` completes; `shutdown` is first polled once everything is running. Errors when an option is out
-/// of range, the history cannot be opened, or the gRPC port fails.
+/// of range or the history cannot be opened.
 pub async fn run(
     listeners: Listeners,
     mut options: Options,
@@ -102,7 +102,7 @@ pub async fn run(
 
     let stop = parts.stop.clone();
     let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (parts.app()?, bounds));
-    let mut ports = Ports::open(listeners, calls, page, &stop);
+    let ports = Ports::open(listeners, calls, page, &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));
     // The hub is told what is new until the last point is scored.
@@ -112,7 +112,7 @@ pub async fn run(
         directory::state_address(directory, &addresses);
     }
 
-    ports.until(shutdown).await;
+    shutdown.await;
     tracing::info!("stopping");
     if let Some(directory) = &directory {
         directory::remove_address(directory);
@@ -120,7 +120,7 @@ pub async fn run(
     let stopped = Instant::now();
     stop.cancel();
     parts.scoring.hurry();
-    let ended = ports.drain().await;
+    ports.drain().await;
     upkeep.abort();
     parts.settle(scorer, records, stopped).await;
     scored.cancel();
@@ -132,5 +132,5 @@ pub async fn run(
         tracing::error!(%error, "the sidecar stops");
         return Err(error.into());
     }
-    ended
+    Ok(())
 }

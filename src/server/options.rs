@@ -7,9 +7,9 @@ use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::schedule::{Budget as CpuBudget, Ticks};
 
-use super::grpc::{IngestLimits, PortFailed};
+use super::grpc::IngestLimits;
 use super::notify::Options as NotifyOptions;
-use super::peers::{Endpoint, Listener, Secret, Tls};
+use super::peers::{Endpoint, Listener, Tls};
 use super::runs::SamplingOptions;
 use super::scoring::pool::WorkerOptions;
 use super::streams::Streams;
@@ -43,8 +43,6 @@ pub struct Options {
     pub token: Option<String>,
     /// If set, both ports speak TLS to peers on other addresses than Unix sockets.
     pub tls: Option<Tls>,
-    /// Proves this process to the one that started it.
-    pub secret: Option<Secret>,
     /// Host names accepted for the page, in addition to its address and localhost.
     pub host_names: Vec<String>,
     /// This process ends once no job uses it.
@@ -87,8 +85,6 @@ pub enum ServeError {
     Metrics(#[from] prometheus::Error),
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    #[error("the gRPC port failed: {0}")]
-    Grpc(#[from] PortFailed),
 }
 
 impl Options {

@@ -39,7 +39,6 @@ const SAVING: Duration = Duration::from_millis(4300);
 
 pub struct Parts {
     options: Options,
-    grpc: Endpoint,
     http: Endpoint,
     page_url: String,
     registry: Registry,
@@ -69,7 +68,7 @@ impl Parts {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;
-        let (grpc, http) = (listeners.grpc.local().clone(), listeners.http.local().clone());
+        let http = listeners.http.local().clone();
         let page_url = page_url(&http, options.tls.is_some());
         let stop = CancellationToken::new();
         let events = Events::new(Bounds::default());
@@ -91,7 +90,6 @@ impl Parts {
         let runs = Arc::new(runs);
         Ok(Self {
             options,
-            grpc,
             http,
             page_url,
             registry,
@@ -169,10 +167,9 @@ impl Parts {
     }
 
     pub fn port(&self) -> Port {
-        let Options { connections, ingest, token, tls, secret, .. } = self.options.clone();
-        let address = self.grpc.clone();
+        let Options { connections, ingest, token, tls, .. } = self.options.clone();
         let tokens = token.into_iter().map(|text| Token { text, project: Project::default() }).collect();
-        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls, secret, address }
+        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls }
     }
 
     pub fn upkeep(&self) -> Upkeep {

@@ -155,7 +155,7 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     // Shapes and lengths.
     ("no shape", "tensors.task_labels.shape", "expected 1 to 8", |c| c.tensors[2].shape.clear()),
     ("nine dimensions", "tensors.task_labels.shape", "expected 1 to 8", |c| c.tensors[2].shape = vec![1; 9]),
-    ("a million dimensions", "tensors.shape", "expected at most 1024", |c| c.tensors[2].shape = vec![1; 1_000_000]),
+    ("a million dimensions", "tensors.task_labels.shape", "expected 1 to 8", |c| c.tensors[2].shape = vec![1; 1_000_000]),
     ("no rows", "tensors.task_labels.shape", "expected every dimension to be at least 1", |c| c.tensors[2] = integers("task_labels", &[0], &[])),
     ("no columns", "tensors.concept_activations.shape", "expected every dimension to be at least 1", |c| c.tensors[0] = zeros("concept_activations", &[N, 0])),
     ("2^63 rows", "tensors.concept_activations.shape", "overflows", |c| c.tensors[0].shape = vec![1 << 63, 2]),

@@ -196,11 +196,9 @@ pub fn counts(sidecar: &Sidecar, code: Code) -> Counts {
     }
 }
 
-/// Number of rows that messages claim to hold, limited by what their bytes can hold. Tensors with too many elements are
-/// not decoded, so their rows are not known.
+/// Number of rows that messages claim to hold, limited by what their bytes can hold.
 fn rows(messages: &[Message]) -> u64 {
     let rows = |message: &Message| match message {
-        Message::Chunk(chunk) if chunk.tensors.iter().any(|tensor| tensor.shape.len() > 1024) => 0,
         Message::Chunk(chunk) => {
             let declared = chunk.tensors.first().and_then(|t| t.shape.first()).copied().unwrap_or(0);
             declared.min(chunk.encoded_len() as u64)

@@ -1486,7 +1486,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/StartRun",
             );
@@ -1513,7 +1513,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/Ingest",
             );
@@ -1539,7 +1539,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/FinishRun",
             );
@@ -1564,7 +1564,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/ListRuns",
             );
@@ -1589,7 +1589,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/GetScores",
             );
@@ -1614,7 +1614,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/GetSeries",
             );
@@ -1639,7 +1639,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/Watch",
             );
@@ -1664,7 +1664,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/GetAdvice",
             );
@@ -1689,7 +1689,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/GetDiagnosis",
             );
@@ -1714,7 +1714,7 @@ pub mod concept_watch_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.v1.ConceptWatch/GetSidecar",
             );
@@ -1937,7 +1937,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StartRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1985,7 +1985,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = IngestSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2030,7 +2030,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = FinishRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2075,7 +2075,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListRunsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2120,7 +2120,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetScoresSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2165,7 +2165,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSeriesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2211,7 +2211,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WatchSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2256,7 +2256,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetAdviceSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2301,7 +2301,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetDiagnosisSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2346,7 +2346,7 @@ pub mod concept_watch_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSidecarSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

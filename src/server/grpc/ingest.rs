@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use prost::Message;
+use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -19,10 +19,10 @@ use crate::tensor::{Tensor, TensorName};
 use super::budget::{Budget, Reservation};
 use super::chunk::{check_continues, check_end, check_header, check_left_out};
 use super::convert;
-use super::frames::Unreadable;
+use super::messages::{Message, Unreadable};
 use super::proto::ingest_response::Outcome;
 use super::proto::{self, BatchChunk, EndPass, IngestRequest, IngestResponse, ingest_request};
-use super::status::{code, late};
+use super::status::{code, unreadable};
 use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::refusal::Refusal;
@@ -63,38 +63,20 @@ pub struct Ingest {
     pub streams: Streams,
 }
 
-/// A message, and its bytes in the budget.
-pub struct Received {
-    pub request: IngestRequest,
-    /// Why its batch is refused: it had too many elements, and is here without them.
-    pub fault: Option<Fault>,
-    pub room: Reservation,
-}
-
-/// Why a message was not received.
-pub enum Unread {
-    Bytes(Unreadable),
-    Message(Fault),
-}
-
-impl Unread {
-    pub fn malformed(error: prost::DecodeError) -> Self {
-        Self::Message(Fault::new("chunk", format!("got a message that cannot be read: {error}")))
-    }
-}
-
 /// The messages of a stream, as they arrive.
-pub type Arrived = BoxStream<'static, Result<Received, Unread>>;
+pub type Arrived = BoxStream<'static, Result<Message, Unreadable>>;
 
 /// A batch whose last chunk has not arrived.
 struct Partial {
-    /// Header of its first chunk.
+    /// Header of its first chunk, without row numbers.
     header: BatchChunk,
     next_chunk: u32,
     bytes: usize,
     rows: u64,
     rows_left_out: u64,
     progress: Progress,
+    /// The bytes of the header and of the staged rows.
+    room: Reservation,
 }
 
 enum Progress {
@@ -102,7 +84,6 @@ enum Progress {
         running: Arc<Running>,
         staged: Box<Staged>,
         epoch: Option<Epoch>,
-        room: Reservation,
     },
     /// The rest of the batch is read and ignored, so that the stream can continue.
     Refused(Refusal),
@@ -151,15 +132,15 @@ impl Ingest {
             };
             let answer = match request {
                 // Its bytes are reserved until it is answered.
-                Some(Ok(Received { request, fault, room: _room })) => {
-                    self.take(request, fault, &mut partial, &mailbox).await
-                }
-                Some(Err(unread)) => {
-                    self.break_off(partial);
-                    // Fails if the peer has disconnected.
-                    let _ = answers.send(Err(self.unreadable(unread))).await;
-                    return;
-                }
+                Some(message) => match message.and_then(|message| self.decode(message)) {
+                    Ok((request, _room)) => self.take(request, &mut partial, &mailbox).await,
+                    Err(error) => {
+                        self.break_off(partial);
+                        // Fails if the peer has disconnected.
+                        let _ = answers.send(Err(unreadable(&error, "chunk", &self.metrics))).await;
+                        return;
+                    }
+                },
                 None => return self.break_off(partial),
             };
             let sent = match answer {
@@ -177,18 +158,34 @@ impl Ingest {
         }
     }
 
+    /// Decodes a message. Its tensors refer to its bytes.
+    fn decode(&self, Message { bytes, mut room }: Message) -> Result<(IngestRequest, Reservation), Unreadable> {
+        let length = bytes.len();
+        let request = IngestRequest::decode(bytes).map_err(Unreadable::Malformed)?;
+        let unfolded = match &request.message {
+            Some(ingest_request::Message::Chunk(chunk)) => {
+                let texts: usize = chunk.tensors.iter().map(|tensor| tensor.texts.capacity()).sum();
+                size_of::<u32>() * chunk.row_numbers.capacity() + size_of::<String>() * texts
+            }
+            _ => 0,
+        };
+        match room.resize(length + unfolded) {
+            true => Ok((request, room)),
+            false => Err(Unreadable::OverBudget { limit: self.budget.limit() }),
+        }
+    }
+
     /// Handles one message. `Err` ends the stream because the sidecar has no memory left.
     async fn take(
         &self,
         request: IngestRequest,
-        fault: Option<Fault>,
         partial: &mut Option<Partial>,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Option<IngestResponse>, Refusal> {
         match request.message {
             Some(ingest_request::Message::Chunk(mut chunk)) => {
                 let end = joined_end(&mut chunk);
-                let answer = self.take_chunk(chunk, fault, partial, mailbox)?;
+                let answer = self.take_chunk(chunk, partial, mailbox)?;
                 match (answer, end) {
                     (Some(answer), Some(end)) => {
                         let end = self.end_pass(end, mailbox).await?;
@@ -212,15 +209,16 @@ impl Ingest {
 
     fn take_chunk(
         &self,
-        chunk: BatchChunk,
-        fault: Option<Fault>,
+        mut chunk: BatchChunk,
         partial: &mut Option<Partial>,
         mailbox: &Arc<Mailbox>,
     ) -> Result<Option<IngestResponse>, Refusal> {
         let size = chunk.encoded_len();
         self.metrics.received_bytes.inc_by(size as u64);
         let sequence = chunk.sequence;
-        let (header, tensors) = split_header(chunk);
+        // What has an element for each row is not kept.
+        let (tensors, row_numbers) = (std::mem::take(&mut chunk.tensors), std::mem::take(&mut chunk.row_numbers));
+        let header = chunk;
         let continues =
             partial.as_ref().is_some_and(|p| p.header.sequence == sequence && p.header.client == header.client);
         if partial.is_some() && !continues {
@@ -239,21 +237,22 @@ impl Ingest {
         current.rows_left_out = current.rows_left_out.saturating_add(header.rows_left_out);
         let expected = current.next_chunk;
         current.next_chunk += 1;
-        if let Progress::Staged { staged, room, .. } = &mut current.progress {
-            let offered = fault
-                .map_or(Ok(()), Err)
-                .and_then(|()| check_continues(&current.header, &header, expected))
+        if let Progress::Staged { staged, .. } = &mut current.progress {
+            let rows = RowNumbers { first: header.first_row, listed: &row_numbers };
+            let offered = check_continues(&current.header, &header, expected)
                 .and_then(|()| check_left_out(current.rows_left_out))
-                .and_then(|()| self.offer(&header, tensors, size, current.bytes, staged));
+                .and_then(|()| self.offer(&header.run, tensors, rows, current.bytes, staged));
+            let (kept, bytes) = (current.header.encoded_len(), staged.bytes());
             match offered {
-                Err(fault) => current.progress = Progress::Refused(fault.into()),
-                Ok(()) => {
-                    let bytes = staged.bytes();
-                    if bytes.saturating_add(size) > self.budget.limit() {
-                        current.progress = Progress::Refused(self.never_fits(bytes).into());
-                    } else if !room.resize(bytes) {
+                Ok(()) if bytes.saturating_add(size) <= self.budget.limit() => {
+                    if !current.room.resize(kept + bytes) {
                         return Err(self.over_budget());
                     }
+                }
+                refused => {
+                    let fault = refused.err().unwrap_or_else(|| self.never_fits(bytes));
+                    current.progress = Progress::Refused(fault.into());
+                    current.room.resize(kept);
                 }
             }
         }
@@ -266,7 +265,7 @@ impl Ingest {
                 self.runs.refused(&whole.header.run, &whole.header.split, whole.rows);
                 Ok(Some(self.refuse(sequence, whole.rows, &refusal)))
             }
-            Progress::Staged { running, staged, epoch, room: _room } => {
+            Progress::Staged { running, staged, epoch } => {
                 let commit = || self.runs.commit(&running, &header.split, *staged, epoch, whole.rows_left_out);
                 self.commit(sequence, whole.rows, commit).map(Some)
             }
@@ -284,32 +283,27 @@ impl Ingest {
             let staged = self.runs.stage(&running, sent, mailbox)?;
             Ok((running, staged, epoch))
         };
-        let progress = match stage() {
+        let (bytes, progress) = match stage() {
             Ok((running, staged, epoch)) => {
-                let Some(room) = self.budget.reserve(staged.bytes()) else { return Err(self.over_budget()) };
-                Progress::Staged { running, staged: Box::new(staged), epoch, room }
+                (staged.bytes(), Progress::Staged { running, staged: Box::new(staged), epoch })
             }
             Err(refusal) if refusal.is_passing() => return Err(refusal),
-            Err(refusal) => Progress::Refused(refusal),
+            Err(refusal) => (0, Progress::Refused(refusal)),
         };
-        Ok(Partial { header: header.clone(), next_chunk: 0, bytes: 0, rows: 0, rows_left_out: 0, progress })
+        let header = header.clone();
+        let room = self.budget.reserve(header.encoded_len() + bytes).ok_or_else(|| self.over_budget())?;
+        Ok(Partial { header, next_chunk: 0, bytes: 0, rows: 0, rows_left_out: 0, progress, room })
     }
 
     /// Checks a chunk and offers its rows to the staged sample.
     fn offer(
         &self,
-        header: &BatchChunk,
+        run: &str,
         tensors: Vec<proto::Tensor>,
-        size: usize,
+        rows: RowNumbers<'_>,
         batch_bytes: usize,
         staged: &mut Staged,
     ) -> Result<(), Fault> {
-        if size > self.limits.chunk_bytes {
-            return Err(Fault::new(
-                "chunk",
-                format!("got {size} bytes, expected at most {}: send fewer rows per chunk", self.limits.chunk_bytes),
-            ));
-        }
         if batch_bytes > self.limits.batch_bytes {
             return Err(Fault::new(
                 "batch",
@@ -323,9 +317,9 @@ impl Ingest {
             ));
         }
         let tensors: Vec<Tensor> = tensors.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
-        let run = self.runs.find(&header.run).map_err(|refusal| Fault::new("run", refusal.to_string()))?;
+        let run = self.runs.find(run).map_err(|refusal| Fault::new("run", refusal.to_string()))?;
         let batch = Batch::new(tensors, &run.run, self.limits.non_finite)?;
-        staged.offer(&batch, RowNumbers { first: header.first_row, listed: &header.row_numbers })
+        staged.offer(&batch, rows)
     }
 
     fn commit(
@@ -485,32 +479,6 @@ impl Ingest {
         tracing::info!(run, split, rows, chunks = lost.next_chunk, "a stream ended within a batch");
     }
 
-    /// The status for a message that cannot be read. Resending it would not help, so the code must not be one that clients
-    /// may take for temporary, such as OUT_OF_RANGE.
-    fn unreadable(&self, unread: Unread) -> Status {
-        let limit = self.limits.chunk_bytes;
-        let fault = match unread {
-            Unread::Bytes(Unreadable::OverBudget { .. }) => return self.over_budget().into(),
-            Unread::Bytes(Unreadable::Slow) => {
-                self.metrics.batches_refused.with_label_values(&["DeadlineExceeded"]).inc();
-                return late();
-            }
-            // The peer disconnected: no message is at fault.
-            Unread::Bytes(Unreadable::Broken) => return Status::cancelled("the connection broke off"),
-            Unread::Bytes(Unreadable::TooLarge { .. }) => {
-                let message =
-                    format!("got a larger message, expected at most {limit} bytes: send fewer rows per chunk");
-                Fault::new("chunk", message)
-            }
-            Unread::Bytes(Unreadable::Compressed) => Fault::new("chunk", "got a compressed message, expected none"),
-            Unread::Bytes(Unreadable::Ended) => Fault::new("chunk", "got a part of a message, expected all of it"),
-            Unread::Message(fault) => fault,
-        };
-        let refusal = Refusal::from(fault);
-        self.refuse(0, 0, &refusal);
-        refusal.into()
-    }
-
     /// The fault of a batch that exceeds the budget even if it is alone.
     fn never_fits(&self, bytes: usize) -> Fault {
         let limit = self.budget.limit();
@@ -542,10 +510,4 @@ fn joined_end(chunk: &mut BatchChunk) -> Option<EndPass> {
         left_out: end.left_out,
         backlog: end.backlog,
     })
-}
-
-/// Separates a chunk's header from its tensors.
-fn split_header(mut chunk: BatchChunk) -> (BatchChunk, Vec<proto::Tensor>) {
-    let tensors = std::mem::take(&mut chunk.tensors);
-    (chunk, tensors)
 }

@@ -27,7 +27,7 @@ use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
 use crate::score::catalogue::Cost;
-use crate::server::advice::{Advice, Decision, Missed, RESTORED};
+use crate::server::advice::{Advice, Decision, MOST_UNANSWERED, Missed, RESTORED};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
@@ -255,6 +255,10 @@ impl ConceptWatch for Service {
         check_name("run", &request.run).map_err(refused)?;
         let wait = convert::timeout("timeout_seconds", request.timeout_seconds).map_err(refused)?;
         let unanswered = &*request.unanswered_steps;
+        if unanswered.len() > MOST_UNANSWERED {
+            let message = format!("got {}, expected at most {MOST_UNANSWERED}", unanswered.len());
+            return Err(refused(Fault::new("unanswered_steps", message)));
+        }
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;

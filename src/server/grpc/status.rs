@@ -5,11 +5,11 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
-use super::calls::Call;
-use super::frames::{MESSAGE_DEADLINE, Unreadable};
+use super::messages::Unreadable;
 use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::sample::CommitError;
+use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
 
 /// How long a client should wait before it retries a refusal that is temporary.
@@ -54,24 +54,26 @@ where
     }
 }
 
-/// The status of a call whose message cannot be read. Where sending it again would not help, the code must not be one that
-/// clients may take for temporary, such as OUT_OF_RANGE.
-pub fn unreadable(error: &Unreadable, call: &Call) -> Status {
-    let bad = |message: String| refused(Fault::new(call.request.name, message));
-    match error {
+/// Returns the status of a call whose message cannot be read, and counts it. `field` is at fault. Where sending it again
+/// would not help, the code must not be one that clients may take for temporary, such as OUT_OF_RANGE.
+pub fn unreadable(error: &Unreadable, field: &str, metrics: &Metrics) -> Status {
+    let bad = |message: String| refused(Fault::new(field, message));
+    let status = match error {
         Unreadable::TooLarge { limit } => bad(format!("got a larger message, expected at most {limit} bytes")),
         Unreadable::OverBudget { limit } => Refusal::OverBudget { what: "ingest memory", limit: *limit }.into(),
-        Unreadable::Slow => late(),
+        Unreadable::Slow { limit } => {
+            let seconds = limit.as_secs();
+            Status::deadline_exceeded(format!("got a part of a message, expected all of it within {seconds} s"))
+        }
         Unreadable::Compressed => bad("got a compressed message, expected none".into()),
         Unreadable::Ended => bad("got a part of a message, expected all of it".into()),
-        Unreadable::Broken => Status::cancelled("the connection broke off"),
-    }
-}
-
-/// The status of a call whose message took too long.
-pub fn late() -> Status {
-    let seconds = MESSAGE_DEADLINE.as_secs();
-    Status::deadline_exceeded(format!("got a part of a message, expected all of it within {seconds} s"))
+        Unreadable::Malformed(error) => bad(format!("got bytes that cannot be read: {error}")),
+        // No message is at fault.
+        Unreadable::Broken => return Status::cancelled("the connection broke off"),
+    };
+    metrics.batches_refused.with_label_values(&[format!("{:?}", status.code()).as_str()]).inc();
+    tracing::warn!(field, why = status.message(), "a message could not be read");
+    status
 }
 
 impl From<Refusal> for Status {

@@ -13,20 +13,17 @@ use super::refusal::Refusal;
 use super::session::{LASTS, Sessions};
 use crate::fault::in_short;
 use crate::server::clock::unix_time;
-use crate::server::peers::{Endpoint, Tls, Visit, same_secret, with_scheme};
+use crate::server::peers::{Caller, Endpoint, Tls, is_same, presented};
 
 /// The path whose run can be changed.
 const RUN: &str = "/api/v1/run";
-
-/// The user name of clients that have a name and a password; the token is the password.
-pub const USER: &str = "conceptwatch";
 
 pub struct Access {
     /// `None` for a Unix socket.
     bound: Option<IpAddr>,
     names: HashSet<String>,
-    /// Accepted values of `Authorization`; `None` if no token is required.
-    credentials: Option<[String; 2]>,
+    /// `None` if no token is required.
+    token: Option<String>,
     /// Whether clients can prove themselves by a certificate, which then counts as much as the token.
     certificates: bool,
     /// The cookie's name. Browsers send a cookie to every port of a host, so it is named by the token: hubs behind one
@@ -40,18 +37,15 @@ pub struct Access {
 
 impl Access {
     /// `names` are host names accepted in addition to `localhost`, loopback addresses and the bound address. With a
-    /// `token`, requests need `Authorization: Bearer <token>`, or Basic with the user [`USER`] and the token as password.
+    /// `token`, requests need to [present](presented) it.
     pub fn new(bound: &Endpoint, names: &[String], token: Option<&str>, tls: Option<&Tls>) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).chain(["localhost".to_owned()]).collect();
-        let credentials = token.map(|token| {
-            [format!("Bearer {token}"), format!("Basic {}", base64(format!("{USER}:{token}").as_bytes()))]
-        });
         let sessions = token.map(Sessions::new);
         let name = sessions.as_ref().map(Sessions::name).unwrap_or_default();
         Self {
             bound: bound.tcp().map(|address| address.ip()),
             names,
-            credentials,
+            token: token.map(str::to_owned),
             certificates: tls.is_some_and(Tls::knows_clients),
             cookie: format!("{}conceptwatch-{name}", if tls.is_some() { "__Host-" } else { "" }),
             secure: tls.is_some(),
@@ -59,7 +53,8 @@ impl Access {
         }
     }
 
-    pub(super) fn check<B>(&self, request: &Request<B>, visit: Option<&Visit>) -> Result<(), Refusal> {
+    /// Returns whether the caller may make any request, and not only this one. Errors when it may not make this one.
+    pub(super) fn check<B>(&self, request: &Request<B>, caller: Option<&Caller>) -> Result<bool, Refusal> {
         let authority = single(request.headers(), HOST)?.ok_or_else(|| foreign("Host", "nothing", "a known name"))?;
         if !self.knows(authority) || request.uri().authority().is_some_and(|uri| !self.knows(uri.as_str())) {
             return Err(foreign("Host", authority, "localhost, the bound address or a configured name"));
@@ -80,20 +75,28 @@ impl Access {
         if (posted || changes) && !request.headers().contains_key(ORIGIN) {
             return Err(foreign("Origin", "nothing", "this server's own"));
         }
-        let open = matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout");
-        if open || visit.is_some_and(Visit::has_certificate) {
-            return Ok(());
+        if caller.is_some_and(Caller::has_certificate) {
+            return Ok(true);
         }
-        match &self.credentials {
-            Some(_) if self.has_session(request.headers()) => Ok(()),
-            Some(accepted) => check_token(accepted, single(request.headers(), AUTHORIZATION)?),
+        if matches!(request.uri().path(), "/live" | "/ready" | "/login" | "/logout") {
+            return Ok(self.token.is_none() && !self.certificates);
+        }
+        match &self.token {
+            Some(_) if self.has_session(request.headers()) => Ok(true),
+            Some(token) => {
+                let given = single(request.headers(), AUTHORIZATION)?.and_then(|given| presented(given.as_bytes()));
+                let is_right = is_same(token.as_bytes(), &given.unwrap_or_default());
+                let refusal =
+                    || Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token");
+                is_right.then_some(true).ok_or_else(refusal)
+            }
             // Without a token, a Unix socket serves its own user alone.
-            None if self.certificates && !visit.is_some_and(|visit| visit.peer().is_own()) => Err(Refusal::new(
+            None if self.certificates && !caller.is_some_and(|caller| caller.peer().is_own()) => Err(Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "certificate",
                 "got none, expected one of a known authority",
             )),
-            None => Ok(()),
+            None => Ok(true),
         }
     }
 
@@ -102,20 +105,19 @@ impl Access {
     pub(super) fn has_session(&self, headers: &HeaderMap) -> bool {
         let from = headers.get("sec-fetch-site").map(|site| site.as_bytes());
         let own = matches!(from, None | Some(b"same-origin" | b"none"));
-        own && self.session_of(headers).is_some_and(|(sessions, text)| sessions.is_open(text, seconds()))
+        own && self.session_of(headers).is_some_and(|(sessions, text)| sessions.is_open(text, unix_time() as u64))
     }
 
-    /// The header that sets the cookie of a new session; `None` if there is no token, or the system has no random numbers.
-    pub(super) fn begin_session(&self) -> Option<String> {
-        let session = self.sessions.as_ref()?.begin(seconds())?;
-        Some(self.cookie(&session, LASTS.as_secs()))
+    /// Returns the header that sets the cookie of a new session; `None` if this is not the token.
+    pub(super) fn begin_session(&self, given: &str) -> Option<String> {
+        let token = self.token.as_ref()?;
+        let is_right = is_same(token.as_bytes(), given.as_bytes());
+        let sessions = self.sessions.as_ref().filter(|_| is_right)?;
+        Some(self.cookie(&sessions.begin(unix_time() as u64), LASTS.as_secs()))
     }
 
-    /// Ends the session that a request names. Returns the header that deletes the cookie.
-    pub(super) fn end_session(&self, headers: &HeaderMap) -> String {
-        if let Some((sessions, text)) = self.session_of(headers) {
-            sessions.end(text, seconds());
-        }
+    /// Returns the header that deletes the cookie, which ends the session.
+    pub(super) fn end_session(&self) -> String {
         self.cookie("", 0)
     }
 
@@ -133,14 +135,9 @@ impl Access {
         format!("{}={session}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
-    pub(super) fn is_token(&self, given: &str) -> bool {
-        let bearer = format!("Bearer {given}");
-        self.credentials.as_ref().is_some_and(|[expected, _]| same_secret(expected.as_bytes(), bearer.as_bytes()))
-    }
-
     /// Whether a token is set.
     pub(super) fn wants_token(&self) -> bool {
-        self.credentials.is_some()
+        self.token.is_some()
     }
 
     /// Whether the host is known: a configured name, a loopback address or the bound address. If the port is bound to all
@@ -155,11 +152,6 @@ impl Access {
             Err(_) => self.names.contains(&host.to_ascii_lowercase()),
         }
     }
-}
-
-/// Seconds since 1970-01-01 UTC.
-fn seconds() -> u64 {
-    unix_time() as u64
 }
 
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Refusal> {
@@ -186,38 +178,9 @@ fn host_of(authority: &str) -> Option<&str> {
     (port && !host.is_empty()).then_some(host)
 }
 
-fn check_token(accepted: &[String; 2], got: Option<&str>) -> Result<(), Refusal> {
-    let got = with_scheme(got.unwrap_or_default().as_bytes());
-    // Both are always compared, so that the time does not depend on which one matches.
-    let matches = accepted.each_ref().map(|expected| same_secret(expected.as_bytes(), &got));
-    match matches[0] | matches[1] {
-        true => Ok(()),
-        false => Err(Refusal::new(StatusCode::UNAUTHORIZED, "Authorization", "expected Bearer and the token")),
-    }
-}
-
-/// Base64 by RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let groups = bytes.chunks(3).flat_map(|group| {
-        let bits = (0..3).fold(0_u32, |bits, i| bits << 8 | u32::from(group.get(i).copied().unwrap_or(0)));
-        let digit = move |i: usize| char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]);
-        (0..4).map(move |i| if i <= group.len() { digit(i) } else { '=' })
-    });
-    groups.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_matches_the_vectors_of_rfc_4648() {
-        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        for (plain, encoded) in vectors {
-            assert_eq!(base64(plain.as_bytes()), encoded);
-        }
-    }
 
     #[test]
     fn only_known_hosts_are_served() {

@@ -1,6 +1,7 @@
 //! Server-sent events: curve points, run changes and alerts as they happen.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -26,8 +27,10 @@ pub(super) async fn events(
     uri: Uri,
 ) -> Result<Sse<impl Stream<Item = Result<Message, Infallible>>>, Refusal> {
     Parameters::parse(&uri, &[])?;
+    let full = |_| Refusal::unavailable("server", "serves as many event streams as it may");
+    let place = Arc::clone(&shared.streams).try_acquire_owned().map_err(full)?;
     let watcher = shared.app.events.subscribe();
-    let stream = futures::stream::unfold((watcher, shared), |(mut watcher, shared)| async move {
+    let stream = futures::stream::unfold((watcher, shared, place), |(mut watcher, shared, place)| async move {
         let received = tokio::select! {
             biased;
             () = shared.stop.cancelled() => return None,
@@ -42,7 +45,7 @@ pub(super) async fn events(
                 message("lost", &json!({"count": count}))
             }
         };
-        Some((Ok(message), (watcher, shared)))
+        Some((Ok(message), (watcher, shared, place)))
     });
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }

@@ -3,6 +3,8 @@
 //! The token stands in no address and in no page. The cookie is of no use to scripts (`HttpOnly`) or to pages of other
 //! sites (`SameSite=Strict`).
 
+use std::sync::Arc;
+
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -10,8 +12,7 @@ use axum::response::{Html, IntoResponse, Response};
 
 use super::refusal::Refusal;
 use super::shared::Shared;
-use crate::server::peers::Visit;
-use std::sync::Arc;
+use crate::server::peers::Caller;
 
 const PAGE: &str = include_str!("../../../web/login.html");
 /// The element of the page that a fault replaces.
@@ -24,26 +25,22 @@ pub(super) async fn page(State(shared): State<Shared>) -> Response {
 }
 
 pub(super) async fn log_in(State(shared): State<Shared>, request: Request) -> Response {
-    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let caller = request.extensions().get::<Arc<Caller>>().cloned();
     let Ok(form) = to_bytes(request.into_body(), LARGEST).await else {
         return Refusal::bad("form", format!("expected at most {LARGEST} bytes")).into_response();
     };
     let given = form_urlencoded::parse(&form).find(|(name, _)| name == "token").map(|(_, token)| token);
     let given = given.as_deref().unwrap_or_default().trim();
-    let access = &shared.app.access;
-    if !access.is_token(given) {
-        shared.attempts.failed(visit.as_deref()).await;
+    let Some(cookie) = shared.app.access.begin_session(given) else {
+        shared.refuse_token(caller.as_deref());
         let page = PAGE.replace(FAULT, "<p id=\"fault\" role=\"alert\">This is not the sidecar's token.</p>");
         return (StatusCode::UNAUTHORIZED, Html(page)).into_response();
-    }
-    match access.begin_session() {
-        Some(cookie) => see("./", Some(cookie)),
-        None => Refusal::unavailable("server", "has no random numbers").into_response(),
-    }
+    };
+    see("./", Some(cookie))
 }
 
-pub(super) async fn log_out(State(shared): State<Shared>, request: Request) -> Response {
-    see("login", Some(shared.app.access.end_session(request.headers())))
+pub(super) async fn log_out(State(shared): State<Shared>) -> Response {
+    see("login", Some(shared.app.access.end_session()))
 }
 
 /// Sends a browser elsewhere. Relative, so that a proxy may serve the page below a path of its own.

@@ -12,7 +12,6 @@ mod login;
 mod overview;
 mod query;
 mod refusal;
-mod rooms;
 mod router;
 mod serve;
 mod session;
@@ -23,7 +22,7 @@ mod tests;
 mod verdicts;
 mod view;
 
-pub use access::{Access, USER};
+pub use access::Access;
 pub use app::App;
 pub use serve::{Bounds, serve};
 pub use stored::{StoredApi, stored_answers};

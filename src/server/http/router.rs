@@ -1,7 +1,6 @@
 //! All routes, and what surrounds each: access, the time limit, safe headers and the count.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -13,7 +12,7 @@ use axum::routing::{get, post};
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::{api, edit, events, login};
-use crate::server::peers::{Held, Visit};
+use crate::server::peers::Caller;
 
 pub(super) fn router(shared: Shared) -> Router {
     Router::new()
@@ -50,30 +49,33 @@ pub(super) fn router(shared: Shared) -> Router {
 async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     // Unknown paths match no route and share one label, so that clients cannot create series.
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let visit = request.extensions().get::<Arc<Visit>>().cloned();
+    let caller = request.extensions().get::<Arc<Caller>>().cloned();
     let session = shared.app.access.has_session(request.headers());
-    let mut response = match shared.app.access.check(&request, visit.as_deref()) {
+    let mut response = match shared.app.access.check(&request, caller.as_deref()) {
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
             let browses =
                 |accepted: &HeaderValue| accepted.to_str().is_ok_and(|accepted| accepted.contains("text/html"));
             if request.headers().contains_key(header::AUTHORIZATION) {
-                shared.attempts.failed(visit.as_deref()).await;
+                shared.refuse_token(caller.as_deref());
             }
             let page = request.uri().path() == "/" && request.headers().get(header::ACCEPT).is_some_and(browses);
             let login = page && shared.app.access.wants_token();
             if login { login::see("login", None) } else { refusal.into_response() }
         }
         Err(refusal) => refusal.into_response(),
-        Ok(()) => match shared.rooms.enter(request.uri().path(), visit.clone(), Instant::now()) {
-            None => Refusal::unavailable("server", "answers as many requests of this kind as it may").into_response(),
-            Some(seat) => {
-                let kept = (visit.map(|visit| visit.serve()), seat);
-                match tokio::time::timeout(shared.patience, next.run(request)).await {
-                    Ok(response) => response.map(|body| Held::body(body, kept)),
-                    Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
-                }
+        Ok(known) => {
+            caller.iter().filter(|_| known).for_each(|caller| caller.admit());
+            // Probes and scrapes do not wait for readers.
+            let waits = !matches!(request.uri().path(), "/live" | "/ready" | "/metrics");
+            let answer = async {
+                let _place = if waits { shared.answers.acquire().await.ok() } else { None };
+                next.run(request).await
+            };
+            match tokio::time::timeout(shared.patience, answer).await {
+                Ok(response) => response,
+                Err(_) => Refusal::unavailable("server", "took too long to answer").into_response(),
             }
-        },
+        }
     };
     let headers = response.headers_mut();
     for (name, value) in SAFE_HEADERS {

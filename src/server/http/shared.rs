@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::assets::Page;
 use super::overview::Rows;
-use super::rooms::Rooms;
 use super::verdicts::Newest;
-use crate::server::peers::Attempts;
+use crate::server::peers::Caller;
 
 #[derive(Clone)]
 pub(super) struct Shared {
@@ -18,9 +18,18 @@ pub(super) struct Shared {
     pub page: Arc<Page>,
     pub rows: Arc<Rows>,
     pub verdicts: Arc<Newest>,
-    pub rooms: Arc<Rooms>,
-    pub attempts: Arc<Attempts>,
+    /// Places of answers that take a thread. Those beyond wait.
+    pub answers: Arc<Semaphore>,
+    /// Places of event streams, which last as long as a page is open. Those beyond are refused.
+    pub streams: Arc<Semaphore>,
     pub stop: CancellationToken,
     /// Time limit for the head of an answer.
     pub patience: Duration,
+}
+
+impl Shared {
+    /// Counts and logs a wrong token.
+    pub fn refuse_token(&self, caller: Option<&Caller>) {
+        Caller::refuse_token(caller, &self.app.metrics.tokens_refused.with_label_values(&["http"]));
+    }
 }

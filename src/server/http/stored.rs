@@ -7,13 +7,13 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode, header};
 use prometheus::Registry;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::access::Access;
 use super::app::App;
 use super::assets::Page;
-use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
 use crate::VERSION;
@@ -28,7 +28,7 @@ use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 use crate::server::metrics::Metrics;
 use crate::server::notify::{Notifier, Options as NotifyOptions};
 use crate::server::options::ServeError;
-use crate::server::peers::{Attempts, Endpoint};
+use crate::server::peers::Endpoint;
 
 /// Newest evaluations of each run and split that the rules judge again.
 const JUDGED: usize = 10_000;
@@ -93,8 +93,8 @@ impl StoredApi {
             page: Arc::new(Page::new()),
             rows: Arc::default(),
             verdicts: Arc::default(),
-            rooms: Arc::new(Rooms::new(1)),
-            attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),
+            answers: Arc::new(Semaphore::new(1)),
+            streams: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
             patience: PATIENCE,
         })))

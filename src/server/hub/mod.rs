@@ -47,8 +47,7 @@ pub struct HubOptions {
 }
 
 /// Serves as a hub until `shutdown` completes, which may be before the database can be reached. `up` is called once
-/// everything is running, and says whether to go on. Errors when the database refuses access or cannot be used, or the gRPC
-/// port fails.
+/// everything is running, and says whether to go on. Errors when the database refuses access or cannot be used.
 pub async fn run_hub(
     listeners: Listeners,
     options: Options,
@@ -68,19 +67,19 @@ pub async fn run_hub(
     let Some(place) = patiently(shutdown.as_mut(), move || reading.begin()).await? else { return Ok(()) };
 
     let stop = parts.stop.clone();
-    let mut ports = Ports::open(listeners, (parts.port(), parts.calls()), (parts.app()?, bounds), &stop);
+    let ports = Ports::open(listeners, (parts.port(), parts.calls()), (parts.app()?, bounds), &stop);
     let following = tokio::spawn(follower.run(place, stop.clone()));
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
 
     if up() {
-        ports.until(shutdown).await;
+        shutdown.await;
     }
     tracing::info!("stopping");
     stop.cancel();
-    let ended = ports.drain().await;
+    ports.drain().await;
     following.abort();
     upkeep.abort();
-    ended
+    Ok(())
 }
 
 /// The result of a call to the database, which is waited for while it cannot be reached; `None` when `stop` completes first.

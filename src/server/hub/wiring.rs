@@ -29,7 +29,6 @@ use crate::server::peers::Endpoint;
 pub struct Parts {
     options: Options,
     projects: Vec<(String, String)>,
-    grpc: Endpoint,
     http: Endpoint,
     registry: Registry,
     metrics: Metrics,
@@ -56,7 +55,7 @@ impl Parts {
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         let hub_metrics = HubMetrics::register(&registry)?;
         HistoryCollector::register(&registry, Arc::clone(&history))?;
-        let (grpc, http) = (listeners.grpc.local().clone(), listeners.http.local().clone());
+        let http = listeners.http.local().clone();
         let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url(&http, options.tls.is_some()), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
@@ -72,7 +71,6 @@ impl Parts {
         Ok(Self {
             options,
             projects,
-            grpc,
             http,
             registry,
             metrics,
@@ -134,12 +132,12 @@ impl Parts {
     }
 
     pub fn port(&self) -> Port {
-        let Options { connections, ingest, token, tls, secret, .. } = self.options.clone();
+        let Options { connections, ingest, token, tls, .. } = self.options.clone();
         let of_projects = self.projects.iter().cloned();
         let of_projects = of_projects.map(|(name, text)| Token { text, project: Project(name.into()) });
         let general = token.into_iter().map(|text| Token { text, project: Project::default() });
-        let (tokens, address) = (general.chain(of_projects).collect(), self.grpc.clone());
-        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls, secret, address }
+        let tokens = general.chain(of_projects).collect();
+        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls }
     }
 
     pub fn upkeep(&self) -> Upkeep {

@@ -3,12 +3,9 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
@@ -18,9 +15,6 @@ use super::address::Endpoint;
 /// Connections that may wait to be accepted. Of those beyond, the system drops the first packet, which is sent again after a
 /// second.
 const WAITING: u32 = 4096;
-
-/// Time for which the system keeps a TCP connection that sends nothing to itself. Every client of both ports speaks first.
-const UNHEARD: Duration = Duration::from_secs(5);
 
 /// A connection as the system gives it.
 pub type Socket = Either<TcpStream, UnixStream>;
@@ -66,11 +60,7 @@ impl Listener {
     /// is replaced.
     pub async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         let path = match endpoint {
-            Endpoint::Tcp(address) => {
-                let listener = bind_address(*address)?;
-                hold_back_silent(&listener, UNHEARD);
-                return listener.try_into();
-            }
+            Endpoint::Tcp(address) => return bind_address(*address)?.try_into(),
             Endpoint::Unix(path) => path,
         };
         let (listener, file) = bind_socket(path)?;
@@ -84,7 +74,7 @@ impl Listener {
         &self.local
     }
 
-    /// The next connection, [silent](is_silent) ones included.
+    /// Returns the next connection.
     pub async fn accept(&self) -> io::Result<(Socket, Peer)> {
         match &self.bound {
             Bound::Tcp(listener) => {
@@ -99,16 +89,6 @@ impl Listener {
                 Ok((Either::Right(stream), Peer::Unix(user)))
             }
         }
-    }
-}
-
-/// Whether the system has waited for a connection's first bytes in vain, and passed it on without any.
-///
-/// Connections that it did not hold back, as when too many were half open, may still have theirs in flight.
-pub fn is_silent(socket: &Socket) -> bool {
-    match socket {
-        Either::Left(stream) => was_held_back(stream),
-        Either::Right(_) => false,
     }
 }
 
@@ -127,50 +107,6 @@ fn bind_address(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(WAITING)
-}
-
-/// Has the system pass connections on once something has come from them, so that silent ones take neither a place nor an
-/// open file for that time. Where it cannot, they are accepted as any others.
-#[cfg(target_os = "linux")]
-fn hold_back_silent(listener: &TcpListener, time: Duration) {
-    let seconds = time.as_secs() as libc::c_int;
-    // SAFETY: the descriptor is open, and the option is read from a valid integer of the size given.
-    unsafe {
-        libc::setsockopt(
-            listener.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_DEFER_ACCEPT,
-            (&raw const seconds).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        );
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn hold_back_silent(_: &TcpListener, _: Duration) {}
-
-/// The system ends its wait by greeting the peer once more, which it counts as a packet sent again.
-#[cfg(target_os = "linux")]
-fn was_held_back(stream: &TcpStream) -> bool {
-    let socket = stream.as_raw_fd();
-    let mut byte = 0_u8;
-    // SAFETY: the descriptor is open, and one byte may be written to `byte`.
-    let read = unsafe { libc::recv(socket, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
-    if read >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
-        return false;
-    }
-    // SAFETY: all bit patterns are valid for its integers.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open, and `size` is that of the value written to.
-    let status =
-        unsafe { libc::getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut info).cast(), &raw mut size) };
-    status == 0 && info.tcpi_total_retrans > 0
-}
-
-#[cfg(not(target_os = "linux"))]
-fn was_held_back(_: &TcpStream) -> bool {
-    false
 }
 
 /// The file of a socket, removed when the port closes unless another process has replaced it.
@@ -272,30 +208,6 @@ mod tests {
         assert!(!Peer::Unix(Some(own_user() + 1)).is_own() && !Peer::Unix(None).is_own());
         drop(listener);
         assert!(!path.exists());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn who_was_waited_for_in_vain_is_known_from_who_speaks_late() {
-        use tokio::io::AsyncWriteExt;
-
-        let tcp = bind_address("127.0.0.1:0".parse().unwrap()).unwrap();
-        // Rounded up by the system to the time of a repeated packet.
-        hold_back_silent(&tcp, Duration::from_secs(1));
-        let listener = Listener::try_from(tcp).unwrap();
-        let address = listener.local().tcp().unwrap();
-        let _silent = TcpStream::connect(address).await.unwrap();
-        let (socket, _) = listener.accept().await.unwrap();
-        assert!(is_silent(&socket));
-        let mut speaker = TcpStream::connect(address).await.unwrap();
-        speaker.write_all(b"x").await.unwrap();
-        let (socket, _) = listener.accept().await.unwrap();
-        assert!(!is_silent(&socket));
-        // Without the option the system passes on at once a peer that has not spoken yet.
-        let listener = Listener::try_from(TcpListener::bind("127.0.0.1:0").await.unwrap()).unwrap();
-        let _late = TcpStream::connect(listener.local().tcp().unwrap()).await.unwrap();
-        let (socket, _) = listener.accept().await.unwrap();
-        assert!(!is_silent(&socket));
     }
 
     #[tokio::test]

@@ -1,24 +1,22 @@
-//! Peers and strangers: where ports listen, who connects, and what a connection may hold before it has proved anything.
+//! Peers: where ports listen, who connects, and how long a connection may take.
 //!
-//! Both ports, and the clients among the commands, share this. [`Gate`] accepts connections; a connection that says
-//! nothing makes room for one that does.
+//! Both ports, and the clients among the commands, share this. [`Connections`] serves what connects to a port.
 
 mod address;
-mod attempts;
-mod connection_limit;
+mod connections;
 mod dial;
 mod files;
 mod listener;
 mod private;
-mod proof;
 mod tls;
+mod token;
+mod write_deadline;
 
 pub use address::{Endpoint, Remote};
-pub use attempts::Attempts;
-pub use connection_limit::{Connection, Counts, Gate, Held, Patience, Visit};
+pub use connections::{Caller, Connections, Counts};
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};
 pub use listener::{Listener, Peer, own_user};
 pub use private::{check_private, read_token};
-pub use proof::{Secret, same_secret, with_scheme};
 pub use tls::{ClientCertificate, Protocol, Tls, TlsFiles};
+pub use token::{is_same, presented};

@@ -1,9 +1,10 @@
 //! TLS of the ports: a certificate that is read again when its files change, and certificates of clients.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -11,10 +12,13 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, Error, RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use super::listener::Socket;
 use super::private::check_private;
 use crate::fault::Fault;
 use crate::server::clock::unix_time;
@@ -23,6 +27,8 @@ use crate::server::clock::unix_time;
 const LOOK: Duration = Duration::from_secs(1);
 /// Time before a certificate expires at which a warning is logged.
 const SOON: u64 = 14 * 86_400;
+/// Interval of that warning.
+const REMINDER: Duration = Duration::from_secs(86_400);
 
 /// The PEM files of the ports' identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,17 +78,13 @@ struct Inner {
     current: RwLock<Arc<Loaded>>,
 }
 
-/// The attributes that change with a file: its identity, length, and times of change of the content and of the
-/// permissions, which decide whether a key can be used.
-type Stamp = (u64, u64, Option<SystemTime>, (i64, i64));
+/// The inode of a file and the time of its last change, also of its mode, which decides whether a key can be used.
+type Stamp = (u64, i64, i64);
 
 /// The contents of the files when they were last valid.
 struct Loaded {
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    certificate: Arc<CertifiedKey>,
     authorities: Option<Arc<RootCertStore>>,
-    /// End of the certificate's validity, in seconds since 1970.
-    expires: u64,
     /// The stamp of each file when it was read.
     stamps: Vec<Option<Stamp>>,
 }
@@ -106,49 +108,37 @@ impl Tls {
         self.0.files.client_ca.is_some()
     }
 
-    /// End of the certificate's validity, in seconds since 1970.
-    pub fn expires(&self) -> u64 {
-        self.current().expires
-    }
-
     fn current(&self) -> Arc<Loaded> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the acceptor of the next connection, with the certificate as it is now. The caller keeps `made` from
-    /// call to call.
-    pub(super) fn acceptor(
+    /// Makes the handshake of a connection, with the certificate as it is now.
+    pub(super) async fn accept(
         &self,
+        socket: Socket,
         protocol: Protocol,
         clients: ClientCertificate,
-        made: &mut Made,
-    ) -> io::Result<TlsAcceptor> {
-        let current = self.current();
-        if let Some((_, acceptor)) = made.0.as_ref().filter(|(of, _)| Arc::ptr_eq(of, &current)) {
-            return Ok(acceptor.clone());
-        }
-        let config = current.config(protocol, clients).map_err(io::Error::other)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        made.0 = Some((current, acceptor.clone()));
-        Ok(acceptor)
+    ) -> io::Result<TlsStream<Socket>> {
+        let config = self.current().config(protocol, clients).map_err(io::Error::other)?;
+        TlsAcceptor::from(Arc::new(config)).accept(socket).await
     }
 
     /// Reads the files again whenever they change. Files that are invalid leave the certificate as it is, with a line in
     /// the log.
     pub async fn keep_current(self, stop: CancellationToken) {
-        let mut looks = tokio::time::interval(LOOK);
+        let (mut looks, mut reminders) = (tokio::time::interval(LOOK), tokio::time::interval(REMINDER));
         let mut seen = self.current().stamps.clone();
-        let mut warned = false;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
+                _ = reminders.tick() => {
+                    if validity(&self.current().certificate.cert, unix_time() as u64 + SOON).is_err() {
+                        tracing::warn!("the certificate of tls_cert expires within {} days", SOON / 86_400);
+                    }
+                    continue;
+                }
                 _ = looks.tick() => {}
             }
-            let left = self.expires().saturating_sub(unix_time() as u64);
-            if left < SOON && !warned {
-                tracing::warn!(hours = left / 3600, "the certificate of tls_cert expires soon");
-            }
-            warned = left < SOON;
             let stamps = stamps(&self.0.files);
             if stamps == seen {
                 continue;
@@ -156,7 +146,7 @@ impl Tls {
             seen = stamps;
             match Loaded::read(&self.0.files) {
                 Ok(loaded) => {
-                    tracing::info!(expires = loaded.expires, "the certificate was read again");
+                    tracing::info!("the certificate was read again");
                     *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
                 }
                 Err(fault) => tracing::error!(%fault, "the certificate stays as it was"),
@@ -164,10 +154,6 @@ impl Tls {
         }
     }
 }
-
-/// The acceptor of one port, made once for each certificate.
-#[derive(Default)]
-pub(super) struct Made(Option<(Arc<Loaded>, TlsAcceptor)>);
 
 impl Loaded {
     fn read(files: &TlsFiles) -> Result<Self, Fault> {
@@ -178,24 +164,20 @@ impl Loaded {
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| unreadable("tls_key", &files.key, &error, "a private key"))?;
         let authorities = files.client_ca.as_deref().map(|path| authorities("client_ca", path)).transpose()?;
-        let validity =
-            Validity::of(&chain).map_err(|why| Fault::new("tls_cert", format!("{} {why}", files.cert.display())))?;
-        let loaded = Self { chain, key, authorities: authorities.map(Arc::new), expires: validity.until, stamps };
-        // Both forms are made once here, so that making them later cannot fail.
-        for clients in [ClientCertificate::Required, ClientCertificate::Optional] {
-            loaded.config(Protocol::Http2, clients).map_err(|error| {
-                let (field, path) = (files.key.display(), files.cert.display());
-                match error {
-                    Error::InconsistentKeys(_) => {
-                        Fault::new("tls_key", format!("{field} is not the key of the certificate in {path}"))
-                    }
-                    other => Fault::new("tls_cert", format!("{path} cannot be used: {other}")),
-                }
-            })?;
-        }
-        validity
-            .check(unix_time() as u64)
-            .map_err(|why| Fault::new("tls_cert", format!("{} {why}", files.cert.display())))?;
+        let unusable = |why: String| Fault::new("tls_cert", format!("{} {why}", files.cert.display()));
+        let certificate = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+            Error::InconsistentKeys(_) => {
+                let (key, cert) = (files.key.display(), files.cert.display());
+                Fault::new("tls_key", format!("{key} is not the key of the certificate in {cert}"))
+            }
+            other => unusable(format!("cannot be used: {other}")),
+        })?;
+        validity(&certificate.cert, unix_time() as u64).map_err(unusable)?;
+        let loaded = Self { certificate: Arc::new(certificate), authorities: authorities.map(Arc::new), stamps };
+        // Making it for a connection then cannot fail.
+        loaded
+            .config(Protocol::Http2, ClientCertificate::Required)
+            .map_err(|error| unusable(format!("cannot be used: {error}")))?;
         Ok(loaded)
     }
 
@@ -214,7 +196,8 @@ impl Loaded {
                 builder.with_client_cert_verifier(verifier.build().map_err(|error| Error::General(error.to_string()))?)
             }
         };
-        let mut config = builder.with_single_cert(self.chain.clone(), self.key.clone_key())?;
+        let certificate = SingleCertAndKey::from(Arc::clone(&self.certificate));
+        let mut config = builder.with_cert_resolver(Arc::new(certificate));
         config.alpn_protocols = vec![protocol.name().to_vec()];
         Ok(config)
     }
@@ -256,61 +239,31 @@ fn unreadable(field: &str, path: &Path, error: &rustls::pki_types::pem::Error, e
     Fault::new(field, message)
 }
 
-/// When a certificate is valid, in seconds since 1970.
-struct Validity {
-    from: u64,
-    until: u64,
-}
-
-impl Validity {
-    /// Read from the refusals of the verifier that clients use, so that no second reader of certificates is needed.
-    fn of(chain: &[CertificateDer<'static>]) -> Result<Self, String> {
-        let leaf = chain.first().ok_or("holds no certificate")?;
-        let mut roots = RootCertStore::empty();
-        roots.add(leaf.clone()).map_err(|error| format!("cannot be used: {error}"))?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-        let verifier = verifier.build().map_err(|error| format!("cannot be used: {error}"))?;
-        let name = ServerName::try_from("localhost").map_err(|error| error.to_string())?;
-        let at = |seconds| {
-            let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-            verifier.verify_server_cert(leaf, &[], &name, &[], time).err()
-        };
-        // The years 1970 and 9999, between which every validity that X.509 can express lies.
-        let from = match at(0) {
-            Some(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => {
-                not_before.as_secs()
-            }
-            _ => 0,
-        };
-        let until = match at(253_402_300_799) {
-            Some(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => not_after.as_secs(),
-            _ => u64::MAX,
-        };
-        Ok(Self { from, until })
-    }
-
-    fn check(&self, now: u64) -> Result<(), String> {
-        let days = |seconds: u64| format!("{:.1} days", seconds as f64 / 86_400.0);
-        if now > self.until {
-            return Err(format!("expired {} ago", days(now - self.until)));
+/// Errors when the certificate is not valid at this time, in seconds since 1970, by the verifier that clients use.
+fn validity(chain: &[CertificateDer<'static>], seconds: u64) -> Result<(), String> {
+    let leaf = chain.first().ok_or("holds no certificate")?;
+    let cannot = |error: &dyn std::fmt::Display| format!("cannot be used: {error}");
+    let mut roots = RootCertStore::empty();
+    roots.add(leaf.clone()).map_err(|error| cannot(&error))?;
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
+    let name = ServerName::try_from("localhost").map_err(|error| cannot(&error))?;
+    let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    match verifier.map_err(|error| cannot(&error))?.verify_server_cert(leaf, &[], &name, &[], time) {
+        Err(Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. })) => {
+            Err("has expired".to_owned())
         }
-        if now < self.from {
-            return Err(format!("is not valid before {} from now", days(self.from - now)));
+        Err(Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. })) => {
+            Err("is not valid yet".to_owned())
         }
-        Ok(())
+        // Names and purposes are for clients to judge.
+        _ => Ok(()),
     }
 }
 
 fn stamps(files: &TlsFiles) -> Vec<Option<Stamp>> {
-    use std::os::unix::fs::MetadataExt;
-    let stamp = |path: &Path| {
+    let stamp = |path: &PathBuf| {
         let metadata = std::fs::metadata(path).ok()?;
-        let changed = (metadata.ctime(), metadata.ctime_nsec());
-        Some((metadata.ino(), metadata.len(), metadata.modified().ok(), changed))
+        Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
     };
-    [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|path| stamp(path))
-        .collect()
+    [Some(&files.cert), Some(&files.key), files.client_ca.as_ref()].into_iter().flatten().map(stamp).collect()
 }

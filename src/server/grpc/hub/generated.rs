@@ -386,7 +386,7 @@ pub mod hub_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::server::grpc::codec::Codec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/conceptwatch.hub.v1.Hub/Push",
             );
@@ -521,7 +521,7 @@ pub mod hub_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PushSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::server::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

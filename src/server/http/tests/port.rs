@@ -258,7 +258,7 @@ impl Port {
         stream
     }
 
-    /// A connection that says nothing more after a byte, without which the system may keep it to itself.
+    /// A connection that says nothing more after a byte.
     pub async fn silent(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(b"G").await.unwrap();
