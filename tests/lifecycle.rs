@@ -7,13 +7,16 @@ mod common;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
+use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
 use tonic::Code;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use common::{Client, Sidecar, Stream, chunk, end_pass, metric, point, program, run, text, until};
 
 async fn pass(client: &mut Client, step: u64) -> conceptwatch::server::proto::Point {
     let mut stream = Stream::open(client).await;
@@ -174,6 +177,58 @@ async fn what_waits_for_room_is_written_at_the_end_if_there_is_room_again() {
     assert!(status.success(), "ended with {status}");
     let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
     assert_eq!(history.newest_steps("r", "val", 999).unwrap(), (1..=step).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_is_said_and_felt_by_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = ["--data-dir", text(directory.path())];
+    Sidecar::start(&data).terminate();
+    let mut command = program();
+    command.env("LD_PRELOAD", slow_syncs(directory.path()));
+    let sidecar = Sidecar::start_as(command, &data);
+    let mut client = sidecar.client().await;
+    let short = Duration::from_millis(400);
+    let (mut stream, mut unwritten) = (Stream::open(&mut client).await, 0_f64);
+    for step in 1..=10 {
+        let began = Instant::now();
+        client.start_run(run("r")).await.unwrap();
+        assert!(began.elapsed() < short, "StartRun took {:?}", began.elapsed());
+        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
+        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        point(&mut client, "r", "val", step).await;
+        let began = Instant::now();
+        let metrics = sidecar.get("/metrics");
+        assert!(began.elapsed() < short, "/metrics took {:?}", began.elapsed());
+        unwritten = unwritten.max(metric(&metrics, "conceptwatch_history_unwritten_seconds", ""));
+        assert_eq!(metric(&metrics, "conceptwatch_points_skipped_total", ""), 0.0);
+    }
+    assert!(unwritten > 0.0);
+    for step in 1..=10 {
+        assert_eq!(stream.settled(step).await.0, Outcome::Point);
+    }
+    let (status, ready) = sidecar.ask("GET", "/ready", "", "");
+    assert!(status == 200 && ready.contains("the disk is slow"), "{status}: {ready}");
+    let last = pass(&mut client, 11).await;
+    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
+    assert!(status.success(), "ended with {status}");
+    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    assert_eq!(history.newest_steps("r", "val", 99).unwrap(), (1..=last.step).collect::<Vec<_>>());
+}
+
+/// A library that lets each sync take a second.
+fn slow_syncs(directory: &Path) -> PathBuf {
+    const SOURCE: &str = "
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int fsync(int file) { sleep(1); return syscall(SYS_fsync, file); }
+        int fdatasync(int file) { sleep(1); return syscall(SYS_fdatasync, file); }
+    ";
+    let (source, library) = (directory.join("slow.c"), directory.join("slow.so"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status().unwrap();
+    assert!(built.success());
+    library
 }
 
 /// A limit on file size simulates the full disk, for the history and for the log on standard error.

@@ -93,7 +93,7 @@ class Wish:
         """
         if not isinstance(self.directory, str):
             return ""
-        directory = Path(self.directory)
+        directory = Path(os.path.realpath(self.directory))
         try:
             existing = next(path for path in (directory, *directory.parents) if path.exists())
             with tempfile.TemporaryFile(dir=existing):
@@ -178,6 +178,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
     descriptor, log_file = new_log("sidecar")
     ports = log_file.with_suffix(".ports")
     secret, reading = new_secret()
+    descriptor, reading = _above_standard(descriptor), _above_standard(reading)
     command = [binary, "serve", "--grpc-address", address, "--http-address", page, "--port-file", str(ports)]
     command += ["--secret-fd", str(reading), *wish.options()]
     try:
@@ -215,6 +216,16 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
             raise NotStarted(f"{binary} ended with status {process.returncode}{_last_line(log_file)}, see {log_file}")
         time.sleep(0.02)
     raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log_file}")
+
+
+def _above_standard(descriptor: int) -> int:
+    """The same file under a number that the new process does not use for a standard stream: this one may have closed them."""
+    if fcntl is None or descriptor > 2:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
 
 
 def _last_line(log_file: Path) -> str:

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::store::Sqlite;
+use super::wal::LONG;
 use crate::history::error::HistoryError;
 use crate::history::usage::Waiting;
 
@@ -12,18 +13,20 @@ use crate::history::usage::Waiting;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Sqlite {
-    /// Tries once more to write what waits, also before the next attempt is due. Errors where it still waits.
+    /// Tries once more to write what waits, also before the next attempt is due, and waits for the disk. Errors where it
+    /// still waits.
     pub fn write_at_last(&self) -> Result<(), HistoryError> {
         let mut store = self.store();
         store.write_waiting(None);
         self.note(&store);
         drop(store);
+        self.is_durable(LONG);
         self.all_written()
     }
 
     /// Errors where changes wait. Does not block.
     pub fn all_written(&self) -> Result<(), HistoryError> {
-        match self.noted() {
+        match self.waits() {
             Waiting { why: Some(why), entries: entries @ 1.., .. } => Err(HistoryError::Lost { entries, why }),
             _ => Ok(()),
         }

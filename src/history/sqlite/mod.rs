@@ -1,7 +1,7 @@
 //! The history in SQLite, on disk or in memory with the same code.
 //!
-//! One connection behind a lock serves readers and the writer: writing a point takes milliseconds, and the file is locked
-//! exclusively anyway.
+//! On a local disk one connection writes and others read, and nobody waits for a sync with a lock held (see [`wal`]). In
+//! memory, and on file systems of the network, one connection behind a lock serves all.
 
 mod branch;
 mod checkpoint;
@@ -31,6 +31,7 @@ mod tests;
 mod title_and_note;
 mod unscored;
 mod user_data_dir;
+mod wal;
 mod whole;
 mod write_op;
 
@@ -38,6 +39,7 @@ use std::time::Instant;
 
 use rusqlite::Connection;
 
+use self::wal::LONG;
 use self::write_op::Entry;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
@@ -74,11 +76,13 @@ impl Store for Sqlite {
             self.declared().insert(record.run.name.clone());
             Ok((record, removed, unsent))
         };
-        let ((record, removed, unsent), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        let entry = || Entry::run(run, identity, started);
+        let ((record, removed, unsent), _) = self.write(apply, entry, Vec::new())?;
         let mut store = self.store();
         store.dropped.runs += removed;
         store.lose(unsent);
         store.tell_removed(&self.limits);
+        self.note(&store);
         Ok(record)
     }
 
@@ -89,20 +93,23 @@ impl Store for Sqlite {
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
         let entry = || Entry::FinishRun { run: run.to_owned(), finished };
         // It stays open to the size limit until its evaluations are scored: see `forget_run`.
-        self.write(|connection| insert::mark_finished(connection, run, finished), entry).map(drop)
+        self.write(|connection| insert::mark_finished(connection, run, finished), entry, Vec::new()).map(drop)
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
         let rank = rank.get();
         let entry = || Entry::FinishRank { run: run.to_owned(), attempt, rank, finished };
-        self.write(|connection| ranks::finish_rank(connection, run, attempt, rank, finished), entry).map(drop)
+        let apply = |connection: &Connection| ranks::finish_rank(connection, run, attempt, rank, finished);
+        self.write(apply, entry, Vec::new()).map(drop)
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let entry = || Entry::Point(Box::new(point.clone()), attempt);
-        let (recorded, durable) = self.write(|connection| insert::insert_point(connection, point, attempt), entry)?;
+        let reports = vec![Written::of(point, attempt)];
+        let apply = |connection: &Connection| insert::insert_point(connection, point, attempt);
+        let (recorded, durable) = self.write(apply, entry, reports)?;
         // A point that outranks this one may have to wait itself.
-        let waits = || self.store().has_waiting(&point.run, &point.split, point.step);
+        let waits = || !self.is_durable(LONG) || self.store().has_waiting(&point.run, &point.split, point.step);
         let waiting = !durable && (recorded == Recorded::Stored || waits());
         Ok(if waiting { Recorded::Waiting } else { recorded })
     }
@@ -112,27 +119,29 @@ impl Store for Sqlite {
             return Ok(true);
         }
         let entry = || Entry::Unscored(passes.to_vec());
-        let ((removed, unsent), durable) =
-            self.write(|connection| unscored::insert_unscored(connection, passes), entry)?;
+        let apply = |connection: &Connection| unscored::insert_unscored(connection, passes);
+        let ((removed, unsent), durable) = self.write(apply, entry, passes.iter().map(Written::from).collect())?;
         let mut store = self.store();
         store.dropped.unscored += removed;
         store.lose(unsent);
+        self.note(&store);
         Ok(durable)
     }
 
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
         remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
         let entry = || Entry::Remark { run: run.to_owned(), remark: remark.clone() };
-        self.write(|connection| title_and_note::set_remark(connection, run, remark), entry).map(drop)
+        let apply = |connection: &Connection| title_and_note::set_remark(connection, run, remark);
+        self.write(apply, entry, Vec::new()).map(drop)
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
         let apply = |connection: &Connection| title_and_note::remove(connection, run, &self.declared());
-        self.write(apply, || Entry::RemoveRun(run.to_owned())).map(drop)
+        self.write(apply, || Entry::RemoveRun(run.to_owned()), Vec::new()).map(drop)
     }
 
     fn waiting(&self) -> Waiting {
-        self.noted()
+        self.waits()
     }
 
     fn write_waiting(&self) -> Vec<Written> {
@@ -143,10 +152,8 @@ impl Store for Sqlite {
     }
 
     fn usage(&self) -> Result<Usage, HistoryError> {
-        let damaged = self.damage().count();
-        let store = self.store();
-        let bytes = retain::used(&store.connection)?;
-        Ok(Usage { bytes, limit: self.limits.bytes, dropped: store.dropped, damaged })
+        let (noted, damaged) = (self.noted(), self.damage().count());
+        Ok(Usage { bytes: noted.bytes, limit: self.limits.bytes, dropped: noted.dropped, damaged })
     }
 
     fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
@@ -183,8 +190,8 @@ impl Store for Sqlite {
 
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(None) };
-        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)));
-        Ok(found?.0.pop())
+        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)))?;
+        Ok(found.0.into_iter().next_back().filter(|_| self.is_durable(LONG)))
     }
 
     fn series(
@@ -237,7 +244,8 @@ impl Store for Sqlite {
         attempt: Attempt,
         ordinal: Ordinal,
     ) -> Result<bool, HistoryError> {
-        self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))
+        let found = self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))?;
+        Ok(found && self.is_durable(LONG))
     }
 
     fn matrix(

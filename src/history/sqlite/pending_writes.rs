@@ -20,6 +20,9 @@ pub(super) struct Gap {
     pub why: String,
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// What to report once the entries are durable.
+    reports: Vec<Written>,
+    pub since: Instant,
     next: Instant,
     pause: Duration,
     /// The file was never opened: the connection is one in memory.
@@ -28,8 +31,9 @@ pub(super) struct Gap {
 
 impl Gap {
     pub fn new(why: String, unopened: bool) -> Self {
-        let next = Instant::now() + FIRST_RETRY;
-        Self { why, entries: VecDeque::new(), bytes: 0, next, pause: FIRST_RETRY, unopened }
+        let (since, pause) = (Instant::now(), FIRST_RETRY);
+        let (entries, reports) = Default::default();
+        Self { why, entries, bytes: 0, reports, since, next: since + pause, pause, unopened }
     }
 
     pub fn has_room_for(&self, entry: &Entry) -> bool {
@@ -37,9 +41,10 @@ impl Gap {
         self.bytes + entry.bytes() <= most
     }
 
-    pub fn keep(&mut self, entry: Entry) {
+    pub fn keep(&mut self, entry: Entry, reports: Vec<Written>) {
         self.bytes += entry.bytes();
         self.entries.push_back(entry);
+        self.reports.extend(reports);
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -66,8 +71,6 @@ impl Gap {
     }
 
     pub fn written(self) -> Vec<Written> {
-        let mut reports = Vec::new();
-        self.entries.into_iter().for_each(|entry| entry.written(&mut reports));
-        reports
+        self.reports
     }
 }

@@ -73,3 +73,10 @@ fn text(row: &Row<'_>, column: usize) -> Result<String, rusqlite::Error> {
     let bytes = row.get_ref(column)?.as_bytes_or_null()?;
     Ok(String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned())
 }
+
+/// Bytes of the pages in use.
+pub(super) fn used(connection: &Connection) -> Result<u64, rusqlite::Error> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let pages = pragma("page_count")? - pragma("freelist_count")?;
+    Ok((pages * pragma("page_size")?).cast_unsigned())
+}

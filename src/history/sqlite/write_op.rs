@@ -11,7 +11,7 @@ use super::title_and_note::{remove, set_remark};
 use super::unscored::insert_unscored;
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, Remark};
-use crate::history::settled::{Unscored, Written};
+use crate::history::settled::Unscored;
 use crate::point::{Outcome, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
@@ -105,33 +105,6 @@ impl Entry {
                 Self::Remark { remark, .. } => remark.note.as_ref().map_or(0, String::len),
                 Self::FinishRun { .. } | Self::FinishRank { .. } | Self::RemoveRun(_) => 0,
             }
-    }
-
-    /// Adds the reports to be made once it is durable.
-    pub fn written(self, reports: &mut Vec<Written>) {
-        match self {
-            Self::Point(point, attempt) => reports.push(Written {
-                run: point.run.to_string(),
-                split: point.split.to_string(),
-                step: point.step,
-                ordinal: point.ordinal,
-                attempt,
-                ending: None,
-            }),
-            Self::Unscored(passes) => reports.extend(passes.into_iter().map(|pass| Written {
-                run: pass.run,
-                split: pass.split,
-                step: pass.step,
-                ordinal: pass.ordinal,
-                attempt: pass.attempt,
-                ending: Some(pass.outcome),
-            })),
-            Self::Run { .. }
-            | Self::FinishRun { .. }
-            | Self::FinishRank { .. }
-            | Self::Remark { .. }
-            | Self::RemoveRun(_) => {}
-        }
     }
 }
 

@@ -6,10 +6,10 @@ use super::*;
 fn what_waits_is_written_once_the_file_is_back() {
     for on_network in [false, true] {
         let directory = tempfile::tempdir().unwrap();
-        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
-        if on_network {
-            history.store().move_to_network();
-        }
+        let history = match on_network {
+            true => Sqlite::open_as(directory.path(), &open::REMOTE, ROOMY).unwrap(),
+            false => Sqlite::open(Some(directory.path()), ROOMY).unwrap(),
+        };
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
         assert_eq!(history.record_point(&point("r", "val", 0, 2), None).unwrap(), Recorded::Stored);
         let (file, elsewhere) = (directory.path().join(FILE_NAME), directory.path().join("elsewhere"));
