@@ -63,7 +63,7 @@ pub async fn close(history: Arc<Sqlite>, deadline: Instant) -> Result<(), Histor
     let closing = Arc::clone(&history);
     let closing = tokio::task::spawn_blocking(move || {
         closing.write_at_last()?;
-        closing.empty_log(deadline)
+        closing.empty_log()
     });
     // A disk that does not answer must not delay the end.
     let closed = match tokio::time::timeout_at(deadline.into(), closing).await {

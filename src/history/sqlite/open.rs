@@ -72,7 +72,8 @@ pub(super) fn open(directory: &Path, mode: Option<&Mode>) -> Result<Opened, Hist
     if let Some(why) = emptied(directory) {
         return Err(HistoryError::Corrupt { path, why });
     }
-    let mut mode = mode.unwrap_or(if is_remote(directory) { &REMOTE } else { &SHARED });
+    let local = if held.is_some() { &SHARED } else { &ALONE };
+    let mut mode = mode.unwrap_or(if is_remote(directory) { &REMOTE } else { local });
     let mut prepared = prepare(&path, mode);
     if let Err(Fault::Sqlite(error)) = &prepared
         && is_of_shared_memory(error)
@@ -82,22 +83,23 @@ pub(super) fn open(directory: &Path, mode: Option<&Mode>) -> Result<Opened, Hist
     }
     let connection = prepared.map_err(|fault| named(fault, path.clone()))?;
     let place = Place::of_open(directory, mode.journal == REMOTE.journal)?;
-    let wal = (mode.locking == SHARED.locking).then(|| Wal::start(path, held)).transpose()?;
+    let held = held.filter(|_| mode.locking == SHARED.locking);
+    let wal = held.map(|held| Wal::start(path, held)).transpose()?;
     Ok(Opened { connection, place, wal })
 }
 
-/// Locks a directory for this process, until the file that is returned is closed.
-fn take(directory: &Path) -> Result<File, HistoryError> {
+/// Locks a directory for this process, until the file that is returned is closed; `None` where its file system has no such
+/// locks.
+fn take(directory: &Path) -> Result<Option<File>, HistoryError> {
     let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
     let held = File::open(directory).map_err(fault)?;
     let began = Instant::now();
     loop {
         match held.try_lock() {
-            Ok(()) => return Ok(held),
+            Ok(()) => return Ok(Some(held)),
             Err(TryLockError::WouldBlock) if began.elapsed() < WAIT_FOR_LOCK => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => return Err(HistoryError::InUse { path: directory.join(FILE_NAME) }),
-            // Not all file systems of the network have such locks. There the file itself is locked.
-            Err(TryLockError::Error(_)) => return Ok(held),
+            Err(TryLockError::Error(_)) => return Ok(None),
         }
     }
 }
@@ -194,10 +196,7 @@ fn prepare(path: &Path, mode: &Mode) -> Result<Connection, Fault> {
 
     // An immediate transaction takes the lock now, so a locked or read-only file fails here and not at the first point.
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let (is_there, fault) = recognise(&transaction, path)?;
-    if let Some(why) = fault {
-        return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
-    }
+    let is_there = recognise(&transaction, path)?;
     if !is_there {
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "user_version", SCHEMA)?;

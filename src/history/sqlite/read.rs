@@ -1,25 +1,47 @@
 //! Reading runs, points, series and matrices.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::{Connection, Params, Row, params};
 
-use super::reading::Reading;
+use super::damage::Damage;
 use super::row_checksum::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::unscored::select_unscored;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;
-use crate::history::point::{ScoreMatrix, SeriesPoint};
+use crate::history::point::{ScoreMatrix, SeriesPoint, WholePoint};
 use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
+use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 use crate::step::Ordinal;
 
+/// Bytes of points after which an answer of [`Reading::whole_points`] ends.
+const ENOUGH: usize = 16 << 20;
+
 /// Index of the launch among the columns of a point; the restart follows.
 const LAUNCH: usize = 18;
 
+/// The history at one moment.
+pub(super) struct Reading<'a> {
+    pub connection: &'a Connection,
+    /// Where rows that do not match their checksum are noted.
+    pub noted: &'a Mutex<Damage>,
+    /// Names of unfinished runs that were declared since the history was opened.
+    pub open: &'a Mutex<HashSet<String>>,
+}
+
 impl Reading<'_> {
+    pub fn damage(&self) -> MutexGuard<'_, Damage> {
+        lock(self.noted)
+    }
+
+    pub fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
+        lock(self.open)
+    }
+
     pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
         let (mut passes, damaged) = select_unscored(self.connection, run, split, (0, i64::MAX))?;
         let mut damage = self.damage();
@@ -82,12 +104,9 @@ impl Reading<'_> {
         };
         // Stored steps are signed integers, so no stored step is larger.
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
-        let of = Curve { run, id, split, score, place };
+        let of = Curve { id, split, score, place };
         let steps = (bound(first_step), last_step.map_or(i64::MAX, bound));
-        match self.curve(&of, steps) {
-            Err(HistoryError::Damaged(_)) => self.curve_around_damage(&of, steps),
-            found => found,
-        }
+        self.curve(&of, steps)
     }
 
     pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
@@ -100,8 +119,13 @@ impl Reading<'_> {
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
+    pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
+        let steps = self.finished_steps(run, split, most)?.into_iter();
+        steps.filter_map(|step| self.point(run, split, Some(step), false).transpose()).collect()
+    }
+
     /// Steps of a split's newest finished evaluations, at most `most`, in ascending order.
-    pub fn finished_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+    fn finished_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
         let (id, _) = self.find_run(run)?;
         let mut statement = self.connection.prepare_cached(
             "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
@@ -136,6 +160,37 @@ impl Reading<'_> {
         let bounds = step.map_or((0, i64::MAX), |step| (step, step));
         let k = declared.concept_count();
         Ok(self.newest(id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
+    }
+
+    pub fn whole_points(
+        &self,
+        run: &str,
+        split: &str,
+        first_step: u64,
+        most: usize,
+        matrices: bool,
+    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
+        let (id, declared) = self.find_run(run)?;
+        let Ok(first) = i64::try_from(first_step) else { return Ok((Vec::new(), None)) };
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, step, superseded > 0 FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 \
+             ORDER BY step, superseded",
+        )?;
+        let mut rows = statement.query(params![id, split, first])?;
+        let k = matrices.then(|| declared.concept_count());
+        let (mut points, mut seen, mut bytes, mut last) = (Vec::new(), 0, 0, None);
+        while let Some(row) = rows.next()? {
+            let (id, step, superseded): (i64, i64, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if (seen >= most || bytes > ENOUGH) && last != Some(step) {
+                return Ok((points, Some(step.cast_unsigned())));
+            }
+            (seen, last) = (seen + 1, Some(step));
+            if let Some((point, attempt)) = self.first("point.id = ?1", [id], k)? {
+                bytes += point.bytes();
+                points.push(WholePoint { point, attempt, superseded });
+            }
+        }
+        Ok((points, None))
     }
 
     pub fn has_complete_point(
@@ -304,30 +359,10 @@ impl Reading<'_> {
         }
         Ok(points)
     }
-
-    /// Where pages cannot be read: step by step, without those that cannot.
-    fn curve_around_damage(&self, of: &Curve<'_>, (first, last): (i64, i64)) -> Result<Vec<SeriesPoint>, HistoryError> {
-        let steps: Vec<i64> = self.connection
-            .prepare_cached(
-                "SELECT DISTINCT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
-            )?
-            .query_map(params![of.id, of.split, first, last], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        let mut points = Vec::new();
-        for step in steps {
-            match self.curve(of, (step, step)) {
-                Ok(found) => points.extend(found),
-                Err(HistoryError::Damaged(_)) => self.damage().point(of.run, of.split, step.cast_unsigned()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(points)
-    }
 }
 
 /// The curve of a score, or of one concept of it.
 struct Curve<'a> {
-    run: &'a str,
     id: i64,
     split: &'a str,
     score: &'a str,

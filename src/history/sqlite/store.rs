@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -18,11 +18,10 @@ use super::data_file::{FILE_NAME, Place};
 use super::fault::is_passing;
 use super::open::{self, Mode, Opened};
 use super::outbox;
-use super::pending_writes::Gap;
-use super::reading::Reading;
+use super::pending_writes::{Gap, PendingWrite};
+use super::read::Reading;
 use super::tables::used;
 use super::wal::{BRIEFLY, Wal};
-use super::write_op::Entry;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, SLOW, Waiting};
@@ -109,15 +108,6 @@ impl Sqlite {
         lock(&self.store)
     }
 
-    /// The store, unless it is in use.
-    pub(super) fn free_store(&self) -> Option<MutexGuard<'_, Inner>> {
-        match self.store.try_lock() {
-            Ok(store) => Some(store),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
         lock(&self.damage)
     }
@@ -166,7 +156,7 @@ impl Sqlite {
     pub(super) fn write<T>(
         &self,
         apply: impl Fn(&Connection) -> Result<T, HistoryError>,
-        entry: impl FnOnce() -> Entry,
+        entry: impl FnOnce() -> PendingWrite,
         reports: Vec<Written>,
     ) -> Result<(T, bool), HistoryError> {
         let (written, wal) = {
@@ -186,6 +176,14 @@ impl Sqlite {
             (made, _) => made == Made::Durable,
         };
         Ok((value, durable))
+    }
+
+    /// Makes a change that owns the little that it needs.
+    pub(super) fn write_small(
+        &self,
+        apply: impl Fn(&Connection) -> Result<(), HistoryError> + Clone + Send + 'static,
+    ) -> Result<(), HistoryError> {
+        self.write(&apply, || PendingWrite::of(0, apply.clone()), Vec::new()).map(drop)
     }
 
     pub(super) fn note(&self, store: &Inner) {
@@ -289,15 +287,14 @@ impl Inner {
 
     /// Whether a point of this step is among the changes that wait, other than the newest change.
     pub fn has_waiting(&self, run: &str, split: &str, step: u64) -> bool {
-        let entries = self.gap.iter().flat_map(|gap| gap.entries().take(gap.len().saturating_sub(1)));
-        entries.filter_map(Entry::point).any(|point| (&*point.run, &*point.split, point.step) == (run, split, step))
+        self.gap.as_ref().is_some_and(|gap| gap.has(run, split, step))
     }
 
     /// Makes a change. Returns what `apply` returns, and where the change is. If it waits, `entry` makes it again later.
     pub fn write<T>(
         &mut self,
         apply: impl Fn(&Connection) -> Result<T, HistoryError>,
-        entry: impl FnOnce() -> Entry,
+        entry: impl FnOnce() -> PendingWrite,
         reports: Vec<Written>,
     ) -> Result<(T, Made), HistoryError> {
         if let Some(path) = self.copy_of.clone() {
@@ -481,8 +478,8 @@ impl Inner {
 }
 
 /// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
-fn apply_again(connection: &Connection, entry: &Entry) -> Result<(), HistoryError> {
-    match entry.apply(connection) {
+fn apply_again(connection: &Connection, entry: &PendingWrite) -> Result<(), HistoryError> {
+    match (entry.apply)(connection) {
         Err(error) if is_passing(&error) => Err(error),
         Err(error) => {
             tracing::error!(%error, "a change of the history that had to wait could not be made");

@@ -6,7 +6,7 @@ use super::table::{
 use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
-use crate::history::sqlite::reading::Reading;
+use crate::history::sqlite::read::Reading;
 use crate::history::sqlite::row_checksum::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
