@@ -219,7 +219,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
 
 
 def _above_standard(descriptor: int) -> int:
-    """The same file under a number that the new process does not use for a standard stream: this one may have closed them."""
+    """The same file under a number that no standard stream of the new process has: this one may have closed its own."""
     if fcntl is None or descriptor > 2:
         return descriptor
     try:

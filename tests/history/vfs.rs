@@ -7,9 +7,12 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Once};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::ffi;
+
+/// How long a sync is held at most.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What happened to a file, by its name in the directory.
 #[derive(Clone, Debug)]
@@ -53,8 +56,8 @@ struct State {
     failing: Option<(u64, Failing)>,
     operations: u64,
     failed: u64,
-    /// How long a sync takes.
-    delay: Duration,
+    /// Syncs do not end.
+    holding: bool,
 }
 
 /// A watched directory.
@@ -97,9 +100,13 @@ impl Watch {
         self.0.lock().unwrap().failing = None;
     }
 
-    /// Lets each sync take this long.
-    pub fn slow(&self, delay: Duration) {
-        self.0.lock().unwrap().delay = delay;
+    /// Lets no sync end until [`release`](Self::release).
+    pub fn hold(&self) {
+        self.0.lock().unwrap().holding = true;
+    }
+
+    pub fn release(&self) {
+        self.0.lock().unwrap().holding = false;
     }
 
     /// Operations so far, and how many of them failed.
@@ -228,8 +235,14 @@ fn synced(call: libc::c_long, descriptor: c_int) -> c_int {
             unsafe { *libc::__errno_location() = libc::EIO };
             return -1;
         }
-        let delay = watch.0.lock().unwrap().delay;
-        std::thread::sleep(delay);
+        let began = Instant::now();
+        while watch.0.lock().unwrap().holding {
+            if began.elapsed() > PATIENCE {
+                eprintln!("somebody waits for a sync");
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         // Before it is done: what is written meanwhile may not be on the disk.
         watch.push(Event::Sync { name });
     }

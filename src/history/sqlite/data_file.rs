@@ -77,13 +77,6 @@ impl Place {
             _ => Ok(()),
         }
     }
-
-    /// Notes the log, which exists from the first write on.
-    pub fn note_log(&mut self) {
-        if self.log.is_none() {
-            self.log = log(&self.directory);
-        }
-    }
 }
 
 fn identity(metadata: &Metadata) -> Identity {

@@ -355,9 +355,6 @@ impl Inner {
         let began = Instant::now();
         transaction.commit()?;
         self.last_commit = began.elapsed();
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
         Ok(value)
     }
 
@@ -448,9 +445,6 @@ impl Inner {
             return Err(error.into());
         }
         self.connection.execute_batch("PRAGMA cache_spill = ON")?;
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
         self.check()
     }
 
@@ -471,7 +465,6 @@ impl Inner {
             apply_again(&transaction, entry)?;
         }
         transaction.commit()?;
-        opened.place.note_log();
         self.take(opened);
         Ok(())
     }
