@@ -318,7 +318,7 @@ impl Settlement {
             let (Some(pass), mut state) = (Pass::written(&written), lock(&self.state)) else { continue };
             if let Some((outcome, reason)) = state.unwritten.remove(&pass) {
                 self.conclude(&mut state, &pass, outcome, reason, &mut told);
-            } else if state.pending.contains_key(&pass) {
+            } else if written.ending.is_none() && state.pending.contains_key(&pass) {
                 state.early.insert(pass);
             }
         }

@@ -43,7 +43,7 @@ const IN_MEMORY: Mode = Mode { locking: "EXCLUSIVE", journal: "MEMORY", synchron
 pub(super) const REMOTE: Mode = Mode { locking: "EXCLUSIVE", journal: "DELETE", synchronous: "FULL" };
 /// With readers beside the writer. [`Wal`] syncs the log.
 const SHARED: Mode = Mode { locking: "NORMAL", journal: "WAL", synchronous: "NORMAL" };
-/// Without memory that connections share, for which there may be no room.
+/// Without memory that connections share, for which there may be no room. Nothing is written until something changes.
 pub(super) const ALONE: Mode = Mode { locking: "EXCLUSIVE", journal: "WAL", synchronous: "FULL" };
 
 /// An open history.
@@ -59,7 +59,7 @@ pub(super) fn memory() -> Result<Connection, HistoryError> {
     prepare(Path::new(MEMORY), &IN_MEMORY).map_err(|fault| named(fault, PathBuf::from(MEMORY)))
 }
 
-/// Opens `directory`/[`FILE_NAME`], in the mode that suits its file system unless one is given.
+/// Opens `directory`/[`FILE_NAME`]. On a local file system in this mode; if none is given, with readers beside the writer.
 ///
 /// Durability: what is on the disk survives a power loss, and so does the file itself. On local file systems there is a
 /// write-ahead log, whose frames have checksums; on those of the network a rollback journal.
@@ -73,7 +73,7 @@ pub(super) fn open(directory: &Path, mode: Option<&Mode>) -> Result<Opened, Hist
         return Err(HistoryError::Corrupt { path, why });
     }
     let local = if held.is_some() { &SHARED } else { &ALONE };
-    let mut mode = mode.unwrap_or(if is_remote(directory) { &REMOTE } else { local });
+    let mut mode = if is_remote(directory) { &REMOTE } else { mode.unwrap_or(local) };
     let mut prepared = prepare(&path, mode);
     if let Err(Fault::Sqlite(error)) = &prepared
         && is_of_shared_memory(error)
