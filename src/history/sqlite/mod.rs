@@ -170,8 +170,9 @@ impl Store for Sqlite {
 
     fn write_waiting(&self) -> Vec<Written> {
         let mut store = self.store();
-        let written = store.write_waiting(Some(Instant::now()));
+        let mut written = store.write_waiting(Some(Instant::now()));
         self.note(&store);
+        written.extend(self.late_reports());
         written
     }
 

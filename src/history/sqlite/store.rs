@@ -131,6 +131,11 @@ impl Sqlite {
         waiting
     }
 
+    /// The reports of changes that have reached the disk after their callers went on.
+    pub(super) fn late_reports(&self) -> Vec<Written> {
+        self.wal.get().map(|wal| wal.take_written()).unwrap_or_default()
+    }
+
     /// Whether all that readers see is on the disk within `patience`.
     pub(super) fn is_durable(&self, patience: Duration) -> bool {
         self.wal.get().is_none_or(|wal| wal.all_reach(patience))
@@ -386,17 +391,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Tries to write what waits, unless that is not due `now`. Returns what is durable.
+    /// Tries to write what waits, unless that is not due `now`. Returns what is durable, but for what the log reports.
     pub(super) fn write_waiting(&mut self, now: Option<Instant>) -> Vec<Written> {
         if let Some(wal) = &self.wal {
             wal.retry(now.is_none());
         }
-        let written = self.close_gap(now);
-        let Some(wal) = &self.wal else { return written.unwrap_or_default() };
-        if let Some(written) = written {
-            wal.committed(written, false);
+        let Some(written) = self.close_gap(now) else { return Vec::new() };
+        match &self.wal {
+            Some(wal) => {
+                wal.committed(written, false);
+                Vec::new()
+            }
+            None => written,
         }
-        wal.take_written()
     }
 
     /// Commits what waits in a gap. Returns the reports of it; `None` where nothing was committed.
