@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, Row, params, params_from_iter};
 
 use super::damage::Damage;
 use super::row_checksum::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
@@ -74,15 +75,7 @@ impl Reading<'_> {
     }
 
     pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        let (run, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 AND superseded = 0 GROUP BY split ORDER BY split",
-        )?;
-        let rows = statement.query_map([run], |row| {
-            let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
-            Ok(StoredSplit { split: row.get(0)?, points: points.cast_unsigned(), last_step: last_step.cast_unsigned() })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(self.listed(run)?.1)
     }
 
     pub fn series(
@@ -110,41 +103,33 @@ impl Reading<'_> {
     }
 
     pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
-             ORDER BY step DESC LIMIT ?3) ORDER BY step",
-        )?;
-        let steps = statement.query_map(params![id, split, most as i64], |row| row.get::<_, i64>(0))?;
-        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+        let of_split = "step FROM point WHERE run = ?2 AND split = ?3 AND superseded = 0";
+        self.steps(of_split, most, run, &[split])
     }
 
+    /// A split's newest finished evaluations, at most `most`, in ascending order.
     pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
-        let steps = self.finished_steps(run, split, most)?.into_iter();
+        let finished = "step FROM point WHERE run = ?2 AND split = ?3 AND superseded = 0 AND NOT provisional";
+        let steps = self.steps(finished, most, run, &[split])?.into_iter();
         steps.filter_map(|step| self.point(run, split, Some(step), false).transpose()).collect()
     }
 
-    /// Steps of a split's newest finished evaluations, at most `most`, in ascending order.
-    fn finished_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
-             AND NOT provisional ORDER BY step DESC LIMIT ?3) ORDER BY step",
-        )?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
-        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+    pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let of_both = "a.step AS step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
+             WHERE a.run = ?2 AND a.split = ?3 AND b.split = ?4 AND a.superseded = 0 AND b.superseded = 0 \
+             AND NOT a.provisional AND NOT b.provisional";
+        self.steps(of_both, most, run, &[a, b])
     }
 
-    pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+    /// The newest `most` of the steps that a query of a run and of these splits selects, in ascending order.
+    fn steps(&self, selected: &str, most: usize, run: &str, splits: &[&str]) -> Result<Vec<u64>, HistoryError> {
         let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
-             WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND a.superseded = 0 AND b.superseded = 0 \
-             AND NOT a.provisional AND NOT b.provisional ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
-        )?;
+        let newest = format!("SELECT step FROM (SELECT {selected} ORDER BY step DESC LIMIT ?1) ORDER BY step");
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let steps = statement.query_map(params![id, a, b, most], |row| row.get::<_, i64>(0))?;
+        let values = [Value::from(most), Value::from(id)].into_iter();
+        let values = values.chain(splits.iter().map(|split| Value::from((*split).to_owned())));
+        let mut statement = self.connection.prepare_cached(&newest)?;
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, i64>(0))?;
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
