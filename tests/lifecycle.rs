@@ -6,9 +6,11 @@ mod common;
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
+use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
 use tonic::Code;
 
@@ -173,6 +175,69 @@ async fn what_waits_for_room_is_written_at_the_end_if_there_is_room_again() {
     assert!(status.success(), "ended with {status}");
     let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
     assert_eq!(history.newest_steps("r", "val", 999).unwrap(), (1..=step).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_is_said_and_felt_by_nobody() {
+    let (directory, library) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [hold, late] = ["hold", "late"].map(|name| library.path().join(name));
+    let mut command = program();
+    command.env("LD_PRELOAD", held_syncs(library.path(), &hold, &late));
+    let sidecar = Sidecar::start_as(command, &["--data-dir", text(directory.path())]);
+    let mut client = sidecar.client().await;
+    let mut stream = Stream::open(&mut client).await;
+    std::fs::write(&hold, "").unwrap();
+    for step in 1..=10 {
+        client.start_run(run("r")).await.unwrap();
+        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
+        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        assert_eq!(point(&mut client, "r", "val", step).await.step, step);
+        assert_eq!(sidecar.metric("conceptwatch_points_skipped_total", ""), 0.0);
+    }
+    until("it says so", || sidecar.get("/ready").contains("the disk is slow")).await;
+    assert_eq!(sidecar.ask("GET", "/ready", "", "").0, 200, "it takes batches all the same");
+    assert!(sidecar.metric("conceptwatch_history_unwritten_seconds", "") > 0.0);
+    assert_eq!(stream.settled, [], "nothing is on the disk");
+    assert!(!late.exists(), "somebody waited for a sync");
+    std::fs::remove_file(&hold).unwrap();
+    for step in 1..=10 {
+        assert_eq!(stream.settled(step).await.0, Outcome::Point);
+    }
+    // What waits at the end is written.
+    std::fs::write(&hold, "").unwrap();
+    pass(&mut client, 11).await;
+    let log = sidecar.log();
+    let ended = tokio::task::spawn_blocking(move || sidecar.terminate());
+    until("it is stopping", || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("stopping"))).await;
+    std::fs::remove_file(&hold).unwrap();
+    let status = ended.await.unwrap();
+    assert!(status.success(), "ended with {status}");
+    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    assert_eq!(history.newest_steps("r", "val", 99).unwrap(), (1..=11).collect::<Vec<_>>());
+}
+
+/// A library whose syncs do not end while there is a file `hold`. After half a minute one does, and makes the file `late`.
+fn held_syncs(directory: &Path, hold: &Path, late: &Path) -> PathBuf {
+    const SOURCE: &str = "
+        #include <fcntl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static int held(long call, int file) {
+            int waited = 0;
+            while (access(HOLD, F_OK) == 0 && waited++ < 30000) usleep(1000);
+            if (waited >= 30000) close(creat(LATE, 0600));
+            return syscall(call, file);
+        }
+        int fsync(int file) { return held(SYS_fsync, file); }
+        int fdatasync(int file) { return held(SYS_fdatasync, file); }
+    ";
+    let (source, library) = (directory.join("held.c"), directory.join("held.so"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let names = [("HOLD", hold), ("LATE", late)].map(|(name, path)| format!("-D{name}={:?}", text(path)));
+    let mut built = Command::new("cc");
+    let built = built.args(["-shared", "-fPIC", "-o"]).arg(&library).args(names).arg(&source).status().unwrap();
+    assert!(built.success());
+    library
 }
 
 /// A limit on file size simulates the full disk, for the history and for the log on standard error.

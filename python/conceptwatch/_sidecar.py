@@ -90,7 +90,7 @@ class Wish:
         """
         if not isinstance(self.directory, str):
             return ""
-        directory = Path(self.directory)
+        directory = Path(os.path.realpath(self.directory))
         try:
             existing = next(path for path in (directory, *directory.parents) if path.exists())
             with tempfile.TemporaryFile(dir=existing):
@@ -160,6 +160,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
     """Starts it and returns the address at which it listens, or by which runs know it."""
     descriptor, log_file = new_log("sidecar")
     ports = log_file.with_suffix(".ports")
+    descriptor = _above_standard(descriptor)
     command = [binary, "serve", "--grpc-address", address, "--http-address", page, "--port-file", str(ports)]
     command += [*wish.options(), "--exit-unused"]
     try:
@@ -192,6 +193,16 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
             raise NotStarted(f"{binary} ended with status {process.returncode}{_last_line(log_file)}, see {log_file}")
         time.sleep(0.02)
     raise NotStarted(f"{binary} is not listening after {START_TIMEOUT:.0f} s, see {log_file}")
+
+
+def _above_standard(descriptor: int) -> int:
+    """The same file under a number that no standard stream of the new process has: this one may have closed its own."""
+    if fcntl is None or descriptor > 2:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
 
 
 def _last_line(log_file: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,31 @@ def test_a_directory_can_be_chosen_and_none(job: Callable[..., Job], tmp_path: P
     assert three.said().endswith("/\n")
     assert not (tmp_path / "third").exists()
     assert not data_home.exists()
+
+
+def test_a_link_that_leads_nowhere_leads_to_a_new_directory(job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("absent/curves")
+    one = job("one")
+    begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=str(tmp_path / "link"))
+    assert one.do("run.data_dir") == str(tmp_path / "link")
+    assert (tmp_path / "absent/curves/history.sqlite3").exists()
+
+
+def test_a_job_without_standard_streams_has_a_sidecar(tmp_path: Path) -> None:
+    address, found = f"127.0.0.1:{free_ports()}", tmp_path / "found"
+    job = f"""
+import os, sys
+for descriptor in range(3):
+    os.close(descriptor)
+sys.stdin = sys.stdout = sys.stderr = None
+import conceptwatch
+run = conceptwatch.init("a", concepts=3, address={address!r}, data_dir={str(tmp_path / 'curves')!r})
+with open({str(found)!r}, "w") as file:
+    file.write(f"{{run.finish()}} {{run.data_dir}}")
+"""
+    environment = {**os.environ, "CONCEPTWATCH_BINARY": binary()}
+    done = subprocess.run([sys.executable, "-c", job], timeout=120, check=False, env=environment)
+    assert (done.returncode, found.read_text()) == (0, f"True {tmp_path / 'curves'}")
 
 
 def without_usual_port(job: Job) -> Job:

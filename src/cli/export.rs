@@ -222,9 +222,11 @@ fn history(options: &Options) -> Result<String, Failure> {
     let to = Sqlite::open(Some(&options.to), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
     let search = Search::of(options.search.as_deref().unwrap_or_default());
     let named = |name: &str| options.runs.is_empty() || options.runs.iter().any(|wanted| wanted == name);
-    copy(&from, &to, |stored| {
+    let copied = copy(&from, &to, |stored| {
         named(&stored.run.name) && search.matches(&stored.run.name, stored.title.as_deref(), &stored.run.labels)
-    })
+    })?;
+    to.write_at_last().map_err(Failure::running)?;
+    Ok(copied)
 }
 
 /// The files in the making. They get their names when they are complete.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::point::Point;
 use crate::sample::Attempt;
 use crate::step::Ordinal;
 
@@ -73,4 +74,19 @@ pub struct Written {
     pub attempt: Option<Attempt>,
     /// How the pass ended; `None` for one that has a point.
     pub ending: Option<Ending>,
+}
+
+impl Written {
+    pub(super) fn of(point: &Point, attempt: Option<Attempt>) -> Self {
+        let (run, split) = (point.run.to_string(), point.split.to_string());
+        Self { run, split, step: point.step, ordinal: point.ordinal, attempt, ending: None }
+    }
+}
+
+impl From<&Unscored> for Written {
+    fn from(pass: &Unscored) -> Self {
+        let (run, split) = (pass.run.clone(), pass.split.clone());
+        let (step, ordinal, attempt) = (pass.step, pass.ordinal, pass.attempt);
+        Self { run, split, step, ordinal, attempt, ending: Some(pass.outcome) }
+    }
 }

@@ -16,8 +16,9 @@ use crate::step::{Ordinal, Rank};
 
 /// Runs and their curve points.
 ///
-/// All calls block. A change is durable when its call returns, unless the call says that it waits. A call that names a
-/// run errors when that run is unknown.
+/// All calls block. A change is durable when its call returns, unless the call says that it waits, or returns nothing
+/// that says so and the disk is slow or full: then it is there for readers, and in memory or on its way to the disk. A
+/// call that names a run errors when that run is unknown.
 pub trait Store: Send + Sync {
     /// Declares a run at `started`, in seconds since 1970-01-01 UTC.
     ///
@@ -63,8 +64,9 @@ pub trait Store: Send + Sync {
     /// Whether the history can be written. Never waits for a reader or writer.
     fn waiting(&self) -> Waiting;
 
-    /// Writes what is kept because the history could not be written. Returns the points and records that waited and are
-    /// durable now. To be called periodically; tries again after 0.25 s, then less and less often, at least every 15 s.
+    /// Writes what is kept because the history could not be written. Returns the points and records that waited, also for
+    /// a slow disk, and are durable now. To be called periodically; tries again after 0.25 s, then less and less often, at
+    /// least every 15 s.
     fn write_waiting(&self) -> Vec<Written>;
 
     fn usage(&self) -> Result<Usage, HistoryError>;
@@ -117,7 +119,7 @@ pub trait Store: Send + Sync {
     /// be damaged since the history was opened.
     fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError>;
 
-    /// The record of one pass.
+    /// The record of one pass, if it is on the disk.
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError>;
 
     /// The points of one score, or of one concept of it, from `first_step` to `last_step` inclusive, in ascending order;
@@ -211,7 +213,7 @@ pub trait Store: Send + Sync {
         matrices: bool,
     ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError>;
 
-    /// Whether the history has a complete point of this pass of `attempt`: neither provisional nor incomplete.
+    /// Whether the history has a complete point of this pass of `attempt`, neither provisional nor incomplete, on its disk.
     fn has_complete_point(
         &self,
         run: &str,

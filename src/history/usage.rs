@@ -1,5 +1,7 @@
 //! The size of a history, its limit, and what waits until it can be written.
 
+use std::time::Duration;
+
 /// Bytes of a run's declaration as JSON. 4,096 concepts with names of 200 bytes fit.
 pub const MAX_DECLARATION: usize = 1 << 20;
 
@@ -9,7 +11,7 @@ pub struct Limits {
     /// Bytes of pages in use. An eighth of it, but at least 256 KiB, is for declarations: above that, runs without points
     /// are removed, finished ones first. Above the rest the oldest records of unscored passes are removed, then the
     /// oldest matrices, then the oldest points, then finished runs without points. The newest point is always kept. The
-    /// file on disk may be larger by free pages, which SQLite reuses, and has a log of up to 16 MiB beside it.
+    /// file on disk may be larger by free pages, which SQLite reuses, and has a log of some megabytes beside it.
     pub bytes: u64,
 }
 
@@ -30,6 +32,9 @@ pub struct Dropped {
     pub unscored: u64,
 }
 
+/// A disk is slow that takes at least this long.
+pub(super) const SLOW: Duration = Duration::from_millis(500);
+
 /// Whether the history can be written, and what waits until it can.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
@@ -39,6 +44,18 @@ pub struct Waiting {
     pub bytes: u64,
     /// Changes that were refused because too many waited, since the history was opened.
     pub refused: u64,
+    /// Age of the oldest change that is not on the disk; zero if all are.
+    pub unwritten: Duration,
+    /// How long the disk takes, if it is slow.
+    pub slow: Option<Duration>,
+}
+
+impl Waiting {
+    /// Says that the disk is slow, if it is.
+    pub fn slowness(&self) -> Option<String> {
+        let seconds = self.slow?.as_secs_f64();
+        Some(format!("the disk is slow: it takes {seconds:.1} s to write a change of the history"))
+    }
 }
 
 /// The history's size and limit, in bytes, and what the limit has removed.

@@ -24,6 +24,10 @@ pub trait Live: Send + Sync {
     fn forget(&self, run: &str);
     /// Whether batches are accepted and points can be stored; the error says why not.
     fn ready(&self) -> Result<(), String>;
+    /// Says that the disk is slow, if it is. Batches are accepted all the same.
+    fn slowness(&self) -> Option<String> {
+        None
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 //! has none is. Records of passes without a point are written in batches, so that a burst of them costs one commit.
 //! Nothing here waits for a client: each stream has a [`Mailbox`], which its own task empties.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -46,6 +46,12 @@ pub struct Pass {
 impl Pass {
     pub fn of(evaluation: &Evaluation) -> Self {
         Self { key: evaluation.key.clone(), attempt: evaluation.attempt, at: evaluation.pass() }
+    }
+
+    /// The pass of a point or record that has reached the disk.
+    fn written(written: &Written) -> Option<Self> {
+        let at = PassKey { step: Step::new(written.step).ok()?, ordinal: written.ordinal };
+        Some(Self { key: SplitKey::new(&*written.run, &*written.split), attempt: written.attempt?, at })
     }
 }
 
@@ -156,8 +162,10 @@ struct State {
     order: VecDeque<Pass>,
     /// Records to be written.
     records: VecDeque<(Pass, Unscored)>,
-    /// Endings whose record or point is in the memory of the history, which cannot be written at the moment.
+    /// Endings whose record or point is in memory or on its way to the disk.
     unwritten: BTreeMap<Pass, (Outcome, String)>,
+    /// Pending passes whose point has reached the disk before its scorer said how they ended.
+    early: BTreeSet<Pass>,
 }
 
 #[derive(Default)]
@@ -227,12 +235,16 @@ impl Settlement {
         told.wake();
     }
 
-    /// The history keeps the point of a pass in memory until it can be written.
+    /// The point of a pass is not durable yet: the history keeps it in memory, or it is on its way to a slow disk.
     pub fn postpone(&self, pass: &Pass, outcome: Outcome, reason: impl Into<String>) {
-        let mut state = lock(&self.state);
-        if state.pending.contains_key(pass) {
+        let (mut state, mut told) = (lock(&self.state), Told::default());
+        if state.early.contains(pass) {
+            self.conclude(&mut state, pass, outcome, reason.into(), &mut told);
+        } else if state.pending.contains_key(pass) {
             state.unwritten.insert(pass.clone(), (outcome, reason.into()));
         }
+        drop(state);
+        told.wake();
     }
 
     /// A pass has no point. It is settled once that is in the history. `rows_seen` is the number of distinct rows that
@@ -302,15 +314,12 @@ impl Settlement {
         // Before anything else is written, which may take a while.
         told.wake();
         let mut told = Told::default();
-        for Written { run, split, step, ordinal, attempt, .. } in self.history.write_waiting() {
-            let mut state = lock(&self.state);
-            let found = state.unwritten.iter().find(|(pass, _)| {
-                (&*pass.key.run, &*pass.key.split, pass.at.step.get(), pass.at.ordinal, Some(pass.attempt))
-                    == (&*run, &*split, step, ordinal, attempt)
-            });
-            let Some(pass) = found.map(|(pass, _)| pass.clone()) else { continue };
+        for written in self.history.write_waiting() {
+            let (Some(pass), mut state) = (Pass::written(&written), lock(&self.state)) else { continue };
             if let Some((outcome, reason)) = state.unwritten.remove(&pass) {
                 self.conclude(&mut state, &pass, outcome, reason, &mut told);
+            } else if written.ending.is_none() && state.pending.contains_key(&pass) {
+                state.early.insert(pass);
             }
         }
         told.wake();
@@ -370,6 +379,7 @@ impl Settlement {
 
     fn conclude(&self, state: &mut State, pass: &Pass, outcome: Outcome, reason: String, told: &mut Told) {
         state.unwritten.remove(pass);
+        state.early.remove(pass);
         let Some(pending) = state.pending.remove(pass) else { return };
         self.metrics.passes_settled.with_label_values(&[outcome.name()]).inc();
         self.metrics.passes_unsettled.set(state.pending.len() as i64);
@@ -467,6 +477,19 @@ mod tests {
         assert_eq!(arrival.now_or_never(), Some(()));
         assert_eq!(steps(&stream).len(), 3);
         assert_eq!(stream.arrival().now_or_never(), None, "a second time, for nothing");
+    }
+
+    /// A point may reach the disk before its scorer has said how the pass ended.
+    #[test]
+    fn a_point_that_is_reported_before_its_pass_is_postponed_settles_it() {
+        let settlement = settlement();
+        let stream = Arc::new(Mailbox::default());
+        settlement.expect(pass(1), Some(&stream));
+        lock(&settlement.state).early.insert(pass(1));
+        settlement.postpone(&pass(1), Outcome::Point, "");
+        settlement.postpone(&pass(1), Outcome::Point, "");
+        assert_eq!(steps(&stream), [(1, Outcome::Point)]);
+        assert!(lock(&settlement.state).early.is_empty() && lock(&settlement.state).unwritten.is_empty());
     }
 
     #[test]

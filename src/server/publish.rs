@@ -82,13 +82,15 @@ impl Publisher {
         newest.is_some_and(|newest| newest.step == published.step && newest.time != published.time)
     }
 
-    /// Notes that an evaluation will have no point, and why.
+    /// Notes that an evaluation will have no point, and why. Where the disk is slow, that is part of why one was skipped.
     pub fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str) {
+        let slow = self.history.waiting().slowness().filter(|_| ending == Ending::Skipped);
+        let reason = &slow.map_or_else(|| reason.to_owned(), |slow| format!("{reason}; {slow}"));
         tracing::debug!(
             run = %evaluation.key.run, split = %evaluation.key.split, step = %evaluation.step, reason,
             "an evaluation has no point"
         );
-        self.settlement.record(&Pass::of(evaluation), ending, reason, evaluation.rows_seen);
+        self.settlement.record(&Pass::of(evaluation), ending, reason.as_str(), evaluation.rows_seen);
         self.close(evaluation);
     }
 

@@ -88,4 +88,8 @@ impl Live for Sidecar {
         let limit = self.runs.options().memory;
         if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, expected less than {limit}")) }
     }
+
+    fn slowness(&self) -> Option<String> {
+        self.history.waiting().slowness()
+    }
 }

@@ -58,9 +58,14 @@ impl Windows {
         let (run, split) = (key.run.to_string(), key.split.to_string());
         let written = encode(&Saved { tensors: Checksum::WINDOW.of_tensors(), run, split, window })
             .and_then(|bytes| replace(&folder, &name(&key.split), &bytes));
-        if let Err(error) = written {
-            self.metrics.history_errors.inc();
-            tracing::warn!(run = %key.run, split = %key.split, %error, "a rolling window could not be saved");
+        match written {
+            // The run ended meanwhile, and its folder was removed.
+            Err(error) if is_removed(&folder, &error) => {}
+            // No point is lost: the next window is saved as a whole.
+            Err(error) => {
+                tracing::warn!(run = %key.run, split = %key.split, %error, "a rolling window could not be saved");
+            }
+            Ok(()) => {}
         }
     }
 
@@ -209,6 +214,12 @@ fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     sync(folder)
 }
 
+/// Whether a folder was removed while a file was written in it. Other folders are still there.
+fn is_removed(folder: &Path, error: &io::Error) -> bool {
+    let others = folder.parent().is_some_and(Path::is_dir);
+    error.kind() == io::ErrorKind::NotFound && others && !folder.exists()
+}
+
 /// Creates a directory, if it is absent, in one that exists. Its entry is durable when this returns.
 fn create_private(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -220,4 +231,37 @@ fn create_private(directory: &Path) -> io::Result<()> {
 
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_window_whose_run_ends_while_it_is_saved_is_told_from_one_that_cannot_be_saved() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = directory.path().join(FOLDER).join("run");
+        let (is_done, mut removed) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let _ = fs::remove_dir_all(&folder);
+                }
+            });
+            for _ in 0..2000 {
+                if let Err(error) = replace(&folder, "split", b"rows") {
+                    removed += 1;
+                    assert!(is_removed(&folder, &error), "{error}");
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert!(removed > 0);
+        // The place of all windows is gone, as of a volume that is no longer there.
+        fs::remove_dir_all(directory.path()).unwrap();
+        let error = replace(&folder, "split", b"rows").unwrap_err();
+        assert!(!is_removed(&folder, &error), "{error}");
+    }
 }

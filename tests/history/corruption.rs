@@ -41,7 +41,7 @@ fn written() -> BTreeMap<String, Vec<u8>> {
     let files = std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap());
     let files: BTreeMap<_, _> = files
         .map(|file| (file.file_name().into_string().unwrap(), std::fs::read(file.path()).unwrap()))
-        .filter(|(_, bytes)| !bytes.is_empty())
+        .filter(|(name, bytes)| !bytes.is_empty() && !name.ends_with("-shm"))
         .collect();
     assert_eq!(files.len(), 2, "a file and a log");
     files
@@ -214,7 +214,8 @@ fn damage_is_detected_or_harmless_and_can_be_repaired() {
                 assert!(points >= before, "{case}: {points} points after the repair, {before} before");
                 kept += points;
             }
-            Err(HistoryError::OtherSchema { .. }) => {}
+            // No checksum covers the version that stands in the file.
+            Err(HistoryError::OtherSchema { .. } | HistoryError::NotHistory { .. }) => {}
             Err(error) => panic!("{case}: {error:?}"),
         }
     }

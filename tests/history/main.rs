@@ -1,7 +1,8 @@
-//! The history on disks that lie, fail and lose power.
+//! The history on disks that lie, fail, are slow and lose power.
 
 mod corruption;
 mod faults;
 mod points;
 mod power_cuts;
+mod slow;
 mod vfs;

@@ -82,6 +82,7 @@ fn recorded() -> Vec<Event> {
             history.record_run(&run("r", CONCEPTS), &identity, 1.0).unwrap();
         }
         history.record_point(&point("r", "val", step, CONCEPTS), None).unwrap();
+        history.write_at_last().unwrap();
         watch.mark(step);
         if step % 10 == 0 {
             let record = Unscored {
@@ -95,7 +96,8 @@ fn recorded() -> Vec<Event> {
                 rows_seen: 3,
                 attempt: None,
             };
-            assert!(history.record_unscored(&[record]).unwrap());
+            history.record_unscored(&[record]).unwrap();
+            history.write_at_last().unwrap();
             watch.mark(STEPS + step);
         }
     }

@@ -1,14 +1,18 @@
-//! A layer of SQLite's below its pager that records what is written and synced, and fails on demand.
+//! A layer of SQLite's below its pager that records what is written, and syncs that record themselves. Both fail on demand.
 //!
-//! It becomes the default of the process. Files of directories that nobody watches pass through it unchanged.
+//! They become the defaults of the process. Files of directories that nobody watches pass through them unchanged.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Once};
+use std::time::{Duration, Instant};
 
 use rusqlite::ffi;
+
+/// How long a sync is held at most.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What happened to a file, by its name in the directory.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ struct State {
     failing: Option<(u64, Failing)>,
     operations: u64,
     failed: u64,
+    /// Syncs do not end.
+    holding: bool,
 }
 
 /// A watched directory.
@@ -92,6 +98,15 @@ impl Watch {
 
     pub fn heal(&self) {
         self.0.lock().unwrap().failing = None;
+    }
+
+    /// Lets no sync end until [`release`](Self::release).
+    pub fn hold(&self) {
+        self.0.lock().unwrap().holding = true;
+    }
+
+    pub fn release(&self) {
+        self.0.lock().unwrap().holding = false;
     }
 
     /// Operations so far, and how many of them failed.
@@ -197,14 +212,42 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, length: i64) -> c_in
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    // SAFETY: a file of this layer.
-    if let Some((watch, name)) = unsafe { watched(file) } {
-        if watch.fails(&[Failing::Syncs, Failing::All]) {
-            return ffi::SQLITE_IOERR_FSYNC;
-        }
-        watch.push(Event::Sync { name: name.clone() });
-    }
     down!(file, xSync, flags)
+}
+
+/// Takes the place of the C library's, for SQLite and for the program's own syncs.
+#[unsafe(no_mangle)]
+extern "C" fn fsync(descriptor: c_int) -> c_int {
+    synced(libc::SYS_fsync, descriptor)
+}
+
+/// As [`fsync`].
+#[unsafe(no_mangle)]
+extern "C" fn fdatasync(descriptor: c_int) -> c_int {
+    synced(libc::SYS_fdatasync, descriptor)
+}
+
+fn synced(call: libc::c_long, descriptor: c_int) -> c_int {
+    let path = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).unwrap_or_default();
+    if let Some((watch, name)) = watch_of(&path) {
+        if watch.fails(&[Failing::Syncs, Failing::All]) {
+            // SAFETY: the address of this thread's own error number.
+            unsafe { *libc::__errno_location() = libc::EIO };
+            return -1;
+        }
+        let began = Instant::now();
+        while watch.0.lock().unwrap().holding {
+            if began.elapsed() > PATIENCE {
+                eprintln!("somebody waits for a sync");
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Before it is done: what is written meanwhile may not be on the disk.
+        watch.push(Event::Sync { name });
+    }
+    // SAFETY: the call takes a descriptor alone.
+    unsafe { libc::syscall(call, descriptor) as c_int }
 }
 
 unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
@@ -235,9 +278,31 @@ unsafe extern "C" fn characteristics(file: *mut ffi::sqlite3_file) -> c_int {
     down!(file, xDeviceCharacteristics)
 }
 
-/// Version 1: without shared memory, which an exclusive lock does not need.
+unsafe extern "C" fn map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    mapped: *mut *mut c_void,
+) -> c_int {
+    down!(file, xShmMap, region, bytes, extend, mapped)
+}
+
+unsafe extern "C" fn lock_shared(file: *mut ffi::sqlite3_file, first: c_int, count: c_int, flags: c_int) -> c_int {
+    down!(file, xShmLock, first, count, flags)
+}
+
+unsafe extern "C" fn barrier(file: *mut ffi::sqlite3_file) {
+    down!(file, xShmBarrier)
+}
+
+unsafe extern "C" fn unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    down!(file, xShmUnmap, delete)
+}
+
+/// Version 2: with the memory that connections share, which never fails.
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 1,
+    iVersion: 2,
     xClose: Some(close),
     xRead: Some(read),
     xWrite: Some(write),
@@ -250,10 +315,10 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xFileControl: Some(control),
     xSectorSize: Some(sector),
     xDeviceCharacteristics: Some(characteristics),
-    xShmMap: None,
-    xShmLock: None,
-    xShmBarrier: None,
-    xShmUnmap: None,
+    xShmMap: Some(map),
+    xShmLock: Some(lock_shared),
+    xShmBarrier: Some(barrier),
+    xShmUnmap: Some(unmap),
     xFetch: None,
     xUnfetch: None,
 };

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::data_file::FILE_NAME;
+use super::open::ALONE;
 use super::store::Sqlite;
 use crate::history::error::HistoryError;
 use crate::history::usage::Limits;
@@ -23,9 +24,9 @@ impl Sqlite {
     /// the directory for temporary files. Errors as [`open`](Self::open), and when a copy cannot be made.
     pub fn open_to_read(directory: &Path) -> Result<Self, HistoryError> {
         let limits = Limits { bytes: u64::MAX };
-        let Some(copy) = Copy::if_needed(directory)? else { return Self::open(Some(directory), limits) };
+        let Some(copy) = Copy::if_needed(directory)? else { return Self::open_as(directory, &ALONE, limits) };
         let path = directory.join(FILE_NAME);
-        let history = Self::open(Some(&copy.0), limits).map_err(|error| error.at(path.clone()))?;
+        let history = Self::open_as(&copy.0, &ALONE, limits).map_err(|error| error.at(path.clone()))?;
         history.store().is_copy_of(path);
         // The copy loses its name here, and the open file stays until it is closed.
         Ok(history)

@@ -12,6 +12,9 @@ pub const FILE_NAME: &str = "history.sqlite3";
 /// The mode of directories that are created: nobody else on the machine may read what a job logs.
 const PRIVATE: u32 = 0o700;
 
+/// The most links of which one leads to the next.
+const MOST_LINKS: usize = 40;
+
 /// Device and inode of a file. An inode is not used again while the file is open.
 type Identity = (u64, u64);
 
@@ -26,12 +29,18 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Creates the directory if it is absent. What is created is durable and private.
+    /// Creates the directory if it is absent, also where a link leads to it. What is created is durable and private.
     pub fn prepare(directory: &Path) -> Result<(), HistoryError> {
         let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
         if directory.is_dir() {
             return Ok(());
         }
+        let mut directory = directory.to_owned();
+        for _ in 0..MOST_LINKS {
+            let Ok(target) = std::fs::read_link(&directory) else { break };
+            directory = directory.parent().unwrap_or(Path::new("")).join(target);
+        }
+        let directory = directory.as_path();
         DirBuilder::new().recursive(true).mode(PRIVATE).create(directory).map_err(fault)?;
         for created in directory.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).take(2) {
             sync(created).map_err(fault)?;
@@ -41,10 +50,9 @@ impl Place {
 
     /// The place of the history that has just been opened or created in `directory`. Its directory entries are durable
     /// when this returns.
-    pub fn of_open(directory: &Path) -> Result<Self, HistoryError> {
+    pub fn of_open(directory: &Path, remote: bool) -> Result<Self, HistoryError> {
         let fault = |source| HistoryError::Directory { path: directory.to_owned(), source };
         sync(directory).map_err(fault)?;
-        let remote = is_remote(directory);
         let file = identity(&std::fs::metadata(directory.join(FILE_NAME)).map_err(fault)?);
         Ok(Self { directory: directory.to_owned(), remote, file, log: log(directory) })
     }
@@ -67,18 +75,6 @@ impl Place {
             (Some(log), Some(found)) if log != found => Err(gone("separated from its log, which was replaced")),
             (Some(_), None) => Err(gone("separated from its log, which was removed")),
             _ => Ok(()),
-        }
-    }
-
-    #[cfg(test)]
-    pub fn move_to_network(&mut self) {
-        (self.remote, self.log) = (true, None);
-    }
-
-    /// Notes the log, which exists from the first write on.
-    pub fn note_log(&mut self) {
-        if self.log.is_none() {
-            self.log = log(&self.directory);
         }
     }
 }

@@ -102,8 +102,7 @@ fn free_bytes(directory: &Path) -> std::io::Result<u64> {
 fn check(examination: &mut Examination, readable: &Path) -> Result<(), HistoryError> {
     let connection = open::unchanged(readable)?;
     examination.schema = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let (_, fault) = tables::recognise(&connection, &examination.path)?;
-    examination.faults.extend(fault.map(|fault| format!("file: {fault}")));
+    tables::recognise(&connection, &examination.path)?;
     let mut check = connection.prepare("PRAGMA integrity_check(20)")?;
     let found: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     examination.faults.extend(found.into_iter().filter(|line| line != "ok").map(|line| format!("file: {line}")));

@@ -12,8 +12,8 @@ use super::row_checksum::{
 };
 use crate::history::error::HistoryError;
 
-/// Row numbers between readable rows that are tried one by one.
-const MOST_PROBED: i64 = 1 << 20;
+/// Row numbers that are tried one by one.
+const MOST_PROBED: i64 = 1 << 16;
 
 /// Rows of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn for_each_intact(
     mut keep: impl FnMut(&Connection, &[Found<'_>]) -> Result<bool, HistoryError>,
 ) -> Result<(), HistoryError> {
     let mut runs = BTreeSet::new();
-    for run in ids(connection, "run", None) {
+    for run in ids(connection, "run") {
         let select = format!("SELECT {RUN}, checksum FROM run WHERE id = ?1");
         let found = [Found { table: "run", condition: "id = ?1", key: &[run.into()] }];
         if check(connection, &select, run, Seal::new(), RUN_COLUMNS).is_none() || !keep(connection, &found)? {
@@ -64,12 +64,12 @@ pub(super) fn for_each_intact(
     }
     for table in ["launch", "rank", "process"] {
         // A row without its run is of no use, and not served; the new file's references keep it out.
-        for launch in ids(connection, "launch", None) {
+        for launch in ids(connection, "launch") {
             let condition = if table == "launch" { "id = ?1" } else { "launch = ?1" };
             let _ = keep(connection, &[Found { table, condition, key: &[launch.into()] }]);
         }
     }
-    for point in ids(connection, "point", Some("sqlite_autoindex_point_1")) {
+    for point in ids(connection, "point") {
         let select =
             format!("SELECT {POINT}, point.checksum FROM point JOIN run ON run.id = point.run WHERE point.id = ?1");
         let run: Option<i64> =
@@ -96,7 +96,7 @@ pub(super) fn for_each_intact(
             *if keep(connection, &found)? { &mut intact.matrices } else { &mut lost.matrices } += 1;
         }
     }
-    for pass in ids(connection, "unscored", Some("sqlite_autoindex_unscored_1")) {
+    for pass in ids(connection, "unscored") {
         let select = format!(
             "SELECT {UNSCORED}, unscored.checksum FROM unscored JOIN run ON run.id = unscored.run WHERE unscored.id = ?1"
         );
@@ -183,12 +183,13 @@ fn matrices(connection: &Connection, point: i64, head: i64, lost: &mut u64) -> B
     scores
 }
 
-/// The row numbers of a table, as far as they can be found: read from both ends, from an index, and tried between.
-fn ids(connection: &Connection, table: &str, index: Option<&str>) -> BTreeSet<i64> {
-    let read = |select: &str| -> (Vec<i64>, bool) {
+/// The row numbers of a table: read in their order, and tried one by one where pages cannot be read.
+fn ids(connection: &Connection, table: &str) -> BTreeSet<i64> {
+    let read = |order: &str| -> (Vec<i64>, bool) {
         let mut found = Vec::new();
         let mut read = || -> rusqlite::Result<()> {
-            let mut statement = connection.prepare(select)?;
+            let mut statement =
+                connection.prepare(&format!("SELECT id FROM {table} NOT INDEXED ORDER BY id {order}"))?;
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 found.push(row.get(0)?);
@@ -198,23 +199,19 @@ fn ids(connection: &Connection, table: &str, index: Option<&str>) -> BTreeSet<i6
         let whole = read().is_ok();
         (found, whole)
     };
-    let (forwards, whole) = read(&format!("SELECT id FROM {table} NOT INDEXED ORDER BY id"));
-    let mut found: BTreeSet<i64> = forwards.iter().copied().collect();
+    let (first, whole) = read("ASC");
+    let mut found: BTreeSet<i64> = first.into_iter().collect();
     if !whole {
-        let (backwards, _) = read(&format!("SELECT id FROM {table} NOT INDEXED ORDER BY id DESC"));
-        if let Some(index) = index {
-            found.extend(read(&format!("SELECT id FROM {table} INDEXED BY {index}")).0);
-        }
-        let first = forwards.last().copied().unwrap_or(0);
-        let last = backwards.last().copied().or(found.last().copied()).unwrap_or(first);
-        found.extend(backwards);
+        let last = read("DESC").0;
+        // The last page may be one that cannot be read.
+        let from = found.last().copied().unwrap_or_default();
+        let to = last.first().copied().unwrap_or(from + MOST_PROBED);
+        found.extend(last);
         let probe = format!("SELECT id FROM {table} WHERE id = ?1");
-        for id in (first..last).take(MOST_PROBED as usize) {
+        found.extend((from + 1..to).take(MOST_PROBED as usize).filter(|id| {
             let there = connection.prepare_cached(&probe).and_then(|mut probe| probe.exists(params![id]));
-            if there.unwrap_or(false) {
-                found.insert(id);
-            }
-        }
+            there.unwrap_or(false)
+        }));
     }
     found
 }

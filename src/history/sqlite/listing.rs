@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::reading::Reading;
+use super::read::Reading;
 use crate::history::error::HistoryError;
 use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted, labels_of};
 use crate::history::run::StoredRun;

@@ -1,7 +1,7 @@
 //! The history in SQLite, on disk or in memory with the same code.
 //!
-//! One connection behind a lock serves readers and the writer: writing a point takes milliseconds, and the file is locked
-//! exclusively anyway.
+//! On a local disk one connection writes and others read, and nobody waits for a sync with a lock held (see [`wal`]). In
+//! memory, and on file systems of the network, one connection behind a lock serves all.
 
 mod branch;
 mod checkpoint;
@@ -20,7 +20,6 @@ mod pending_changes;
 mod pending_writes;
 mod ranks;
 mod read;
-mod reading;
 mod repair;
 mod retain;
 mod row_checksum;
@@ -32,14 +31,15 @@ mod tests;
 mod title_and_note;
 mod unscored;
 mod user_data_dir;
-mod whole;
-mod write_op;
+mod wal;
 
+use std::collections::HashSet;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
-use self::write_op::Entry;
+use self::pending_writes::PendingWrite;
+use self::wal::LONG;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
@@ -64,6 +64,15 @@ pub use store::Sqlite;
 pub use tables::SCHEMA;
 pub use user_data_dir::{ADDRESS_FILE, histories, user_home};
 
+/// Calls the method of the same name with a reading of one moment.
+macro_rules! reads {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $found:ty;)*) => {
+        $(fn $name(&self, $($argument: $kind),*) -> Result<$found, HistoryError> {
+            self.read(|reading| reading.$name($($argument),*))
+        })*
+    };
+}
+
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
         let budget = self.limits.declarations();
@@ -76,11 +85,22 @@ impl Store for Sqlite {
             self.declared().insert(record.run.name.clone());
             Ok((record, removed, unsent))
         };
-        let ((record, removed, unsent), _) = self.write(apply, || Entry::run(run, identity, started))?;
+        let entry = || {
+            let Identity { job, restart, resume, rank, client, process, is_relayed } = *identity;
+            let names = [job, client, process].map(str::to_owned);
+            let (bytes, run) = (4096 + 64 * run.concepts.len(), run.clone());
+            PendingWrite::of(bytes, move |connection| {
+                let [job, client, process] = names.each_ref().map(String::as_str);
+                let identity = Identity { job, restart, resume, rank, client, process, is_relayed };
+                declare::declare_run(connection, &run, &identity, started).map(drop)
+            })
+        };
+        let ((record, removed, unsent), _) = self.write(apply, entry, Vec::new())?;
         let mut store = self.store();
         store.dropped.runs += removed;
         store.lose(unsent);
         store.tell_removed(&self.limits);
+        self.note(&store);
         Ok(record)
     }
 
@@ -89,22 +109,27 @@ impl Store for Sqlite {
     }
 
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        let entry = || Entry::FinishRun { run: run.to_owned(), finished };
         // It stays open to the size limit until its evaluations are scored: see `forget_run`.
-        self.write(|connection| insert::mark_finished(connection, run, finished), entry).map(drop)
+        let run = run.to_owned();
+        self.write_small(move |connection| insert::mark_finished(connection, &run, finished))
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
         let rank = rank.get();
-        let entry = || Entry::FinishRank { run: run.to_owned(), attempt, rank, finished };
-        self.write(|connection| ranks::finish_rank(connection, run, attempt, rank, finished), entry).map(drop)
+        let run = run.to_owned();
+        self.write_small(move |connection| ranks::finish_rank(connection, &run, attempt, rank, finished))
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
-        let entry = || Entry::Point(Box::new(point.clone()), attempt);
-        let (recorded, durable) = self.write(|connection| insert::insert_point(connection, point, attempt), entry)?;
+        let entry = || {
+            let (bytes, point) = (point.bytes(), point.clone());
+            PendingWrite::bulk(bytes, move |connection| insert::insert_point(connection, &point, attempt).map(drop))
+        };
+        let reports = vec![Written::of(point, attempt)];
+        let apply = |connection: &Connection| insert::insert_point(connection, point, attempt);
+        let (recorded, durable) = self.write(apply, entry, reports)?;
         // A point that outranks this one may have to wait itself.
-        let waits = || self.store().has_waiting(&point.run, &point.split, point.step);
+        let waits = || !self.is_durable(LONG) || self.store().has_waiting(&point.run, &point.split, point.step);
         let waiting = !durable && (recorded == Recorded::Stored || waits());
         Ok(if waiting { Recorded::Waiting } else { recorded })
     }
@@ -113,122 +138,55 @@ impl Store for Sqlite {
         if passes.is_empty() {
             return Ok(true);
         }
-        let entry = || Entry::Unscored(passes.to_vec());
-        let ((removed, unsent), durable) =
-            self.write(|connection| unscored::insert_unscored(connection, passes), entry)?;
+        let entry = || {
+            let (bytes, passes) = (passes.iter().map(|pass| 256 + pass.reason.len()).sum(), passes.to_vec());
+            PendingWrite::bulk(bytes, move |connection| unscored::insert_unscored(connection, &passes).map(drop))
+        };
+        let apply = |connection: &Connection| unscored::insert_unscored(connection, passes);
+        let ((removed, unsent), durable) = self.write(apply, entry, passes.iter().map(Written::from).collect())?;
         let mut store = self.store();
         store.dropped.unscored += removed;
         store.lose(unsent);
+        self.note(&store);
         Ok(durable)
     }
 
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
         remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
-        let entry = || Entry::Remark { run: run.to_owned(), remark: remark.clone() };
-        self.write(|connection| title_and_note::set_remark(connection, run, remark), entry).map(drop)
+        let (run, remark) = (run.to_owned(), remark.clone());
+        self.write_small(move |connection| title_and_note::set_remark(connection, &run, &remark))
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
         let apply = |connection: &Connection| title_and_note::remove(connection, run, &self.declared());
-        self.write(apply, || Entry::RemoveRun(run.to_owned())).map(drop)
+        let entry = || {
+            let run = run.to_owned();
+            PendingWrite::of(0, move |connection| title_and_note::remove(connection, &run, &HashSet::new()))
+        };
+        self.write(apply, entry, Vec::new()).map(drop)
     }
 
     fn waiting(&self) -> Waiting {
-        self.noted()
+        self.waits()
     }
 
     fn write_waiting(&self) -> Vec<Written> {
         let mut store = self.store();
-        let written = store.write_waiting(Some(Instant::now()));
+        let mut written = store.write_waiting(Some(Instant::now()));
         self.note(&store);
+        written.extend(self.late_reports());
         written
     }
 
     fn usage(&self) -> Result<Usage, HistoryError> {
-        let damaged = self.damage().count();
-        let store = self.store();
-        let bytes = retain::used(&store.connection)?;
-        Ok(Usage { bytes, limit: self.limits.bytes, dropped: store.dropped, damaged })
-    }
-
-    fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
-        self.read(|reading| reading.runs())
-    }
-
-    fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        self.read(|reading| reading.listing(wanted))
-    }
-
-    fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
-        self.read(|reading| reading.listed(name))
-    }
-
-    fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-        self.read(|reading| ranks::ranks(reading.connection, run))
-    }
-
-    fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
-        self.read(|reading| ranks::launches(reading.connection, run))
-    }
-
-    fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
-        self.read(|reading| reading.known_splits(run))
-    }
-
-    fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        self.read(|reading| reading.splits(run))
-    }
-
-    fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
-        self.read(|reading| reading.unscored(run, split))
+        let (noted, damaged) = (self.noted(), self.damage().count());
+        Ok(Usage { bytes: noted.bytes, limit: self.limits.bytes, dropped: noted.dropped, damaged })
     }
 
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
         let Ok(step) = i64::try_from(step) else { return Ok(None) };
-        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)));
-        Ok(found?.0.pop())
-    }
-
-    fn series(
-        &self,
-        run: &str,
-        split: &str,
-        score: &str,
-        concept: Option<&str>,
-        first_step: u64,
-        last_step: Option<u64>,
-    ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        self.read(|reading| reading.series(run, split, score, concept, first_step, last_step))
-    }
-
-    fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.read(|reading| reading.newest_steps(run, split, most))
-    }
-
-    fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
-        let steps = self.read(|reading| reading.finished_steps(run, split, most))?;
-        let points = steps.into_iter().map(|step| self.point(run, split, Some(step), false));
-        // The size limit may have removed a point since the steps were read.
-        points.filter_map(Result::transpose).collect()
-    }
-
-    fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.read(|reading| reading.common_steps(run, a, b, most))
-    }
-
-    fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError> {
-        self.read(|reading| reading.point(run, split, step, matrices))
-    }
-
-    fn whole_points(
-        &self,
-        run: &str,
-        split: &str,
-        first_step: u64,
-        most: usize,
-        matrices: bool,
-    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
-        self.read(|reading| reading.whole_points(run, split, first_step, most, matrices))
+        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)))?;
+        Ok(found.0.into_iter().next_back().filter(|_| self.is_durable(LONG)))
     }
 
     fn has_complete_point(
@@ -239,16 +197,29 @@ impl Store for Sqlite {
         attempt: Attempt,
         ordinal: Ordinal,
     ) -> Result<bool, HistoryError> {
-        self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))
+        let found = self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))?;
+        Ok(found && self.is_durable(LONG))
     }
 
-    fn matrix(
-        &self,
-        run: &str,
-        split: &str,
-        score: &str,
-        step: Option<u64>,
-    ) -> Result<Option<ScoreMatrix>, HistoryError> {
-        self.read(|reading| reading.matrix(run, split, score, step))
+    reads! {
+        fn runs() -> Vec<StoredRun>;
+        fn listing(wanted: &Wanted) -> Listing;
+        fn listed(name: &str) -> (StoredRun, Vec<StoredSplit>);
+        fn ranks(run: &str) -> Vec<StoredRank>;
+        fn launches(run: &str) -> Vec<StoredLaunch>;
+        fn known_splits(run: &str) -> Vec<String>;
+        fn splits(run: &str) -> Vec<StoredSplit>;
+        fn unscored(run: &str, split: &str) -> Vec<Unscored>;
+        fn series(
+            run: &str, split: &str, score: &str, concept: Option<&str>, first_step: u64, last_step: Option<u64>
+        ) -> Vec<SeriesPoint>;
+        fn newest_steps(run: &str, split: &str, most: usize) -> Vec<u64>;
+        fn evaluations(run: &str, split: &str, most: usize) -> Vec<Point>;
+        fn common_steps(run: &str, a: &str, b: &str, most: usize) -> Vec<u64>;
+        fn point(run: &str, split: &str, step: Option<u64>, matrices: bool) -> Option<Point>;
+        fn whole_points(
+            run: &str, split: &str, first_step: u64, most: usize, matrices: bool
+        ) -> (Vec<WholePoint>, Option<u64>);
+        fn matrix(run: &str, split: &str, score: &str, step: Option<u64>) -> Option<ScoreMatrix>;
     }
 }

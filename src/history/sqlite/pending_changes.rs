@@ -6,10 +6,11 @@ use super::outbox::table::{
 use crate::history::change::{Change, Declared};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
-use crate::history::sqlite::reading::Reading;
+use crate::history::sqlite::read::Reading;
 use crate::history::sqlite::row_checksum::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
+use crate::history::sqlite::wal::LONG;
 use crate::run::{Run, RunFields};
 use crate::step::Rank;
 
@@ -76,7 +77,7 @@ impl Sqlite {
                 })
             })?
             .collect::<Result<_, _>>()?;
-        let reading = self.reading(&store);
+        let reading = self.reading(&store.connection);
         let mut taken = 0;
         for row in rows {
             match reading.change(&row)? {
@@ -90,7 +91,8 @@ impl Sqlite {
                 None => parcel.unreadable.push(row.number),
             }
         }
-        Ok(parcel)
+        drop(store);
+        Ok(if self.is_durable(LONG) { parcel } else { Parcel::default() })
     }
 
     /// Forgets the entries up to a number, and single others.

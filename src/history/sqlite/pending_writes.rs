@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::write_op::Entry;
+use rusqlite::Connection;
+
+use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 
 /// Bytes of points and records that are kept.
@@ -14,12 +16,41 @@ const FOR_RUNS: usize = 16 << 20;
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(15);
 
+/// Bytes of a change besides what can be large.
+const SMALL: usize = 256;
+
+/// Makes a change, also more than once.
+pub(super) type Apply = Box<dyn Fn(&Connection) -> Result<(), HistoryError> + Send>;
+
+/// A change that has yet to be written.
+pub(super) struct PendingWrite {
+    pub apply: Apply,
+    /// Approximate bytes in memory.
+    bytes: usize,
+    /// There can be many, so that room is left for the others.
+    is_bulk: bool,
+}
+
+impl PendingWrite {
+    pub fn of(bytes: usize, apply: impl Fn(&Connection) -> Result<(), HistoryError> + Send + 'static) -> Self {
+        Self { apply: Box::new(apply), bytes: SMALL + bytes, is_bulk: false }
+    }
+
+    /// A point or record.
+    pub fn bulk(bytes: usize, apply: impl Fn(&Connection) -> Result<(), HistoryError> + Send + 'static) -> Self {
+        Self { is_bulk: true, ..Self::of(bytes, apply) }
+    }
+}
+
 /// A time during which the history cannot be written.
 pub(super) struct Gap {
     /// In words.
     pub why: String,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<PendingWrite>,
     bytes: usize,
+    /// What to report once the entries are durable.
+    reports: Vec<Written>,
+    pub since: Instant,
     next: Instant,
     pause: Duration,
     /// The file was never opened: the connection is one in memory.
@@ -28,22 +59,31 @@ pub(super) struct Gap {
 
 impl Gap {
     pub fn new(why: String, unopened: bool) -> Self {
-        let next = Instant::now() + FIRST_RETRY;
-        Self { why, entries: VecDeque::new(), bytes: 0, next, pause: FIRST_RETRY, unopened }
+        let (since, pause) = (Instant::now(), FIRST_RETRY);
+        let (entries, reports) = Default::default();
+        Self { why, entries, bytes: 0, reports, since, next: since + pause, pause, unopened }
     }
 
-    pub fn has_room_for(&self, entry: &Entry) -> bool {
-        let most = if entry.is_bulk() { MOST_WAITING } else { MOST_WAITING + FOR_RUNS };
-        self.bytes + entry.bytes() <= most
+    pub fn has_room_for(&self, entry: &PendingWrite) -> bool {
+        let most = if entry.is_bulk { MOST_WAITING } else { MOST_WAITING + FOR_RUNS };
+        self.bytes + entry.bytes <= most
     }
 
-    pub fn keep(&mut self, entry: Entry) {
-        self.bytes += entry.bytes();
+    pub fn keep(&mut self, entry: PendingWrite, reports: Vec<Written>) {
+        self.bytes += entry.bytes;
         self.entries.push_back(entry);
+        self.reports.extend(reports);
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &PendingWrite> {
         self.entries.iter()
+    }
+
+    /// Whether a point of this step waits, other than by the newest change.
+    pub fn has(&self, run: &str, split: &str, step: u64) -> bool {
+        let earlier = self.reports.iter().rev().skip(1);
+        let mut points = earlier.filter(|written| written.ending.is_none());
+        points.any(|written| (written.run.as_str(), written.split.as_str(), written.step) == (run, split, step))
     }
 
     pub fn len(&self) -> usize {
@@ -66,8 +106,6 @@ impl Gap {
     }
 
     pub fn written(self) -> Vec<Written> {
-        let mut reports = Vec::new();
-        self.entries.into_iter().for_each(|entry| entry.written(&mut reports));
-        reports
+        self.reports
     }
 }

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::insert::run_id;
 use super::outbox;
+use super::read::Reading;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::{Identity, RESTARTS_KEPT, StoredLaunch, StoredRank};
@@ -105,23 +106,26 @@ pub(super) fn declare_process(
     Ok(())
 }
 
-pub(super) fn ranks(connection: &Connection, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-    let run = run_id(connection, run)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id), \
+impl Reading<'_> {
+    pub fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
+        let run = run_id(self.connection, run)?;
+        let mut statement = self.connection.prepare_cached(
+            "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id), \
          restart, rank, client, rank.finished IS NOT NULL \
          FROM rank JOIN launch ON launch.id = rank.launch WHERE launch.run = ?1 ORDER BY launch.id, rank",
-    )?;
-    let rows = statement.query_map([run], |row| {
-        let attempt = Attempt { launch: row.get(0)?, restart: row.get(1)? };
-        Ok(StoredRank { attempt, rank: row.get(2)?, client: row.get(3)?, finished: row.get(4)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
+        )?;
+        let rows = statement.query_map([run], |row| {
+            let attempt = Attempt { launch: row.get(0)?, restart: row.get(1)? };
+            Ok(StoredRank { attempt, rank: row.get(2)?, client: row.get(3)?, finished: row.get(4)? })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
 
-pub(super) fn launches(connection: &Connection, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
-    let run = run_id(connection, run)?;
-    let mut statement = connection.prepare_cached("SELECT job, restarts FROM launch WHERE run = ?1 ORDER BY id")?;
-    let rows = statement.query_map([run], |row| Ok(StoredLaunch { job: row.get(0)?, restarts: row.get(1)? }))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    pub fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
+        let run = run_id(self.connection, run)?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT job, restarts FROM launch WHERE run = ?1 ORDER BY id")?;
+        let rows = statement.query_map([run], |row| Ok(StoredLaunch { job: row.get(0)?, restarts: row.get(1)? }))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
 }

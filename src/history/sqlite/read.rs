@@ -1,25 +1,48 @@
 //! Reading runs, points, series and matrices.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
 
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Params, Row, params, params_from_iter};
 
-use super::reading::Reading;
+use super::damage::Damage;
 use super::row_checksum::{MATRIX, MATRIX_COLUMNS, POINT, POINT_COLUMNS, Seal, VALUE, VALUE_COLUMNS};
 use super::unscored::select_unscored;
 use crate::history::error::HistoryError;
 use crate::history::listing::StoredSplit;
-use crate::history::point::{ScoreMatrix, SeriesPoint};
+use crate::history::point::{ScoreMatrix, SeriesPoint, WholePoint};
 use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
+use crate::lock::lock;
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
 use crate::step::Ordinal;
 
+/// Bytes of points after which an answer of [`Reading::whole_points`] ends.
+const ENOUGH: usize = 16 << 20;
+
 /// Index of the launch among the columns of a point; the restart follows.
 const LAUNCH: usize = 18;
 
+/// The history at one moment.
+pub(super) struct Reading<'a> {
+    pub connection: &'a Connection,
+    /// Where rows that do not match their checksum are noted.
+    pub noted: &'a Mutex<Damage>,
+    /// Names of unfinished runs that were declared since the history was opened.
+    pub open: &'a Mutex<HashSet<String>>,
+}
+
 impl Reading<'_> {
+    pub fn damage(&self) -> MutexGuard<'_, Damage> {
+        lock(self.noted)
+    }
+
+    pub fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
+        lock(self.open)
+    }
+
     pub fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
         let (mut passes, damaged) = select_unscored(self.connection, run, split, (0, i64::MAX))?;
         let mut damage = self.damage();
@@ -52,15 +75,7 @@ impl Reading<'_> {
     }
 
     pub fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        let (run, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT split, count(*), max(step) FROM point WHERE run = ?1 AND superseded = 0 GROUP BY split ORDER BY split",
-        )?;
-        let rows = statement.query_map([run], |row| {
-            let (points, last_step): (i64, i64) = (row.get(1)?, row.get(2)?);
-            Ok(StoredSplit { split: row.get(0)?, points: points.cast_unsigned(), last_step: last_step.cast_unsigned() })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(self.listed(run)?.1)
     }
 
     pub fn series(
@@ -82,45 +97,39 @@ impl Reading<'_> {
         };
         // Stored steps are signed integers, so no stored step is larger.
         let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
-        let of = Curve { run, id, split, score, place };
+        let of = Curve { id, split, score, place };
         let steps = (bound(first_step), last_step.map_or(i64::MAX, bound));
-        match self.curve(&of, steps) {
-            Err(HistoryError::Damaged(_)) => self.curve_around_damage(&of, steps),
-            found => found,
-        }
+        self.curve(&of, steps)
     }
 
     pub fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
-             ORDER BY step DESC LIMIT ?3) ORDER BY step",
-        )?;
-        let steps = statement.query_map(params![id, split, most as i64], |row| row.get::<_, i64>(0))?;
-        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+        let of_split = "step FROM point WHERE run = ?2 AND split = ?3 AND superseded = 0";
+        self.steps(of_split, most, run, &[split])
     }
 
-    /// Steps of a split's newest finished evaluations, at most `most`, in ascending order.
-    pub fn finished_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT step FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 \
-             AND NOT provisional ORDER BY step DESC LIMIT ?3) ORDER BY step",
-        )?;
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let steps = statement.query_map(params![id, split, most], |row| row.get::<_, i64>(0))?;
-        Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+    /// A split's newest finished evaluations, at most `most`, in ascending order.
+    pub fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
+        let finished = "step FROM point WHERE run = ?2 AND split = ?3 AND superseded = 0 AND NOT provisional";
+        let steps = self.steps(finished, most, run, &[split])?.into_iter();
+        steps.filter_map(|step| self.point(run, split, Some(step), false).transpose()).collect()
     }
 
     pub fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
+        let of_both = "a.step AS step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
+             WHERE a.run = ?2 AND a.split = ?3 AND b.split = ?4 AND a.superseded = 0 AND b.superseded = 0 \
+             AND NOT a.provisional AND NOT b.provisional";
+        self.steps(of_both, most, run, &[a, b])
+    }
+
+    /// The newest `most` of the steps that a query of a run and of these splits selects, in ascending order.
+    fn steps(&self, selected: &str, most: usize, run: &str, splits: &[&str]) -> Result<Vec<u64>, HistoryError> {
         let (id, _) = self.find_run(run)?;
-        let mut statement = self.connection.prepare_cached(
-            "SELECT step FROM (SELECT a.step FROM point a JOIN point b ON b.run = a.run AND b.step = a.step \
-             WHERE a.run = ?1 AND a.split = ?2 AND b.split = ?3 AND a.superseded = 0 AND b.superseded = 0 \
-             AND NOT a.provisional AND NOT b.provisional ORDER BY a.step DESC LIMIT ?4) ORDER BY step",
-        )?;
+        let newest = format!("SELECT step FROM (SELECT {selected} ORDER BY step DESC LIMIT ?1) ORDER BY step");
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let steps = statement.query_map(params![id, a, b, most], |row| row.get::<_, i64>(0))?;
+        let values = [Value::from(most), Value::from(id)].into_iter();
+        let values = values.chain(splits.iter().map(|split| Value::from((*split).to_owned())));
+        let mut statement = self.connection.prepare_cached(&newest)?;
+        let steps = statement.query_map(params_from_iter(values), |row| row.get::<_, i64>(0))?;
         Ok(steps.map(|step| step.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
     }
 
@@ -136,6 +145,37 @@ impl Reading<'_> {
         let bounds = step.map_or((0, i64::MAX), |step| (step, step));
         let k = declared.concept_count();
         Ok(self.newest(id, split, bounds, matrices.then_some(k))?.map(|(point, _)| point))
+    }
+
+    pub fn whole_points(
+        &self,
+        run: &str,
+        split: &str,
+        first_step: u64,
+        most: usize,
+        matrices: bool,
+    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
+        let (id, declared) = self.find_run(run)?;
+        let Ok(first) = i64::try_from(first_step) else { return Ok((Vec::new(), None)) };
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, step, superseded > 0 FROM point WHERE run = ?1 AND split = ?2 AND step >= ?3 \
+             ORDER BY step, superseded",
+        )?;
+        let mut rows = statement.query(params![id, split, first])?;
+        let k = matrices.then(|| declared.concept_count());
+        let (mut points, mut seen, mut bytes, mut last) = (Vec::new(), 0, 0, None);
+        while let Some(row) = rows.next()? {
+            let (id, step, superseded): (i64, i64, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if (seen >= most || bytes > ENOUGH) && last != Some(step) {
+                return Ok((points, Some(step.cast_unsigned())));
+            }
+            (seen, last) = (seen + 1, Some(step));
+            if let Some((point, attempt)) = self.first("point.id = ?1", [id], k)? {
+                bytes += point.bytes();
+                points.push(WholePoint { point, attempt, superseded });
+            }
+        }
+        Ok((points, None))
     }
 
     pub fn has_complete_point(
@@ -304,30 +344,10 @@ impl Reading<'_> {
         }
         Ok(points)
     }
-
-    /// Where pages cannot be read: step by step, without those that cannot.
-    fn curve_around_damage(&self, of: &Curve<'_>, (first, last): (i64, i64)) -> Result<Vec<SeriesPoint>, HistoryError> {
-        let steps: Vec<i64> = self.connection
-            .prepare_cached(
-                "SELECT DISTINCT step FROM point WHERE run = ?1 AND split = ?2 AND step BETWEEN ?3 AND ?4 ORDER BY step",
-            )?
-            .query_map(params![of.id, of.split, first, last], |row| row.get(0))?
-            .collect::<Result<_, _>>()?;
-        let mut points = Vec::new();
-        for step in steps {
-            match self.curve(of, (step, step)) {
-                Ok(found) => points.extend(found),
-                Err(HistoryError::Damaged(_)) => self.damage().point(of.run, of.split, step.cast_unsigned()),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(points)
-    }
 }
 
 /// The curve of a score, or of one concept of it.
 struct Curve<'a> {
-    run: &'a str,
     id: i64,
     split: &'a str,
     score: &'a str,

@@ -9,6 +9,7 @@ use rusqlite::{Connection, params};
 
 use super::outbox;
 use super::store::Inner;
+use super::tables::used;
 use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
 use crate::history::usage::{Dropped, Limits, MAX_DECLARATION};
@@ -179,11 +180,4 @@ fn declared(connection: &Connection) -> Result<u64, HistoryError> {
         .prepare_cached("SELECT coalesce(sum(octet_length(declaration) + ?1), 0) FROM run")?
         .query_row([PER_RUN], |row| row.get(0))?;
     Ok(bytes.cast_unsigned())
-}
-
-/// Bytes of the pages in use.
-pub(super) fn used(connection: &Connection) -> Result<u64, HistoryError> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let pages = pragma("page_count")? - pragma("freelist_count")?;
-    Ok((pages * pragma("page_size")?).cast_unsigned())
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::Row;
 
-use super::reading::Reading;
+use super::read::Reading;
 use super::row_checksum::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
 use super::title_and_note::is_open;
 use crate::history::error::HistoryError;

@@ -1,43 +1,71 @@
 //! The store behind its lock, and the one way in which it is changed.
 //!
-//! A change is made in a transaction that is durable when it returns. Where the disk does not take it, a *gap* begins:
-//! the changes are kept in memory and made in a transaction that stays open, so that readers, who use the same
-//! connection, see them. [`Sqlite::write_waiting`](super::Sqlite::write_waiting) tries to commit it; if that fails,
-//! the changes are made again, in their order, in the next.
+//! A change is made in a transaction, whose commit takes milliseconds: the lock is not held while the log is synced (see
+//! [`Wal`]). Where the disk does not take it, a *gap* begins: the changes are kept in memory and made in a transaction that
+//! stays open, so that readers, who use the same connection then, see them.
+//! [`Sqlite::write_waiting`](super::Sqlite::write_waiting) tries to commit it; if that fails, the changes are made again,
+//! in their order, in the next.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::damage::Damage;
 use super::data_file::{FILE_NAME, Place};
 use super::fault::is_passing;
-use super::open;
+use super::open::{self, Mode, Opened};
 use super::outbox;
-use super::pending_writes::Gap;
-use super::reading::Reading;
-use super::write_op::Entry;
+use super::pending_writes::{Gap, PendingWrite};
+use super::read::Reading;
+use super::tables::used;
+use super::wal::{BRIEFLY, Wal};
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
-use crate::history::usage::{Dropped, Limits, Waiting};
+use crate::history::usage::{Dropped, Limits, SLOW, Waiting};
 use crate::lock::lock;
 
 /// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
 pub struct Sqlite {
     store: Mutex<Inner>,
+    /// Readers of the open file; without it they use the connection of the store.
+    wal: OnceLock<Arc<Wal>>,
     /// A copy that is read without waiting for the store.
-    waiting: Mutex<Waiting>,
+    noted: Mutex<Noted>,
     damage: Mutex<Damage>,
     /// Names of unfinished runs that were declared since the history was opened.
     declared: Mutex<HashSet<String>>,
     pub(super) limits: Limits,
 }
 
+/// The state of the store after the last change.
+#[derive(Clone, Default)]
+pub(super) struct Noted {
+    waiting: Waiting,
+    /// Readers use the connection of the store, which alone has what waits.
+    in_gap: bool,
+    gap_since: Option<Instant>,
+    pub bytes: u64,
+    pub dropped: Dropped,
+}
+
+/// Where a change is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Made {
+    Durable,
+    /// In the log, as the commit of this number.
+    Logged(u64),
+    /// In memory.
+    Waiting,
+}
+
 pub(super) struct Inner {
     pub connection: Connection,
+    wal: Option<Arc<Wal>>,
+    /// How long the last commit took, which a file without a [`Wal`] waits for.
+    last_commit: Duration,
     pub dropped: Dropped,
     /// The value of `dropped` that was logged last, and when.
     pub told: (Dropped, Option<Instant>),
@@ -60,28 +88,24 @@ impl Sqlite {
     /// A new history on a full disk begins in memory and is written when there is room. Errors when the file is in use,
     /// cannot be written, is damaged, is not a history or has a newer schema.
     pub fn open(directory: Option<&Path>, limits: Limits) -> Result<Self, HistoryError> {
-        let store = Inner::open(directory)?;
-        let (waiting, damage, declared) = Default::default();
-        let history = Self { store: Mutex::new(store), waiting, damage, declared, limits };
-        {
-            let store = history.store();
-            history.note(&store);
-        }
+        Self::of(Inner::open(directory, None)?, limits)
+    }
+
+    /// Opens the history in `directory` in one mode, whatever its file system.
+    pub(super) fn open_as(directory: &Path, mode: &'static Mode, limits: Limits) -> Result<Self, HistoryError> {
+        Self::of(Inner::open(Some(directory), Some(mode))?, limits)
+    }
+
+    fn of(store: Inner, limits: Limits) -> Result<Self, HistoryError> {
+        let (wal, noted, damage, declared) = Default::default();
+        let history = Self { store: Mutex::new(store), wal, noted, damage, declared, limits };
+        history.note(&history.store());
         Ok(history)
     }
 
     /// A poisoned lock is safe to use: the transaction of the caller that panicked rolled back when it was dropped.
     pub(super) fn store(&self) -> MutexGuard<'_, Inner> {
         lock(&self.store)
-    }
-
-    /// The store, unless it is in use.
-    pub(super) fn free_store(&self) -> Option<MutexGuard<'_, Inner>> {
-        match self.store.try_lock() {
-            Ok(store) => Some(store),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
@@ -93,57 +117,116 @@ impl Sqlite {
     }
 
     /// Returns the state as of the last change. Waits for no reader or writer.
-    pub(super) fn noted(&self) -> Waiting {
-        lock(&self.waiting).clone()
+    pub(super) fn noted(&self) -> Noted {
+        lock(&self.noted).clone()
     }
 
-    pub(super) fn reading<'a>(&'a self, store: &'a Inner) -> Reading<'a> {
-        Reading { connection: &store.connection, noted: &self.damage, open: &self.declared }
+    /// Whether everything can be written, and what waits. Waits for no reader or writer.
+    pub(super) fn waits(&self) -> Waiting {
+        let Noted { mut waiting, gap_since, .. } = self.noted();
+        waiting.unwritten = gap_since.map_or(Duration::ZERO, |since| since.elapsed());
+        if let Some(wal) = self.wal.get() {
+            wal.add_to(&mut waiting);
+        }
+        waiting
     }
 
-    /// Reads while nothing changes.
+    /// The reports of changes that have reached the disk after their callers went on.
+    pub(super) fn late_reports(&self) -> Vec<Written> {
+        self.wal.get().map(|wal| wal.take_written()).unwrap_or_default()
+    }
+
+    /// Whether all that readers see is on the disk within `patience`.
+    pub(super) fn is_durable(&self, patience: Duration) -> bool {
+        self.wal.get().is_none_or(|wal| wal.all_reach(patience))
+    }
+
+    pub(super) fn reading<'a>(&'a self, connection: &'a Connection) -> Reading<'a> {
+        Reading { connection, noted: &self.damage, open: &self.declared }
+    }
+
+    /// Reads what is there at one moment.
     pub(super) fn read<T>(
         &self,
         read: impl FnOnce(&Reading<'_>) -> Result<T, HistoryError>,
     ) -> Result<T, HistoryError> {
-        let store = self.store();
-        read(&self.reading(&store))
+        match self.wal.get() {
+            Some(wal) if !lock(&self.noted).in_gap => wal.read(|connection| read(&self.reading(connection))),
+            _ => read(&self.reading(&self.store().connection)),
+        }
     }
 
-    /// Makes a change and applies the size limit. See [`Inner::write`].
+    /// Makes a change and applies the size limit. Returns what `apply` returns, and whether the change is durable. If not,
+    /// [`write_waiting`](super::Store::write_waiting) returns `reports` once it is. Waits [briefly](BRIEFLY) for the disk.
     pub(super) fn write<T>(
         &self,
         apply: impl Fn(&Connection) -> Result<T, HistoryError>,
-        entry: impl FnOnce() -> Entry,
+        entry: impl FnOnce() -> PendingWrite,
+        reports: Vec<Written>,
     ) -> Result<(T, bool), HistoryError> {
-        let mut store = self.store();
-        let written = store.write(apply, entry);
-        if written.as_ref().is_ok_and(|(_, durable)| *durable)
-            && let Err(error) = store.retain(&self.limits, &self.declared())
-        {
-            tracing::error!(%error, "the size limit of the history could not be applied");
-        }
-        self.note(&store);
-        written
+        let (written, wal) = {
+            let mut store = self.store();
+            let written = store.write(apply, entry, reports);
+            if written.as_ref().is_ok_and(|(_, made)| *made != Made::Waiting)
+                && let Err(error) = store.retain(&self.limits, &self.declared())
+            {
+                tracing::error!(%error, "the size limit of the history could not be applied");
+            }
+            self.note(&store);
+            (written, store.wal.clone())
+        };
+        let (value, made) = written?;
+        let durable = match (made, wal) {
+            (Made::Logged(number), Some(wal)) => wal.wait(number, BRIEFLY),
+            (made, _) => made == Made::Durable,
+        };
+        Ok((value, durable))
+    }
+
+    /// Makes a change that owns the little that it needs.
+    pub(super) fn write_small(
+        &self,
+        apply: impl Fn(&Connection) -> Result<(), HistoryError> + Clone + Send + 'static,
+    ) -> Result<(), HistoryError> {
+        self.write(&apply, || PendingWrite::of(0, apply.clone()), Vec::new()).map(drop)
     }
 
     pub(super) fn note(&self, store: &Inner) {
+        if let Some(wal) = &store.wal {
+            self.wal.get_or_init(|| Arc::clone(wal));
+        }
         let gap = store.gap.as_ref();
-        let state = Waiting {
+        let slow = Some(store.last_commit).filter(|took| *took >= SLOW);
+        let waiting = Waiting {
             why: gap.map(|gap| gap.why.clone()),
             entries: gap.map_or(0, Gap::len) as u64,
             bytes: gap.map_or(0, Gap::bytes) as u64,
             refused: store.refused,
+            slow,
+            ..Waiting::default()
         };
-        *lock(&self.waiting) = state;
+        let mut noted = lock(&self.noted);
+        let bytes = used(&store.connection).unwrap_or(noted.bytes);
+        let gap_since = gap.filter(|gap| gap.len() > 0).map(|gap| gap.since);
+        *noted = Noted { waiting, in_gap: gap.is_some(), gap_since, bytes, dropped: store.dropped };
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if let Some(wal) = self.wal.get() {
+            wal.stop();
+        }
     }
 }
 
 impl Inner {
-    fn open(directory: Option<&Path>) -> Result<Self, HistoryError> {
+    fn open(directory: Option<&Path>, mode: Option<&Mode>) -> Result<Self, HistoryError> {
         let (dropped, told) = Default::default();
         let mut store = Self {
             connection: open::memory()?,
+            wal: None,
+            last_commit: Duration::ZERO,
             dropped,
             told,
             place: None,
@@ -156,8 +239,8 @@ impl Inner {
             told_unsent: None,
         };
         let Some(directory) = directory else { return Ok(store) };
-        match open::open(directory) {
-            Ok((connection, place)) => (store.connection, store.place) = (connection, Some(place)),
+        match open::open(directory, mode) {
+            Ok(opened) => store.take(opened),
             Err(HistoryError::Full) if open::is_absent(directory) => {
                 let why = format!("{} cannot be created: the disk is full", directory.join(FILE_NAME).display());
                 tracing::error!("the history goes on in memory: {why}");
@@ -168,11 +251,8 @@ impl Inner {
         Ok(store)
     }
 
-    /// Treats the directory as one on a network file system.
-    #[cfg(test)]
-    pub fn move_to_network(&mut self) {
-        self.connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
-        self.place.as_mut().unwrap().move_to_network();
+    fn take(&mut self, Opened { connection, place, wal }: Opened) {
+        (self.connection, self.place, self.wal) = (connection, Some(place), wal);
     }
 
     /// Creates the outbox, here and in every file that is opened later. Where the disk does not take it, a gap begins.
@@ -181,7 +261,7 @@ impl Inner {
         if self.gap.is_some() {
             return outbox::create(&self.connection);
         }
-        match self.commit(outbox::create) {
+        match self.commit_alone(outbox::create) {
             Err(error) if self.place.is_some() && is_passing(&error) => {
                 self.begin_gap(&error);
                 self.begin_again(self.open_journal())
@@ -197,7 +277,7 @@ impl Inner {
     ) -> Result<T, HistoryError> {
         match &self.gap {
             Some(gap) => Err(HistoryError::Unwritten { why: gap.why.clone() }),
-            None => self.commit(apply),
+            None => self.commit_alone(apply),
         }
     }
 
@@ -212,27 +292,27 @@ impl Inner {
 
     /// Whether a point of this step is among the changes that wait, other than the newest change.
     pub fn has_waiting(&self, run: &str, split: &str, step: u64) -> bool {
-        let entries = self.gap.iter().flat_map(|gap| gap.entries().take(gap.len().saturating_sub(1)));
-        entries.filter_map(Entry::point).any(|point| (&*point.run, &*point.split, point.step) == (run, split, step))
+        self.gap.as_ref().is_some_and(|gap| gap.has(run, split, step))
     }
 
-    /// Makes a change. Returns what `apply` returns, and whether it is durable; if not, `entry` makes it again later.
+    /// Makes a change. Returns what `apply` returns, and where the change is. If it waits, `entry` makes it again later.
     pub fn write<T>(
         &mut self,
         apply: impl Fn(&Connection) -> Result<T, HistoryError>,
-        entry: impl FnOnce() -> Entry,
-    ) -> Result<(T, bool), HistoryError> {
+        entry: impl FnOnce() -> PendingWrite,
+        reports: Vec<Written>,
+    ) -> Result<(T, Made), HistoryError> {
         if let Some(path) = self.copy_of.clone() {
             return Err(HistoryError::Unwritable { path, source: "this user can only read it here".into() });
         }
         if self.gap.is_none() {
             match self.commit(&apply) {
                 Ok(value) => match self.check() {
-                    Ok(()) => return Ok((value, true)),
+                    Ok(()) => return Ok((value, self.logged(reports, true))),
                     Err(detached) => {
                         self.begin_gap(&detached);
-                        self.gap_mut().keep(entry());
-                        return Ok((value, false));
+                        self.gap_mut().keep(entry(), reports);
+                        return Ok((value, Made::Waiting));
                     }
                 },
                 Err(error) if self.place.is_none() || !is_passing(&error) => return Err(error),
@@ -250,8 +330,23 @@ impl Inner {
         let savepoint = self.connection.savepoint()?;
         let value = apply(&savepoint)?;
         savepoint.commit()?;
-        self.gap_mut().keep(entry);
-        Ok((value, false))
+        self.gap_mut().keep(entry, reports);
+        Ok((value, Made::Waiting))
+    }
+
+    /// Notes that a change was committed, whose caller waits for it or not.
+    fn logged(&self, reports: Vec<Written>, awaited: bool) -> Made {
+        self.wal.as_ref().map_or(Made::Durable, |wal| Made::Logged(wal.committed(reports, awaited)))
+    }
+
+    /// Makes a change that nobody waits for.
+    pub fn commit_alone<T>(
+        &mut self,
+        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        let value = self.commit(apply)?;
+        self.logged(Vec::new(), false);
+        Ok(value)
     }
 
     /// The journal of a transaction that stays open.
@@ -262,10 +357,9 @@ impl Inner {
     fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
         let transaction = self.connection.transaction()?;
         let value = apply(&transaction)?;
+        let began = Instant::now();
         transaction.commit()?;
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
+        self.last_commit = began.elapsed();
         Ok(value)
     }
 
@@ -297,22 +391,37 @@ impl Inner {
         Ok(())
     }
 
-    /// Tries to write what waits, unless that is not due `now`.
+    /// Tries to write what waits, unless that is not due `now`. Returns what is durable, but for what the log reports.
     pub(super) fn write_waiting(&mut self, now: Option<Instant>) -> Vec<Written> {
+        if let Some(wal) = &self.wal {
+            wal.retry(now.is_none());
+        }
+        let Some(written) = self.close_gap(now) else { return Vec::new() };
+        match &self.wal {
+            Some(wal) => {
+                wal.committed(written, false);
+                Vec::new()
+            }
+            None => written,
+        }
+    }
+
+    /// Commits what waits in a gap. Returns the reports of it; `None` where nothing was committed.
+    fn close_gap(&mut self, now: Option<Instant>) -> Option<Vec<Written>> {
         if self.gap.is_none() {
             match self.check() {
-                Ok(()) => return Vec::new(),
+                Ok(()) => return None,
                 Err(detached) => self.begin_gap(&detached),
             }
         }
         if now.is_some_and(|now| !self.gap_mut().is_due(now)) {
-            return Vec::new();
+            return None;
         }
         match self.try_again() {
             Ok(()) => {
-                let Some(gap) = self.gap.take() else { return Vec::new() };
+                let gap = self.gap.take()?;
                 tracing::info!(changes = gap.len(), bytes = gap.bytes(), "the history can be written again");
-                gap.written()
+                Some(gap.written())
             }
             Err(error) => {
                 self.gap_mut().put_off(error.to_string());
@@ -320,7 +429,7 @@ impl Inner {
                 if !self.gap_mut().unopened {
                     let _ = self.begin_again(self.open_journal());
                 }
-                Vec::new()
+                None
             }
         }
     }
@@ -343,9 +452,6 @@ impl Inner {
             return Err(error.into());
         }
         self.connection.execute_batch("PRAGMA cache_spill = ON")?;
-        if let Some(place) = &mut self.place {
-            place.note_log();
-        }
         self.check()
     }
 
@@ -357,8 +463,8 @@ impl Inner {
     /// Opens the file for the first time and makes all changes in it.
     fn open_at_last(&mut self) -> Result<(), HistoryError> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        let (mut connection, mut place) = open::open(directory)?;
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut opened = open::open(directory, None)?;
+        let transaction = opened.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if self.has_outbox {
             outbox::create(&transaction)?;
         }
@@ -366,15 +472,14 @@ impl Inner {
             apply_again(&transaction, entry)?;
         }
         transaction.commit()?;
-        place.note_log();
-        (self.connection, self.place) = (connection, Some(place));
+        self.take(opened);
         Ok(())
     }
 }
 
 /// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
-fn apply_again(connection: &Connection, entry: &Entry) -> Result<(), HistoryError> {
-    match entry.apply(connection) {
+fn apply_again(connection: &Connection, entry: &PendingWrite) -> Result<(), HistoryError> {
+    match (entry.apply)(connection) {
         Err(error) if is_passing(&error) => Err(error),
         Err(error) => {
             tracing::error!(%error, "a change of the history that had to wait could not be made");

@@ -258,7 +258,10 @@ pub(super) async fn live() -> &'static str {
 
 pub(super) async fn ready(State(shared): State<Shared>) -> Answer {
     match shared.app.live.ready() {
-        Ok(()) => Ok("ready\n".into_response()),
+        Ok(()) => {
+            let slow = shared.app.live.slowness();
+            Ok(slow.map_or_else(|| "ready\n".into(), |slow| format!("ready, but {slow}\n")).into_response())
+        }
         Err(why) => Err(Refusal::unavailable("ready", why)),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Error, Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 
 use super::names;
 use crate::history::Store;
@@ -16,6 +16,7 @@ pub struct HistoryCollector {
     limit: IntGauge,
     writable: IntGauge,
     waiting: IntGauge,
+    unwritten: Gauge,
     refused: Opts,
     corrupt: Opts,
     dropped: Opts,
@@ -33,6 +34,10 @@ impl HistoryCollector {
                 names::HISTORY_WAITING,
                 "Bytes of points and declarations that wait in memory because the history cannot be written.",
             )?,
+            unwritten: Gauge::new(
+                names::HISTORY_UNWRITTEN,
+                "Seconds since the oldest change of the history was made that is not on the disk; 0 if all are.",
+            )?,
             refused: Opts::new(
                 names::HISTORY_REFUSED,
                 "Changes of the history that were lost because too much waited already.",
@@ -48,7 +53,8 @@ impl HistoryCollector {
 
 impl Collector for HistoryCollector {
     fn desc(&self) -> Vec<&Desc> {
-        [self.used.desc(), self.limit.desc(), self.writable.desc(), self.waiting.desc()].concat()
+        let gauges = [self.used.desc(), self.limit.desc(), self.writable.desc(), self.waiting.desc()].concat();
+        [gauges, self.unwritten.desc()].concat()
     }
 
     /// Exports no sizes if the history cannot be read; the failing call is counted where it is made.
@@ -64,8 +70,9 @@ impl Collector for HistoryCollector {
         let waiting = self.history.waiting();
         self.writable.set(i64::from(waiting.why.is_none()));
         self.waiting.set(bytes(waiting.bytes));
+        self.unwritten.set(waiting.unwritten.as_secs_f64());
         let refused = counted(&self.refused, waiting.refused).unwrap_or_default();
-        let state = [self.writable.collect(), self.waiting.collect(), refused].concat();
+        let state = [self.writable.collect(), self.waiting.collect(), self.unwritten.collect(), refused].concat();
         let Ok(usage) = self.history.usage() else { return state };
         let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return state };
         let corrupt = counted(&self.corrupt, usage.damaged).unwrap_or_default();

@@ -73,6 +73,7 @@ pub const HISTORY_USED: &str = "conceptwatch_history_used_bytes";
 pub const HISTORY_LIMIT: &str = "conceptwatch_history_limit_bytes";
 pub const HISTORY_DROPPED: &str = "conceptwatch_history_dropped_total";
 pub const HISTORY_WRITABLE: &str = "conceptwatch_history_writable";
+pub const HISTORY_UNWRITTEN: &str = "conceptwatch_history_unwritten_seconds";
 pub const HISTORY_WAITING: &str = "conceptwatch_history_waiting_bytes";
 pub const HISTORY_REFUSED: &str = "conceptwatch_history_refused_total";
 pub const HISTORY_CORRUPT: &str = "conceptwatch_history_corrupt_points_total";

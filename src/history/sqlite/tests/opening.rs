@@ -45,3 +45,16 @@ fn a_second_process_gets_in_use() {
     drop(first);
     Sqlite::open(Some(directory.path()), ROOMY).unwrap();
 }
+
+#[test]
+fn a_link_that_leads_nowhere_leads_to_a_new_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    for (name, target) in [("first", "second"), ("second", "made/on the way")] {
+        std::os::unix::fs::symlink(target, parent.path().join(name)).unwrap();
+    }
+    let history = Sqlite::open(Some(&parent.path().join("first")), ROOMY).unwrap();
+    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
+    drop(history);
+    let history = Sqlite::open(Some(&parent.path().join("made/on the way")), ROOMY).unwrap();
+    assert_eq!(history.runs().unwrap().len(), 1);
+}

@@ -6,12 +6,13 @@ use super::*;
 fn what_waits_is_written_once_the_file_is_back() {
     for on_network in [false, true] {
         let directory = tempfile::tempdir().unwrap();
-        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
-        if on_network {
-            history.store().move_to_network();
-        }
+        let history = match on_network {
+            true => Sqlite::open_as(directory.path(), &open::REMOTE, ROOMY).unwrap(),
+            false => Sqlite::open(Some(directory.path()), ROOMY).unwrap(),
+        };
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
-        assert_eq!(history.record_point(&point("r", "val", 0, 2), None).unwrap(), Recorded::Stored);
+        history.record_point(&point("r", "val", 0, 2), None).unwrap();
+        history.write_at_last().unwrap();
         let (file, elsewhere) = (directory.path().join(FILE_NAME), directory.path().join("elsewhere"));
         std::fs::rename(&file, &elsewhere).unwrap();
         for step in 1..5 {
@@ -36,7 +37,8 @@ fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
         let directory = tempfile::tempdir().unwrap();
         let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
-        assert_eq!(history.record_point(&point("r", "val", 1, 2), None).unwrap(), Recorded::Stored);
+        history.record_point(&point("r", "val", 1, 2), None).unwrap();
+        history.write_at_last().unwrap();
         let removed = if log_alone { format!("{FILE_NAME}-wal") } else { FILE_NAME.to_owned() };
         std::fs::remove_file(directory.path().join(removed)).unwrap();
         assert_eq!(history.record_point(&point("r", "val", 2, 2), None).unwrap(), Recorded::Waiting);
