@@ -1,6 +1,5 @@
 //! Declaring runs, within a transaction of the caller: decides which run a declaration starts, joins or resumes.
 
-use super::change::{Changed, say};
 use super::link::Link;
 use super::runs::number;
 use crate::history::declaration::{named, numbered, same_declaration};
@@ -39,7 +38,7 @@ pub(super) fn declare_run(
                 same_declaration(&run.name, stored, &declaration)?;
             }
             link.execute(
-                "UPDATE run SET finished = NULL, declaration = $2, touched = now() WHERE id = $1",
+                "UPDATE run SET finished = NULL, declaration = $2, touched = now(), changed = clock_timestamp() WHERE id = $1",
                 &[&id, &declaration],
             )?;
             (id, true, row.get(2), row.get(3))
@@ -66,7 +65,6 @@ pub(super) fn declare_run(
             (Some(attempt), known)
         }
     };
-    say(link, &run.name, Changed::Declared, None)?;
     Ok((id, RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished }))
 }
 
@@ -246,17 +244,4 @@ pub(super) fn finish_rank(
         &[&run, &i64::from(attempt.launch), &i64::from(rank), &i64::from(attempt.restart), &finished],
     )?;
     Ok(())
-}
-
-/// Whether every rank of an attempt has finished, and no later launch has a rank that has not.
-pub(super) fn was_last(link: &mut Link, run: i64, attempt: Attempt) -> Result<bool, HistoryError> {
-    let row = link.query_one(
-        "WITH own AS (SELECT id FROM launch WHERE run = $1 ORDER BY id LIMIT 1 OFFSET $2) \
-         SELECT (SELECT count(*) FROM rank WHERE launch = own.id AND restart = $3 AND finished IS NOT NULL) \
-         >= (SELECT (declaration::jsonb->>'world_size')::bigint FROM run WHERE id = $1) \
-         AND NOT EXISTS (SELECT 1 FROM rank JOIN launch ON launch.id = rank.launch \
-         WHERE launch.run = $1 AND launch.id > own.id AND rank.finished IS NULL) FROM own",
-        &[&run, &i64::from(attempt.launch), &i64::from(attempt.restart)],
-    )?;
-    Ok(row.get(0))
 }

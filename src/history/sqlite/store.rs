@@ -134,6 +134,7 @@ impl Sqlite {
             entries: gap.map_or(0, Gap::len) as u64,
             bytes: gap.map_or(0, Gap::bytes) as u64,
             refused: store.refused,
+            ..Waiting::default()
         };
         *lock(&self.waiting) = state;
     }

@@ -18,7 +18,6 @@ use tower::Layer;
 
 use super::app::App;
 use super::assets::Page;
-use super::overview::Rows;
 use super::rooms::Rooms;
 use super::router::router;
 use super::shared::Shared;
@@ -68,12 +67,11 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
     let counts = Counts::of(&app.metrics, "http");
     let token = app.access.wants_token();
     let wrong_tokens = app.metrics.tokens_refused.with_label_values(&["http"]);
-    let (rows, verdicts) = (Arc::<Rows>::default(), Arc::<Newest>::default());
-    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), Arc::clone(&rows), stop.clone()));
+    let verdicts = Arc::<Newest>::default();
+    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), stop.clone()));
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
-        rows,
         verdicts,
         rooms: Arc::new(Rooms::new(bounds.connections)),
         attempts: Arc::new(Attempts::new(bounds.wrong_token, wrong_tokens)),

@@ -7,7 +7,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::assets::Page;
-use super::overview::Rows;
 use super::rooms::Rooms;
 use super::verdicts::Newest;
 use crate::server::peers::Attempts;
@@ -16,7 +15,6 @@ use crate::server::peers::Attempts;
 pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
-    pub rows: Arc<Rows>,
     pub verdicts: Arc<Newest>,
     pub rooms: Arc<Rooms>,
     pub attempts: Arc<Attempts>,

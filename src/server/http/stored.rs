@@ -87,11 +87,11 @@ impl StoredApi {
             events: Events::new(Bounds::default()),
             live: Arc::new(Stored(alerts)),
             access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),
+            rows: Arc::default(),
         };
         Ok(Self(router(Shared {
             app,
             page: Arc::new(Page::new()),
-            rows: Arc::default(),
             verdicts: Arc::default(),
             rooms: Arc::new(Rooms::new(1)),
             attempts: Arc::new(Attempts::new(Duration::ZERO, metrics.tokens_refused.with_label_values(&["http"]))),

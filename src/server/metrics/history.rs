@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::names;
-use crate::history::Store;
+use crate::history::{Store, Unwritable};
 
 /// The history's size and what its limit has removed, read at each scrape.
 pub struct HistoryCollector {
@@ -15,6 +15,7 @@ pub struct HistoryCollector {
     used: IntGauge,
     limit: IntGauge,
     writable: IntGauge,
+    unwritable: IntGaugeVec,
     waiting: IntGauge,
     refused: Opts,
     corrupt: Opts,
@@ -29,6 +30,13 @@ impl HistoryCollector {
             used: IntGauge::new(names::HISTORY_USED, "Size of the history in bytes.")?,
             limit: IntGauge::new(names::HISTORY_LIMIT, "Size limit of the history in bytes.")?,
             writable: IntGauge::new(names::HISTORY_WRITABLE, "1 if the history can be written, else 0.")?,
+            unwritable: IntGaugeVec::new(
+                Opts::new(
+                    names::HISTORY_UNWRITABLE,
+                    "1 for the reason why the history cannot be written: read_only, full, unreachable, denied or other; else 0.",
+                ),
+                &["reason"],
+            )?,
             waiting: IntGauge::new(
                 names::HISTORY_WAITING,
                 "Bytes of points and declarations that wait in memory because the history cannot be written.",
@@ -48,7 +56,8 @@ impl HistoryCollector {
 
 impl Collector for HistoryCollector {
     fn desc(&self) -> Vec<&Desc> {
-        [self.used.desc(), self.limit.desc(), self.writable.desc(), self.waiting.desc()].concat()
+        [self.used.desc(), self.limit.desc(), self.writable.desc(), self.unwritable.desc(), self.waiting.desc()]
+            .concat()
     }
 
     /// Exports no sizes if the history cannot be read; the failing call is counted where it is made.
@@ -63,9 +72,13 @@ impl Collector for HistoryCollector {
         };
         let waiting = self.history.waiting();
         self.writable.set(i64::from(waiting.why.is_none()));
+        for reason in Unwritable::ALL {
+            let is_so = waiting.why.is_some() && waiting.kind == reason;
+            self.unwritable.with_label_values(&[reason.name()]).set(i64::from(is_so));
+        }
         self.waiting.set(bytes(waiting.bytes));
         let refused = counted(&self.refused, waiting.refused).unwrap_or_default();
-        let state = [self.writable.collect(), self.waiting.collect(), refused].concat();
+        let state = [self.writable.collect(), self.unwritable.collect(), self.waiting.collect(), refused].concat();
         let Ok(usage) = self.history.usage() else { return state };
         let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return state };
         let corrupt = counted(&self.corrupt, usage.damaged).unwrap_or_default();

@@ -21,7 +21,7 @@ CREATE TABLE outbox_run (
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, unscored, remark or remove
+    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, late, unscored, alert, verdict, remark or remove
     run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
     point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
     unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
@@ -38,7 +38,10 @@ pub const DECLARE: &str = "declare";
 pub const FINISH_RANK: &str = "finish_rank";
 pub const FINISH: &str = "finish";
 pub const POINT: &str = "point";
+pub const LATE: &str = "late";
 pub const UNSCORED_PASS: &str = "unscored";
+pub const ALERT: &str = "alert";
+pub const VERDICT: &str = "verdict";
 pub const REMARK: &str = "remark";
 pub const REMOVE: &str = "remove";
 
