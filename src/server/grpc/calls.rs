@@ -195,8 +195,12 @@ static ENTRY: Message = Message {
         each(6, "", &UNSCORED),
         each(7, "", &REMARK),
         each(8, "", &REMOVE_RUN),
+        each(9, "", &HUB_POINT),
+        each(10, "", &JUDGEMENT),
     ],
 };
+static JUDGEMENT: Message =
+    Message { name: "judgement", fields: &[text(1, "run"), text(2, "split"), text(3, "rule"), text(6, "json")] };
 
 /// Returns a field of an entry; its limit is for all entries of a push.
 const fn each(number: u32, name: &'static str, message: &'static Message) -> Field {
