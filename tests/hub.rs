@@ -72,7 +72,6 @@ fn declared(name: &str) -> Change {
         launch: launch(),
         rank: Rank::default(),
         client: "client".into(),
-        process: String::new(),
         resume: false,
         started: 1_000_000.0,
     }))
@@ -336,8 +335,8 @@ async fn a_run_ends_when_its_sidecar_says_so_and_not_at_its_last_rank() {
     let Some(database) = a_database() else { return };
     let hub = hub(&database, &[]);
     let mut client = client(&hub).await;
-    let (run, process, finished) = (|| "r".to_owned(), String::new(), 1_000_009.0);
-    let rank = Change::FinishRank { run: run(), launch: launch(), rank: 0, process, finished };
+    let (run, finished) = (|| "r".to_owned(), 1_000_009.0);
+    let rank = Change::FinishRank { run: run(), launch: launch(), rank: 0, finished };
     let entries = numbered(vec![declared("r"), rank, Change::FinishRun { run: run(), finished }]);
     let over = || api(&hub, "/api/v1/runs")["runs"][0]["finished"].clone();
     push(&mut client, &entries[..2]).await.unwrap();

@@ -18,8 +18,6 @@ pub enum Change {
         run: String,
         launch: Launch,
         rank: u32,
-        /// As in [`Identity`](super::Identity).
-        process: String,
         finished: f64,
     },
     FinishRun {
@@ -64,8 +62,6 @@ pub struct Declared {
     pub launch: Launch,
     pub rank: Rank,
     pub client: String,
-    /// As in [`Identity`](super::Identity).
-    pub process: String,
     pub resume: bool,
     /// Seconds since 1970-01-01 UTC.
     pub started: f64,

@@ -4,7 +4,7 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::{attempt_of_process, declare_run, finish_rank, finished_declaration};
+use super::declare::{declare_run, finish_rank};
 use super::insert::{insert_point, join_point};
 use super::judged::record_judgement;
 use super::link::Link;
@@ -71,31 +71,6 @@ impl Postgres {
         let row = self.read(|link| link.query_opt("SELECT applied FROM source WHERE id = $1", &[&source]))?;
         Ok(row.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
     }
-
-    /// The project to which a run belongs.
-    pub fn project_of(&self, run: &str) -> Result<String, HistoryError> {
-        let row = self.read(|link| link.query_opt("SELECT project FROM run WHERE name = $1", &[&run]))?;
-        Ok(row.ok_or_else(|| super::runs::unknown(run))?.get(0))
-    }
-
-    /// Declares a run for a project, outside any source: as [`Store::record_run`](crate::history::Store::record_run).
-    pub fn declare(
-        &self,
-        project: &str,
-        run: &Run,
-        identity: &Identity<'_>,
-        started: f64,
-    ) -> Result<RunRecord, HistoryError> {
-        self.write(|link| match finished_declaration(link, project, run, identity)? {
-            Some(record) => Ok(record),
-            None => Ok(declare_run(link, project, run, identity, started)?.1),
-        })
-    }
-
-    /// The name here of a run that a source declared.
-    pub fn run_of(&self, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
-        self.read(|link| name_here(link, source, local_run))
-    }
 }
 
 fn name_here(link: &mut Link, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
@@ -145,12 +120,10 @@ impl Applying<'_> {
         local_run: &str,
         attempt: Attempt,
         rank: Rank,
-        process: &str,
         finished: f64,
     ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         let id = super::runs::run_to_change(self.link, &run)?;
-        let attempt = attempt_of_process(self.link, id, attempt, process)?;
         finish_rank(self.link, id, attempt, rank.get(), finished)
     }
 

@@ -56,7 +56,7 @@ fn bounds(first: u64, last: Option<u64>) -> (i64, i64) {
 
 impl Store for Postgres {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        self.declare(self.project(), run, identity, started)
+        Ok(self.write(|link| declare::declare_run(link, self.project(), run, identity, started))?.1)
     }
 
     fn forget_run(&self, run: &str) {

@@ -40,17 +40,6 @@ CREATE TABLE rank (
     PRIMARY KEY (launch, rank)
 );
 
--- The processes of a launch's last restarts. See `sample/restart.rs`.
-CREATE TABLE process (
-    launch     bigint NOT NULL REFERENCES launch ON DELETE CASCADE,
-    name       text COLLATE "C" NOT NULL,
-    restart    bigint NOT NULL,
-    rank       bigint NOT NULL,
-    world_size bigint NOT NULL,
-    PRIMARY KEY (launch, name)
-);
-CREATE INDEX process_restart ON process (launch, restart, rank);
-
 CREATE TABLE point (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run               bigint NOT NULL REFERENCES run ON DELETE CASCADE,

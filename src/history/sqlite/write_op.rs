@@ -73,7 +73,7 @@ impl Entry {
         match self {
             Self::Run { run, job, client, process, rank, restart, resume, started } => {
                 let (restart, resume, rank) = (*restart, *resume, *rank);
-                let identity = Identity { job, restart, resume, rank, client, process, is_relayed: false };
+                let identity = Identity { job, restart, resume, rank, client, process };
                 declare_run(connection, run, &identity, *started).map(drop)
             }
             Self::Point(point, attempt) => insert_point(connection, point, *attempt).map(drop),

@@ -209,13 +209,7 @@ const fn each(number: u32, name: &'static str, message: &'static Message) -> Fie
 
 static DECLARE_RUN: Message = Message {
     name: "declare_run",
-    fields: &[
-        each(1, "run", &RUNS),
-        text(2, "declared_name"),
-        each(3, "launch", &LAUNCH),
-        text(5, "client"),
-        text(8, "process"),
-    ],
+    fields: &[each(1, "run", &RUNS), text(2, "declared_name"), each(3, "launch", &LAUNCH), text(5, "client")],
 };
 /// As [`RUN`], with limits for all declarations of a push.
 static RUNS: Message = Message {
@@ -242,8 +236,7 @@ static CONSTANTS_OF_RUNS: Message = Message {
 static PARTS_OF_RUNS: Message =
     Message { name: "concept_parts", fields: &[many(1, "parts", 1 << 22, Kind::Varints(4))] };
 static LAUNCH: Message = Message { name: "launch", fields: &[text(1, "job")] };
-static FINISH_RANK: Message =
-    Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH), text(5, "process")] };
+static FINISH_RANK: Message = Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH)] };
 static FINISH_RUN_AT: Message = Message { name: "finish_run", fields: &[text(1, "run")] };
 static HUB_POINT: Message = Message {
     name: "point",

@@ -116,9 +116,9 @@ impl Intake {
 fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
     match change {
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRank { run, launch, rank, process, finished } => {
+        Change::FinishRank { run, launch, rank, finished } => {
             let Some(attempt) = attempt(applying, run, Some(launch))? else { return Ok(None) };
-            applying.finish_rank(run, attempt, Rank::stored(*rank), process, *finished).map(|()| None)
+            applying.finish_rank(run, attempt, Rank::stored(*rank), *finished).map(|()| None)
         }
         Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
         Change::Point(point, by) => {
@@ -152,8 +152,7 @@ fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Re
         resume: declared.resume,
         rank: declared.rank,
         client: &declared.client,
-        process: &declared.process,
-        is_relayed: true,
+        process: "",
     };
     applying.declare(local, &run, &identity, declared.started)
 }

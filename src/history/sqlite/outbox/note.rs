@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::table::{
     ALERT, By, DECLARE, FINISH, FINISH_RANK, FinishedRank, LATE, POINT, REMARK, REMOVE, VERDICT, exists, launch,
-    process_of,
 };
 use crate::history::change::{Judgement, Launch};
 use crate::history::error::HistoryError;
@@ -46,8 +45,7 @@ pub fn note_run(
         let Attempt { launch: number, restart } = record.attempt.unwrap_or_default();
         let launch = Launch { job: identity.job.to_owned(), restart, number };
         let (rank, world_size, client) = (identity.rank.get(), record.run.world_size, identity.client.to_owned());
-        let process = identity.process.to_owned();
-        declare(connection, run, By { launch, rank, world_size, client, process, resume: identity.resume })?;
+        declare(connection, run, By { launch, rank, world_size, client, resume: identity.resume })?;
     }
     if !followed {
         for what in [
@@ -80,11 +78,7 @@ fn note_earlier_launches(
     for (number, (job, restart)) in (0..).zip(launches).take_while(|(number, _)| Some(*number) != own) {
         let launch = Launch { job, restart, number };
         let (world_size, client) = (record.run.world_size, identity.client.to_owned());
-        declare(
-            connection,
-            run,
-            By { launch, rank: 0, world_size, client, process: String::new(), resume: number > 0 },
-        )?;
+        declare(connection, run, By { launch, rank: 0, world_size, client, resume: number > 0 })?;
     }
     Ok(())
 }
@@ -203,9 +197,8 @@ pub fn note_finish_rank(
     if !follows(connection, run)? {
         return Ok(());
     }
-    let process = process_of(connection, run, attempt, rank)?;
     let launch = launch(connection, Some(run), attempt)?;
-    let body = serde_json::to_string(&FinishedRank { launch, rank, process, finished })?;
+    let body = serde_json::to_string(&FinishedRank { launch, rank, finished })?;
     add(connection, FINISH_RANK, Some(run), Some(body))
 }
 

@@ -142,8 +142,8 @@ impl Reading<'_> {
         let change = match row.kind.as_str() {
             DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
             FINISH_RANK => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(FinishedRank { launch, rank, process, finished })) => {
-                    Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, process, finished })
+                (Some(run), Ok(FinishedRank { launch, rank, finished })) => {
+                    Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, finished })
                 }
                 _ => None,
             },
@@ -217,7 +217,6 @@ impl Reading<'_> {
             launch: by.launch,
             rank,
             client: by.client,
-            process: by.process,
             resume: by.resume,
             started,
         }))

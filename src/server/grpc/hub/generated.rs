@@ -65,9 +65,6 @@ pub struct DeclareRun {
     /// seconds since 1970-01-01 UTC
     #[prost(double, tag = "7")]
     pub started: f64,
-    /// as in StartRunRequest
-    #[prost(string, tag = "8")]
-    pub process: ::prost::alloc::string::String,
 }
 /// A launch and its restarts, by name: numbers of launches are those of a history.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -94,9 +91,6 @@ pub struct FinishRank {
     /// seconds since 1970-01-01 UTC
     #[prost(double, tag = "4")]
     pub finished: f64,
-    /// that declared itself as this rank, where it is known
-    #[prost(string, tag = "5")]
-    pub process: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FinishRun {

@@ -6,7 +6,7 @@ use super::point::{point, point_of};
 use crate::diagnosis::Verdict;
 use crate::fault::Fault;
 use crate::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
-use crate::name::{check_name, check_optional_name};
+use crate::name::check_name;
 use crate::server::grpc::convert as run;
 use crate::server::live::AlertChange;
 use crate::step::{Ordinal, Rank};
@@ -20,16 +20,14 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             launch: Some(launch(&declared.launch)),
             rank: declared.rank.get(),
             client: declared.client.clone(),
-            process: declared.process.clone(),
             resume: declared.resume,
             started: declared.started,
         }),
-        Change::FinishRank { run, launch: of, rank, process, finished } => Message::FinishRank(proto::FinishRank {
+        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
             run: run.clone(),
             launch: Some(launch(of)),
             rank: *rank,
             finished: *finished,
-            process: process.clone(),
         }),
         Change::FinishRun { run, finished } => {
             Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
@@ -59,13 +57,11 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
         Message::FinishRank(message) => {
             check_name("finish_rank.run", &message.run)?;
-            check_optional_name("finish_rank.process", &message.process)?;
             let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
             Ok(Change::FinishRank {
                 run: message.run,
                 launch: launch.unwrap_or_default(),
                 rank: message.rank,
-                process: message.process,
                 finished: time("finish_rank.finished", message.finished)?,
             })
         }
@@ -118,9 +114,8 @@ fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
         check_name("declare_run.declared_name", name)?;
     }
     let started = time("declare_run.started", message.started)?;
-    check_optional_name("declare_run.process", &message.process)?;
-    let (client, process) = (message.client, message.process);
-    Ok(Declared { run, declared_name, launch, rank, client, process, resume: message.resume, started })
+    let client = message.client;
+    Ok(Declared { run, declared_name, launch, rank, client, resume: message.resume, started })
 }
 
 pub fn ending(ending: Ending) -> EndingMessage {
@@ -214,7 +209,6 @@ mod tests {
             launch: launch.clone(),
             rank: Rank::of(2, 4).unwrap(),
             client: "client".into(),
-            process: "process".into(),
             resume: true,
             started: 1.5,
         };
@@ -233,7 +227,7 @@ mod tests {
         let remark = Remark { title: Some(String::new()), note: None };
         for change in [
             Change::Declare(Box::new(declared)),
-            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, process: "p".into(), finished: 3.5 },
+            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
             Change::FinishRun { run: run(), finished: 4.5 },
             Change::Unscored(record, Some(launch)),
             Change::Remark { run: run(), remark },
