@@ -420,10 +420,13 @@ pub fn assessment_of(
 ) -> Result<Assessment, Refused> {
     let (stored, points, whole) = evaluations_of(history, run, split, LOOKED_BACK, &admits)?;
     let judge = |points: &[Point], whole| verdict(&stored.run, points, whole, stored.finished.is_some(), advised);
-    let mut verdict = judge(&points, whole);
-    if verdict.as_ref().is_some_and(|verdict| verdict.or_earlier) {
-        let (_, all, whole) = evaluations_of(history, run, split, FARTHEST, &admits)?;
-        verdict = judge(&all, whole);
+    let mut verdict = history.verdicts(&[run], split)?.remove(run);
+    if verdict.is_none() {
+        verdict = judge(&points, whole);
+        if verdict.as_ref().is_some_and(|verdict| verdict.or_earlier) {
+            let (_, all, whole) = evaluations_of(history, run, split, FARTHEST, &admits)?;
+            verdict = judge(&all, whole);
+        }
     }
     match verdict.zip(diagnose(&stored.run, &points)) {
         Some((verdict, diagnosis)) => Ok(Assessment::new(verdict, diagnosis)),

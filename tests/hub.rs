@@ -1,14 +1,13 @@
 //! Hubs over one database in PostgreSQL: what sidecars push arrives exactly once, whichever hub gets it and however often,
-//! all hubs show the same, and nothing of another project can be changed.
+//! all hubs show the same as the sidecars judged, and nothing of another project can be changed.
 
 #[path = "common/mod.rs"]
 mod common;
 
 use std::io::{BufRead, BufReader, Lines};
-use std::path::Path;
 use std::process::{Child, ChildStderr, Stdio};
 
-use conceptwatch::history::{Change, Declared, Ending, Launch, Remark, Unscored};
+use conceptwatch::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
 use conceptwatch::point::{Outcome, Point, ScoreValue};
 use conceptwatch::run::Run;
 use conceptwatch::server::hub_protocol::convert;
@@ -26,10 +25,6 @@ use common::{Sidecar, metric, postgres as database, text, until, write_secret};
 const SOURCE: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "99999999-2222-4333-8444-555555555555";
 
-/// Fires at the second evaluation: those of these tests have 64 rows.
-const FEW: &str =
-    "[[alerts]]\nname = \"few\"\nfew_rows = 1000\nevaluations = 2\nadvise_stop = true\nseverity = \"critical\"\n";
-
 /// Calls what blocks, on a thread that may.
 fn elsewhere<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(call).join().unwrap())
@@ -39,11 +34,8 @@ fn a_database() -> Option<String> {
     elsewhere(database::database)
 }
 
-/// A hub with that rule.
-fn hub(directory: &Path, database: &str, arguments: &[&str]) -> Sidecar {
-    let path = directory.join("hub.toml");
-    std::fs::write(&path, FEW).unwrap();
-    Sidecar::start(&[&["--config", text(&path), "--store", database], arguments].concat())
+fn hub(database: &str, arguments: &[&str]) -> Sidecar {
+    Sidecar::start(&[&["--store", database], arguments].concat())
 }
 
 async fn client(hub: &Sidecar) -> HubClient<Channel> {
@@ -79,7 +71,6 @@ fn declared(name: &str) -> Change {
         launch: launch(),
         rank: Rank::default(),
         client: "client".into(),
-        process: String::new(),
         resume: false,
         started: 1_000_000.0,
     }))
@@ -122,11 +113,25 @@ fn of_point(run: &str, step: u64) -> Change {
     Change::Point(Box::new(point(run, step)), Some(launch()))
 }
 
-/// The point with a slow score that joined it.
-fn joined(run: &str, step: u64) -> Change {
-    let mut whole = point(run, step);
-    whole.scores.push(("ois".into(), Outcome::Value(value(0.7))));
-    Change::Point(Box::new(whole), Some(launch()))
+/// A slow score that joins the point.
+fn late(run: &str, step: u64) -> Change {
+    let scores = vec![("ois".into(), Outcome::Value(value(0.7)))];
+    Change::Late(Box::new(Point { scores, seconds: 9.0, ..point(run, step) }), Some(launch()))
+}
+
+/// The state of a rule that advises to stop.
+fn alert(run: &str, rule: &str, state: &str, since: f64) -> Change {
+    let json = json!({"rule": rule, "run": run, "split": "val", "score": "ctl", "state": state, "since": since, "evidence": "0.5",
+        "step": 12, "severity": "critical", "advises_stop": true, "value": 0.5, "baseline": null});
+    let (run, split, rule) = (run.into(), "val".into(), Some(rule.into()));
+    Change::Judged(Judgement { run, split, rule, active: state != "inactive", since, json: json.to_string() })
+}
+
+fn verdict(run: &str) -> Change {
+    let json = json!({"state": "leaking", "deciding": null, "concepts": ["a"], "since": null, "or_earlier": false,
+        "last_sound": null, "reason": "as the sidecar said", "stop_advised_by": "few"});
+    let (run, split, json) = (run.into(), "val".into(), json.to_string());
+    Change::Judged(Judgement { run, split, rule: None, active: false, since: 0.0, json })
 }
 
 fn numbered(changes: Vec<Change>) -> Vec<Entry> {
@@ -148,7 +153,8 @@ fn shown(hub: &Sidecar) -> Vec<Value> {
     let text = |change: &Value| change.to_string();
     alerts["changes"].as_array_mut().unwrap().sort_by_key(text);
     let metrics = hub.get("/metrics");
-    let of_runs: Vec<&str> = metrics.lines().filter(|line| line.contains("run=\"")).collect();
+    let is_of_run = |line: &&str| line.contains("run=\"") && !line.contains("push_age");
+    let of_runs: Vec<&str> = metrics.lines().filter(is_of_run).collect();
     vec![
         api(hub, "/api/v1/runs"),
         api(hub, "/api/v1/overview?split=val"),
@@ -160,16 +166,23 @@ fn shown(hub: &Sidecar) -> Vec<Value> {
     ]
 }
 
-fn followed(hub: &Sidecar) -> Option<u64> {
-    let shown = api(hub, "/api/v1/alerts");
-    shown["standings"].as_array().unwrap().iter().find(|one| one["run"] == "r").and_then(|one| one["step"].as_u64())
+/// The newest step of the run `r`.
+fn newest(hub: &Sidecar) -> Option<u64> {
+    let points = api(hub, "/api/v1/points?run=r&split=val");
+    points["points"].as_array()?.last()?["step"].as_u64()
+}
+
+/// The states of alerts that a hub shows under a key, by rule.
+fn states(hub: &Sidecar, key: &str) -> Vec<(String, String)> {
+    let text = |alert: &Value, key: &str| alert[key].as_str().unwrap().to_owned();
+    let shown = api(hub, "/api/v1/alerts")[key].as_array().cloned().unwrap_or_default();
+    shown.iter().map(|alert| (text(alert, "rule"), text(alert, "state"))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show_the_same() {
     let Some(database) = a_database() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let (first, second) = (hub(directory.path(), &database, &[]), hub(directory.path(), &database, &[]));
+    let (first, second) = (hub(&database, &[]), hub(&database, &[]));
     let record = Unscored {
         run: "r".into(),
         split: "val".into(),
@@ -186,7 +199,10 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     changes.extend((1..=8).map(|step| of_point("r", step)));
     changes.push(Change::Unscored(record, Some(launch())));
     changes.extend((10..=12).map(|step| of_point("r", step)));
-    changes.push(joined("r", 12));
+    changes.push(late("r", 12));
+    changes.push(alert("r", "few", "pending", 1_000_001.0));
+    changes.push(alert("r", "few", "firing", 1_000_002.0));
+    changes.push(verdict("r"));
     changes.push(Change::Remark { run: "r".into(), remark });
     let entries = numbered(changes);
 
@@ -200,7 +216,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     push(&mut one, &entries[4..]).await.unwrap();
     let again = push(&mut one, &entries).await.unwrap();
     assert_eq!((again.applied, again.refused.len()), (entries.len() as u64, 0));
-    let third = hub(directory.path(), &database, &[]);
+    let third = hub(&database, &[]);
 
     let points = api(&first, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().clone();
     let steps: Vec<u64> = points.iter().map(|point| point["step"].as_u64().unwrap()).collect();
@@ -212,7 +228,6 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     let applied = first.metric("conceptwatch_hub_entries_total", "outcome=\"applied\"");
     assert!(applied > 0.0 && first.metric("conceptwatch_hub_entries_total", "outcome=\"known\"") > 0.0);
 
-    until("the first hub has judged the newest evaluation", || followed(&first) == Some(12)).await;
     until("the alert fires at both", || {
         [&first, &third].iter().all(|hub| hub.metric("conceptwatch_alert_state", "rule=\"few\"") == 2.0)
     })
@@ -228,23 +243,25 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     }
     assert_eq!(expected[0]["runs"][0]["title"], "The title");
 
+    let row = &expected[1]["runs"][0];
+    assert_eq!(
+        (row["verdict"]["state"].as_str(), row["verdict"]["reason"].as_str()),
+        (Some("leaking"), Some("as the sidecar said"))
+    );
+    let assessed = api(&third, "/api/v1/verdict?run=r&split=val");
+    assert_eq!((&assessed["state"], &assessed["stop_advised_by"]), (&json!("leaking"), &json!("few")));
+    assert_eq!(third.metric("conceptwatch_verdict", "verdict=\"leaking\""), 1.0);
+
     // Both learn the end, whoever is told.
     let mut three = client(&third).await;
-    let now = directory.path().metadata().unwrap().modified().unwrap();
-    let finished = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
-    let end = convert::entry(100, &Change::FinishRun { run: "r".into(), finished });
-    push(&mut three, &[end]).await.unwrap();
-    until("the alert ends at both", || {
-        [&first, &third].iter().all(|hub| hub.metric("conceptwatch_alert_state", "rule=\"few\"") == 0.0)
-    })
-    .await;
-    let fired = |hub: &Sidecar| shown(hub)[5]["changes"].clone();
-    let expected = fired(&first);
-    assert_eq!(expected.as_array().unwrap().len(), 3, "{expected}");
-    // A hub that starts after that reads it when it has time.
-    let fourth = hub(directory.path(), &database, &[]);
-    until("the end is known to a hub that was not there", || fired(&fourth) == expected).await;
-    assert_eq!(fired(&third), expected);
+    let over = alert("r", "few", "inactive", 1_000_020.0);
+    let finish = Change::FinishRun { run: "r".into(), finished: 1_000_020.0 };
+    push(&mut three, &[convert::entry(100, &finish), convert::entry(101, &over)]).await.unwrap();
+    until("the alert ends at both", || [&first, &third].iter().all(|hub| states(hub, "standings").is_empty())).await;
+    for hub in [&first, &third] {
+        let changes: Vec<String> = states(hub, "changes").into_iter().map(|(_, state)| state).collect();
+        assert_eq!(changes, ["pending", "firing", "inactive"]);
+    }
 }
 
 /// Carries out what an owner of the database may.
@@ -253,64 +270,143 @@ fn administer(database: &str, sql: &str) {
     elsewhere(|| database::Server::shared().unwrap().admin(name).batch_execute(sql).unwrap());
 }
 
-/// Trainings that were killed never end, and a hub that read them all first would not serve for minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_that_have_fallen_silent_are_read_when_they_go_on() {
+async fn alerts_of_a_sidecar_that_is_silent_are_the_last_known_and_do_not_fire() {
     let Some(database) = a_database() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let first = hub(directory.path(), &database, &[]);
-    let mut changes = Vec::new();
-    for run in ["r", "quiet", "silent"] {
-        changes.extend([declared(run), of_point(run, 1), of_point(run, 2)]);
-    }
-    push(&mut client(&first).await, &numbered(changes)).await.unwrap();
-    let judged = |hub: &Sidecar, run: &str| {
-        let standings = api(hub, "/api/v1/alerts")["standings"].as_array().unwrap().clone();
-        let few = standings.iter().find(|one| one["run"] == run && one["rule"] == "few");
-        few.map(|few| (few["step"].as_u64().unwrap(), few["state"].as_str().unwrap().to_owned()))
-    };
-    let firing = |step| Some((step, "firing".to_owned()));
-    until("the first hub has judged all", || judged(&first, "silent") == firing(2)).await;
-    for (run, time) in [("quiet", "2 hours"), ("silent", "30 days")] {
-        administer(&database, &format!("UPDATE run SET touched = now() - interval '{time}' WHERE name = '{run}'"));
-    }
-    until("it falls off the board of a hub that has read it", || judged(&first, "silent").is_none()).await;
-    assert_eq!((judged(&first, "r"), judged(&first, "quiet")), (firing(2), firing(2)));
-
-    let second = hub(directory.path(), &database, &[]);
-    assert_eq!(judged(&second, "r"), firing(2), "read before it serves");
-    until("a run that has been quiet for hours is read thereafter", || judged(&second, "quiet") == firing(2)).await;
-    assert_eq!(judged(&second, "silent"), None);
-    let later = convert::entry(100, &of_point("silent", 3));
-    push(&mut client(&second).await, &[later]).await.unwrap();
-    for hub in [&first, &second] {
-        until("a run that goes on is judged with all its evaluations", || judged(hub, "silent") == firing(3)).await;
-    }
+    let hub = hub(&database, &[]);
+    let mut client = client(&hub).await;
+    let changes = vec![declared("r"), of_point("r", 1), alert("r", "few", "firing", 1_000_001.0)];
+    push(&mut client, &numbered(changes)).await.unwrap();
+    let firing = [("few".to_owned(), "firing".to_owned())];
+    until("the alert fires", || states(&hub, "standings") == firing).await;
+    assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") < 60.0);
+    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["lost"], Value::Null);
+    administer(&database, "UPDATE source SET heard = now() - interval '61 seconds'");
+    until("the sidecar is lost", || states(&hub, "last_known") == firing && states(&hub, "standings").is_empty()).await;
+    assert!(!hub.get("/metrics").contains("conceptwatch_alert_state{"));
+    assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") > 60.0);
+    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["lost"], true);
+    push(&mut client, &[]).await.unwrap();
+    until("it is heard again", || states(&hub, "standings") == firing && states(&hub, "last_known").is_empty()).await;
 }
 
-/// A sidecar finishes a run before the last evaluations of it are scored, and after an outage all of it arrives at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_judge_the_evaluations_of_a_run_that_has_finished() {
+async fn every_alert_that_fires_is_exported_however_many_there_are() {
     let Some(database) = a_database() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let hub = hub(directory.path(), &database, &[]);
-    let now = directory.path().metadata().unwrap().modified().unwrap();
-    let finished = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
-    let mut changes = vec![declared("r"), Change::FinishRun { run: "r".into(), finished }];
-    changes.extend((1..=3).map(|step| of_point("r", step)));
-    push(&mut client(&hub).await, &numbered(changes)).await.unwrap();
-    let states = || -> Vec<String> {
-        let changes = api(&hub, "/api/v1/alerts")["changes"].clone();
-        changes.as_array().unwrap().iter().map(|change| change["state"].as_str().unwrap().to_owned()).collect()
+    let hub = hub(&database, &[]);
+    let mut client = client(&hub).await;
+    let firing = |number| alert("r", &format!("rule {number}"), if number < 2100 { "firing" } else { "pending" }, 1.0);
+    let changes: Vec<Change> = [declared("r")].into_iter().chain((0..2110).map(firing)).collect();
+    for entries in numbered(changes).chunks(1000) {
+        push(&mut client, entries).await.unwrap();
+    }
+    let exported = || hub.get("/metrics").lines().filter(|line| line.starts_with("conceptwatch_alert_state{")).count();
+    until("all are exported", || exported() == 2100).await;
+    assert_eq!(hub.metric("conceptwatch_series_omitted", "family=\"conceptwatch_alert_state\""), 10.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_score_rewrites_none_of_its_point() {
+    let Some(database) = a_database() else { return };
+    let hub = hub(&database, &[]);
+    let mut client = client(&hub).await;
+    let entries = numbered(vec![declared("r"), of_point("r", 1), late("r", 1), late("r", 7)]);
+    push(&mut client, &entries[..2]).await.unwrap();
+    let written = || {
+        let name = database.rsplit('/').next().unwrap();
+        let query = "SELECT score, xmin::text FROM value UNION ALL SELECT score, xmin::text FROM matrix ORDER BY 1, 2";
+        let rows = elsewhere(|| database::Server::shared().unwrap().admin(name).query(query, &[]).unwrap());
+        rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(String, String)>>()
     };
-    until("the alert has fired and ended", || states() == ["pending", "firing", "inactive"]).await;
+    let before = written();
+    let answer = push(&mut client, &entries).await.unwrap();
+    assert_eq!((answer.applied, answer.refused.len()), (4, 0), "{answer:?}");
+    let after = written();
+    assert_eq!(after.iter().filter(|(score, _)| score != "ois").cloned().collect::<Vec<_>>(), before);
+    assert_eq!(after.len(), before.len() + 1);
+    let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].clone();
+    assert_eq!((&points[0]["scores"]["ois"]["value"], &points[0]["seconds"]), (&json!(0.7), &json!(9.0)));
+    assert_eq!(points.as_array().unwrap().len(), 1, "there is no evaluation of step 7 that it could join");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_when_its_sidecar_says_so_and_not_at_its_last_rank() {
+    let Some(database) = a_database() else { return };
+    let hub = hub(&database, &[]);
+    let mut client = client(&hub).await;
+    let (run, finished) = (|| "r".to_owned(), 1_000_009.0);
+    let rank = Change::FinishRank { run: run(), launch: launch(), rank: 0, finished };
+    let entries = numbered(vec![declared("r"), rank, Change::FinishRun { run: run(), finished }]);
+    let over = || api(&hub, "/api/v1/runs")["runs"][0]["finished"].clone();
+    push(&mut client, &entries[..2]).await.unwrap();
+    assert_eq!(over(), false);
+    push(&mut client, &entries).await.unwrap();
+    assert_eq!(over(), true);
+}
+
+/// What `/ready` says, and the reasons in the metrics and in the API.
+fn health(hub: &Sidecar) -> (u16, Option<String>) {
+    let metrics = hub.get("/metrics");
+    let (ready, said) = hub.ask("GET", "/ready", "", "");
+    let status = api(hub, "/api/v1/status");
+    let reason = status["unwritable"]["reason"].as_str().map(str::to_owned);
+    assert_eq!(metric(&metrics, "conceptwatch_history_writable", "") == 1.0, reason.is_none(), "{said}");
+    if let Some(reason) = &reason {
+        assert!(said.contains(reason.as_str()), "{said}");
+        assert_eq!(metric(&metrics, "conceptwatch_history_unwritable", &format!("reason=\"{reason}\"")), 1.0);
+    }
+    (ready, reason)
+}
+
+#[test]
+fn a_hub_is_ready_only_while_its_database_takes_a_change() {
+    let Some(server) = database::Server::start() else { return };
+    let url = server.database();
+    let name = url.rsplit('/').next().unwrap().to_owned();
+    let run = |sql: &str| server.admin("postgres").batch_execute(sql).unwrap();
+    run(&format!("CREATE ROLE hub LOGIN; ALTER DATABASE {name} OWNER TO hub"));
+    let hub = hub(&server.address("hub", &name), &[]);
+    let is = |what: &str, reason: Option<&str>| {
+        let deadline = std::time::Instant::now() + common::PATIENCE;
+        // Between two questions the hub may look again.
+        let found = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| health(&hub))).ok();
+        let expected = (if reason.is_none() { 200 } else { 503 }, reason.map(str::to_owned));
+        while found().as_ref() != Some(&expected) {
+            assert!(std::time::Instant::now() < deadline, "{what}: {:?}", found());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+    };
+    let end_sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'hub'";
+    is("at first", None);
+    run(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on; {end_sessions}"));
+    is("read-only", Some("read_only"));
+    run(&format!("ALTER DATABASE {name} RESET default_transaction_read_only; {end_sessions}"));
+    is("writable again", None);
+    server
+        .admin(&name)
+        .batch_execute(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS \
+             $$BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = '53100'; END$$; \
+             CREATE TRIGGER fail BEFORE INSERT OR UPDATE ON probe FOR EACH ROW EXECUTE FUNCTION fail();",
+        )
+        .unwrap();
+    is("full", Some("full"));
+    server.admin(&name).batch_execute("DROP TRIGGER fail ON probe").unwrap();
+    is("there is room again", None);
+    run(&format!("ALTER ROLE hub NOLOGIN; {end_sessions}"));
+    is("denied", Some("denied"));
+    run("ALTER ROLE hub LOGIN");
+    is("let in again", None);
+    server.stop();
+    is("unreachable", Some("unreachable"));
+    server.start_again();
+    is("reached again", None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() {
     let Some(database) = a_database() else { return };
-    let directory = tempfile::tempdir().unwrap();
-    let hub = hub(directory.path(), &database, &[]);
+    let hub = hub(&database, &[]);
     let mut client = client(&hub).await;
     let mut short = point("r", 2);
     short.scores = vec![("ctl".into(), Outcome::Value(ScoreValue { per_concept: Some(vec![None; 3]), ..value(1.0) }))];
@@ -378,7 +474,7 @@ async fn a_token_changes_runs_of_its_own_project_alone() {
     let (projects, page) = (directory.path().join("projects.toml"), directory.path().join("page"));
     std::fs::write(&projects, "[projects]\nvision = \"vision\"\naudio = \"audio\"\n").unwrap();
     write_secret(&page, PAGE);
-    let hub = hub(directory.path(), &database, &["--projects", text(&projects), "--token-file", text(&page)]);
+    let hub = hub(&database, &["--projects", text(&projects), "--token-file", text(&page)]);
     let mut client = client(&hub).await;
     let get = |path: &str| hub.ask("GET", path, &bearer(PAGE), "").1;
 
@@ -447,7 +543,7 @@ fn a_browser_that_has_logged_in_at_one_hub_is_known_to_all() {
     let directory = tempfile::tempdir().unwrap();
     let page = directory.path().join("page");
     write_secret(&page, PAGE);
-    let hubs = [0, 1].map(|_| hub(directory.path(), &database, &["--token-file", text(&page)]));
+    let hubs = [0, 1].map(|_| hub(&database, &["--token-file", text(&page)]));
     let origin = format!("Origin: http://{}\r\n", hubs[0].http);
     let (status, headers, _) = hubs[0].answer("POST", "/login", &origin, &format!("token={PAGE}"));
     let (_, set) = headers.iter().find(|(name, _)| name == "set-cookie").unwrap();
@@ -459,7 +555,7 @@ fn a_browser_that_has_logged_in_at_one_hub_is_known_to_all() {
     }
     // Another token ends all sessions.
     write_secret(&page, "token-of-the-page-9876543210");
-    let later = hub(directory.path(), &database, &["--token-file", text(&page)]);
+    let later = hub(&database, &["--token-file", text(&page)]);
     assert_eq!(later.ask("GET", "/api/v1/runs", &cookie, "").0, 401);
 }
 
@@ -467,8 +563,7 @@ fn a_browser_that_has_logged_in_at_one_hub_is_known_to_all() {
 async fn a_hub_outlives_its_database() {
     let Some(server) = elsewhere(database::Server::start) else { return };
     let database = elsewhere(|| server.database());
-    let directory = tempfile::tempdir().unwrap();
-    let hub = hub(directory.path(), &database, &[]);
+    let hub = hub(&database, &[]);
     let mut client = client(&hub).await;
     let entries = numbered(vec![declared("r"), of_point("r", 1), of_point("r", 2)]);
     push(&mut client, &entries[..2]).await.unwrap();
@@ -494,7 +589,6 @@ async fn a_hub_outlives_its_database() {
     assert_eq!(applied, 3);
     let points = || api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().map_or(0, Vec::len);
     until("both points are there, each once", || points() == 2).await;
-    until("the hub follows again", || followed(&hub) == Some(2)).await;
 }
 
 /// The standard error of a hub that is started, line by line.
@@ -545,11 +639,10 @@ fn a_hub_waits_for_its_database_when_it_starts() {
 async fn a_hub_notices_that_its_database_was_restored_from_a_backup() {
     let Some(server) = elsewhere(database::Server::start) else { return };
     let database = elsewhere(|| server.database());
-    let directory = tempfile::tempdir().unwrap();
-    let hub = hub(directory.path(), &database, &[]);
+    let hub = hub(&database, &[]);
     let mut client = client(&hub).await;
     push(&mut client, &numbered(vec![declared("r"), of_point("r", 1)])).await.unwrap();
-    until("the hub shows the first evaluation", || followed(&hub) == Some(1)).await;
+    until("the hub shows the first evaluation", || newest(&hub) == Some(1)).await;
     elsewhere(|| {
         server.stop();
         server.back_up();
@@ -560,19 +653,19 @@ async fn a_hub_notices_that_its_database_was_restored_from_a_backup() {
         tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(push(&mut client, &later))).is_ok()
     })
     .await;
-    until("the hub shows it", || followed(&hub) == Some(2)).await;
+    until("the hub shows it", || newest(&hub) == Some(2)).await;
     elsewhere(|| {
         server.stop();
         server.restore();
         server.start_again();
     });
-    until("the hub shows what the database holds", || followed(&hub) == Some(1)).await;
-    let shown = api(&hub, "/api/v1/alerts")["standings"].to_string();
+    until("the hub shows what the database holds", || newest(&hub) == Some(1)).await;
+    let shown = api(&hub, "/api/v1/runs").to_string();
     assert!(!shown.contains("\"s\""), "{shown}");
-    until("what is pushed then is followed", || {
+    until("what is pushed then is shown", || {
         let next = [later[2].clone()];
         let _ = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(push(&mut client, &next)));
-        followed(&hub) == Some(2)
+        newest(&hub) == Some(2)
     })
     .await;
 }
@@ -586,6 +679,8 @@ fn what_is_no_hub_is_said_in_one_line() {
     std::fs::write(&vision, "[projects]\nvision = \"vision\"\n").unwrap();
     write_secret(&directory.path().join("vision"), "token-of-vision-0123456789");
     for (arguments, expected) in [
+        (vec!["--store", "postgres://u@localhost/d", "--webhook", "http://x/y"], "webhook: is an option of sidecars"),
+        (vec!["--history-days", "7"], "history_days: is an option of a hub, expected store as well"),
         (vec!["--store", "postgres://u:secret@localhost/d"], "store: got a password in the address"),
         (vec!["--store", "mysql://localhost/d"], "store: got an address of another kind"),
         (vec!["--projects", text(&empty)], "projects: is an option of a hub, expected store as well"),

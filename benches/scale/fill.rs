@@ -65,13 +65,14 @@ fn copies(first: usize, last: usize) -> String {
          SELECT made.run, split, step, epoch, time + 60 * i, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
          estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, true \
          FROM made JOIN point ON point.run = made.template ORDER BY made.run, step; \
-         INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
-         p_value, per_concept_q) SELECT point.id, position, score, value * (0.9 + 0.2 * random()), standard_error, undefined, \
+         INSERT INTO value (point, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
+         p_value, per_concept_q) SELECT point.id, score, value * (0.9 + 0.2 * random()), standard_error, undefined, \
          per_concept, curve, age, left_out, p_value, per_concept_q \
          FROM made JOIN point ON point.run = made.run \
          JOIN point old ON old.run = made.template AND old.split = point.split AND old.step = point.step \
          JOIN value ON value.point = old.id ORDER BY point.id, score; \
-         INSERT INTO recent (run, split, body) SELECT made.run, split, body FROM made JOIN recent ON recent.run = made.template; \
+         INSERT INTO curve (run, split, time, body, changed) SELECT made.run, split, time + 60 * i, body, changed \
+         FROM made JOIN curve ON curve.run = made.template; \
          DROP TABLE made;"
     )
 }
@@ -97,11 +98,11 @@ pub fn size(options: &Options) -> Value {
             store.record_point(&point(&name, at, step, concepts, true), None).unwrap();
             // Hubs do this as often for a run whose evaluations are minutes apart.
             if step % 8 == 0 {
-                store.retain(Duration::MAX).unwrap();
+                store.retain(None, Duration::MAX).unwrap();
             }
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
-    store.retain(Duration::MAX).unwrap();
+    store.retain(None, Duration::MAX).unwrap();
     json!({"bytes_per_run": (bytes() - before) / runs as i64, "points_per_second": (runs as u64 * points) as f64 / seconds})
 }

@@ -51,7 +51,6 @@ impl Stream {
             launch: self.launch(),
             rank: Rank::default(),
             client: "client".into(),
-            process: String::new(),
             resume: false,
             started: 1.9e9 + self.at as f64,
         };

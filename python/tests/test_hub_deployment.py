@@ -20,7 +20,8 @@ from real_sidecar import binary, free_ports
 __all__ = ["_requirements"]
 
 HUB = KUBERNETES / "hub"
-FILES = ["hub", "service", "disruption", "network"]
+# Of Kubernetes itself, and of the Prometheus operator.
+FILES, OF_OPERATOR = ["hub", "service", "disruption", "network"], ["podmonitor"]
 
 
 def resources() -> list[dict[str, Any]]:
@@ -46,8 +47,17 @@ def test_kubernetes_takes_every_resource(tmp_path: Path) -> None:
 
 def test_the_kustomization_names_every_file() -> None:
     (told,) = parsed(HUB / "kustomization.yaml")
-    assert told["resources"] == [f"{name}.yaml" for name in FILES]
-    assert {path.stem for path in HUB.glob("*.yaml")} == {*FILES, "kustomization"}
+    assert told["resources"] == [f"{name}.yaml" for name in FILES + OF_OPERATOR]
+    assert {path.stem for path in HUB.glob("*.yaml")} == {*FILES, *OF_OPERATOR, "kustomization"}
+
+
+def test_the_monitor_scrapes_the_hubs_with_the_token_of_the_page() -> None:
+    (monitor,) = parsed(HUB / "podmonitor.yaml")
+    hub = resource("Deployment")["spec"]["template"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= hub["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in hub["spec"]["containers"][0]["ports"]]
+    assert endpoint["authorization"]["credentials"] == {"name": "conceptwatch-hub", "key": "token"}
 
 
 def test_selectors_choose_the_pods_they_mean() -> None:

@@ -19,6 +19,7 @@ mod ls;
 mod options;
 pub mod outputs;
 mod progress;
+mod push;
 mod read;
 #[cfg(test)]
 mod reference;
@@ -70,6 +71,7 @@ enum Command {
     Ls(Box<ls::Options>),
     Export(Box<export::Options>),
     Import(import::Options),
+    Push(push::Options),
     Rename(Box<curate::RenameOptions>),
     Note(Box<curate::NoteOptions>),
     Rm(Box<curate::RemoveOptions>),
@@ -123,6 +125,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Ls(options) => ls::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Import(options) => import::run(&options),
+        Command::Push(options) => push::run(options),
         Command::Rename(options) => curate::rename(&options),
         Command::Note(options) => curate::note(&options),
         Command::Rm(options) => curate::remove(&options),

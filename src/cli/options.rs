@@ -63,7 +63,7 @@ pub struct ServeOptions {
     /// Directory of the curves, created if absent; without it curves are in memory and end with the process.
     #[arg(long, env = "CONCEPTWATCH_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Run as a hub: show and judge the runs that sidecars push here, from this PostgreSQL database, as
+    /// Run as a hub: show the runs that sidecars push here, from this PostgreSQL database, as
     /// postgres://USER@HOST:PORT/DATABASE. The password comes from PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, env = "CONCEPTWATCH_STORE", value_name = "URL", conflicts_with = "data_dir")]
     pub store: Option<String>,
@@ -72,6 +72,9 @@ pub struct ServeOptions {
     /// "default"; it or --client-ca is required then, unless the page is at a Unix socket.
     #[arg(long, env = "CONCEPTWATCH_PROJECTS", value_name = "FILE")]
     projects: Option<PathBuf>,
+    /// For a hub: days after which a run of which nothing was heard is removed [default: never]
+    #[arg(long, env = "CONCEPTWATCH_HISTORY_DAYS", value_name = "DAYS")]
+    history_days: Option<u32>,
     /// Without a data directory: keep the curves in the first directory below this one that no other sidecar uses, or in
     /// memory where that cannot be written. Jobs that start a sidecar set it.
     #[arg(long, env = "CONCEPTWATCH_DATA_HOME", value_name = "DIR")]
@@ -260,6 +263,7 @@ impl ServeOptions {
             data_dir,
             store,
             projects,
+            history_days,
             data_home,
             history_mib,
             sample_rows,
@@ -328,15 +332,8 @@ impl ServeOptions {
                 None => Ok(None),
             };
         };
-        let remote = |text: &String| text.parse::<Remote>().map_err(|message| Fault::new("upstream", message));
-        let options = UpstreamOptions {
-            addresses: addresses.iter().map(remote).collect::<Result<_, _>>()?,
-            token_file: self.upstream_token_file.clone(),
-            shared_secrets: self.shares_secrets(),
-            ca_file: self.upstream_ca.clone(),
-        };
-        options.check()?;
-        Ok(Some(options))
+        let (token_file, ca_file) = (self.upstream_token_file.clone(), self.upstream_ca.clone());
+        upstream(addresses, token_file, ca_file, self.shares_secrets()).map(Some)
     }
 
     /// Threads that score, in both pools; not checked.
@@ -371,11 +368,20 @@ impl ServeOptions {
     /// Returns the further options of a hub; `None` for a sidecar.
     pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
         let Some(store) = self.store.clone() else {
-            return match self.projects {
+            let of_hubs = [("projects", self.projects.is_some()), ("history_days", self.history_days.is_some())];
+            return match of_hubs.iter().find(|(_, given)| *given) {
                 None => Ok(None),
-                Some(_) => Err(Fault::new("projects", "is an option of a hub, expected store as well")),
+                Some((field, _)) => Err(Fault::new(*field, "is an option of a hub, expected store as well")),
             };
         };
+        let of_sidecars = [
+            ("alerts", self.alerts.is_some()),
+            ("webhook", self.webhook.is_some()),
+            ("alertmanager", self.alertmanager.is_some()),
+        ];
+        if let Some((field, _)) = of_sidecars.iter().find(|(_, given)| *given) {
+            return Err(Fault::new(*field, "is an option of sidecars, which judge and notify: a hub does neither"));
+        }
         if self.data_dir.is_some() {
             return Err(Fault::new("store", "cannot be combined with data_dir, expected one of them"));
         }
@@ -407,7 +413,9 @@ impl ServeOptions {
                            expected --token-file or --client-ca as well, or a Unix socket as --http-address";
             return Err(Fault::new("projects", message));
         }
-        Ok(Some(HubOptions { store, projects }))
+        let days = self.history_days.map(|days| within("history_days", days, 1, 36_500)).transpose()?;
+        let age = days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
+        Ok(Some(HubOptions { store, projects, age }))
     }
 
     /// The server's options, checked.
@@ -473,6 +481,20 @@ impl ServeOptions {
             streams: Streams::default(),
         })
     }
+}
+
+/// The hubs at these addresses. Faults name the options of [`ServeOptions`].
+pub(super) fn upstream(
+    addresses: &[String],
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    shared_secrets: bool,
+) -> Result<UpstreamOptions, Fault> {
+    let remote = |text: &String| text.parse::<Remote>().map_err(|message| Fault::new("upstream", message));
+    let addresses = addresses.iter().map(remote).collect::<Result<_, _>>()?;
+    let options = UpstreamOptions { addresses, token_file, shared_secrets, ca_file };
+    options.check()?;
+    Ok(options)
 }
 
 /// The line of a rule's key in a file that parses; of the rule where the key is missing.

@@ -52,7 +52,10 @@ fn rules(options: &RulesOptions) -> Result<String, Fault> {
     Ok(prometheus(&server.alerts, &options.r#for))
 }
 
-/// A rule file: two recording rules, an alert for each rule, and one for a sidecar that is down.
+/// Joins what several scrapes say of one run: its sidecar, and each hub that shows it.
+const ONCE: &str = "max without (instance, pod, job)";
+
+/// A rule file: two recording rules, an alert for each rule, one for a sidecar that is down, and those of hubs.
 fn prometheus(rules: &Rules, wait: &str) -> String {
     let state = names::ALERT_STATE;
     let mut text = format!(
@@ -61,7 +64,7 @@ groups:
   - name: conceptwatch
     rules:
       - record: conceptwatch:alerts_firing:count
-        expr: count by (run, severity) ({state} == 2)
+        expr: count by (run, severity) ({ONCE} ({state}) == 2)
       - record: conceptwatch:alert_state:max
         expr: max by (rule, run) ({state})
 "
@@ -73,7 +76,7 @@ groups:
         };
         alert(format!("      - alert: {}", quoted(rule.name())));
         let (name, split) = (label(rule.name()), label(rule.split()));
-        alert(format!("        expr: {}", quoted(&format!("{state}{{rule={name}, split={split}}} == 2"))));
+        alert(format!("        expr: {}", quoted(&format!("{ONCE} ({state}{{rule={name}, split={split}}}) == 2"))));
         alert(format!("        for: {wait}"));
         alert("        labels:".into());
         // The severity of the series, not of the rule: a doubtful rise has a lower one.
@@ -88,15 +91,60 @@ groups:
     let _ = write!(
         text,
         "      - alert: conceptwatch is gone
-        expr: absent({build})
+        expr: 'up == 0 and last_over_time({runs}[1h]) > 0'
         for: 5m
         labels:
           severity: warning
         annotations:
-          summary: no conceptwatch sidecar answers
+          summary: '{{{{ $labels.instance }}}}: the sidecar of an open run does not answer'
           description: Its alerts cannot fire while it is down.
+      - alert: a sidecar is lost
+        expr: '{ONCE} ({age}) > 120'
+        for: 1m
+        labels:
+          severity: warning
+        annotations:
+          summary: '{{{{ $labels.run }}}}: its sidecar is silent'
+          description: No hub has heard of it for more than two minutes, and what they show of the run is the last that is known.
+      - alert: a sidecar does not reach its hub
+        expr: '{answer} > 300'
+        for: 1m
+        labels:
+          severity: warning
+        annotations:
+          summary: '{{{{ $labels.instance }}}}: no hub has answered for five minutes'
+          description: Its changes wait in its data directory, within the size limit of the history.
+      - alert: a hub refuses entries
+        expr: 'sum without (instance, pod, job) (increase({entries}{{outcome=\"refused\"}}[10m])) > 0'
+        for: 0s
+        labels:
+          severity: warning
+        annotations:
+          summary: hubs refuse what sidecars push
+          description: The log of the hub names the sidecar, the field and the reason.
+      - alert: a history cannot be written
+        expr: '{ONCE} ({unwritable}) == 1'
+        for: 1m
+        labels:
+          severity: critical
+        annotations:
+          summary: 'a history cannot be written: {{{{ $labels.reason }}}}'
+          description: Evaluations wait at sidecars until it can.
+      - alert: series are left out
+        expr: '{ONCE} ({omitted}) > 0'
+        for: 15m
+        labels:
+          severity: info
+        annotations:
+          summary: '{{{{ $value }}}} series of {{{{ $labels.family }}}} are left out of a scrape'
+          description: The newest runs are exported, and every alert that fires.
 ",
-        build = names::BUILD_INFO
+        runs = names::OPEN_RUNS,
+        age = names::HUB_PUSH_AGE,
+        answer = names::UPSTREAM_ANSWER_AGE,
+        entries = names::HUB_ENTRIES,
+        unwritable = names::HISTORY_UNWRITABLE,
+        omitted = names::SERIES_OMITTED,
     );
     text
 }

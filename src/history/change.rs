@@ -1,5 +1,7 @@
 //! A change of a history that another history can make, too: a hub makes those of its sidecars.
 
+use serde::{Deserialize, Serialize};
+
 use super::run::Remark;
 use super::settled::Unscored;
 use crate::point::Point;
@@ -16,8 +18,6 @@ pub enum Change {
         run: String,
         launch: Launch,
         rank: u32,
-        /// As in [`Identity`](super::Identity).
-        process: String,
         finished: f64,
     },
     FinishRun {
@@ -26,6 +26,8 @@ pub enum Change {
     },
     /// A point, and the launch whose evaluation it is.
     Point(Box<Point>, Option<Launch>),
+    /// Scores that join a point later, and the launch whose evaluation it is: the point with these scores alone.
+    Late(Box<Point>, Option<Launch>),
     /// A pass without a complete point. `attempt` of the record is `None`.
     Unscored(Unscored, Option<Launch>),
     Remark {
@@ -33,6 +35,22 @@ pub enum Change {
         remark: Remark,
     },
     RemoveRun(String),
+    Judged(Judgement),
+}
+
+/// The state of an alert rule, or the verdict on a split, as a sidecar judged it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub run: String,
+    pub split: String,
+    /// `None` for the verdict.
+    pub rule: Option<String>,
+    /// The rule is pending or fires.
+    pub active: bool,
+    /// When the state began, in seconds since 1970-01-01 UTC.
+    pub since: f64,
+    /// As the API shows it.
+    pub json: String,
 }
 
 /// The declaration of a run.
@@ -44,8 +62,6 @@ pub struct Declared {
     pub launch: Launch,
     pub rank: Rank,
     pub client: String,
-    /// As in [`Identity`](super::Identity).
-    pub process: String,
     pub resume: bool,
     /// Seconds since 1970-01-01 UTC.
     pub started: f64,
@@ -67,7 +83,8 @@ impl Change {
     pub fn run(&self) -> &str {
         match self {
             Self::Declare(declared) => &declared.run.name,
-            Self::Point(point, _) => &point.run,
+            Self::Point(point, _) | Self::Late(point, _) => &point.run,
+            Self::Judged(judgement) => &judgement.run,
             Self::Unscored(record, _) => &record.run,
             Self::FinishRank { run, .. }
             | Self::FinishRun { run, .. }

@@ -19,14 +19,12 @@ mod store;
 mod stored;
 mod usage;
 
-pub use change::{Change, Declared, Launch};
+pub use change::{Change, Declared, Judgement, Launch};
 pub use copy::{Copied, copy_run};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-pub use postgres::{
-    Applied, Applying, ChangeCursor, Changed, DEFAULT_PROJECT, Heard, Looked, Postgres, Removed, RunChange,
-};
+pub use postgres::{Applied, Applying, CurveState, DEFAULT_PROJECT, Postgres, Removed, StoredAlert, Tables};
 pub use run::{Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
@@ -34,4 +32,4 @@ pub use sqlite::{
     Source, Sqlite, check_access, examine, histories, make_private, on_network, repair, user_home,
 };
 pub use store::Store;
-pub use usage::{Dropped, Limits, MAX_DECLARATION, Usage, Waiting};
+pub use usage::{Dropped, Limits, MAX_DECLARATION, Unwritable, Usage, Waiting};

@@ -24,18 +24,12 @@ pub struct Identity<'a> {
     /// The process that the launcher started as this rank; empty where it is not known. Where it is, `restart` is the
     /// lowest that the rank can belong to: see [`restart_of`](crate::sample::restart_of).
     pub process: &'a str,
-    /// Another history had the declaration first, and found that it belongs to `restart`. No newer one begins here.
-    pub is_relayed: bool,
 }
 
 impl Identity<'_> {
     /// Returns the restart that the rank belongs to, where this much of its launch is `seen`.
     pub(super) fn restart_of(&self, world_size: u32, seen: Seen) -> u32 {
-        let restart = if self.process.is_empty() { self.restart } else { restart_of(self.restart, world_size, seen) };
-        match self.is_relayed && Some(restart) > seen.newest {
-            true => self.restart,
-            false => restart,
-        }
+        if self.process.is_empty() { self.restart } else { restart_of(self.restart, world_size, seen) }
     }
 }
 

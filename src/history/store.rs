@@ -9,6 +9,7 @@ use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::usage::{Usage, Waiting};
+use crate::diagnosis::Verdict;
 use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
@@ -193,6 +194,13 @@ pub trait Store: Send + Sync {
             Ok(points.iter().map(|point| Brief::of(point, scores)).collect())
         };
         runs.iter().map(of_run).collect()
+    }
+
+    /// The verdicts on a split of several runs, by name, as their sidecars judged. A run without one, such as any in the
+    /// history of a sidecar itself, is judged by who reads its points.
+    fn verdicts(&self, runs: &[&str], split: &str) -> Result<BTreeMap<String, Verdict>, HistoryError> {
+        let _ = (runs, split);
+        Ok(BTreeMap::new())
     }
 
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// Bytes of a run's declaration as JSON. 4,096 concepts with names of 200 bytes fit.
 pub const MAX_DECLARATION: usize = 1 << 20;
 
@@ -40,6 +42,8 @@ pub(super) const SLOW: Duration = Duration::from_millis(500);
 pub struct Waiting {
     /// Why it cannot be written; `None` if it can.
     pub why: Option<String>,
+    /// The kind of that reason.
+    pub kind: Unwritable,
     pub entries: u64,
     pub bytes: u64,
     /// Changes that were refused because too many waited, since the history was opened.
@@ -55,6 +59,34 @@ impl Waiting {
     pub fn slowness(&self) -> Option<String> {
         let seconds = self.slow?.as_secs_f64();
         Some(format!("the disk is slow: it takes {seconds:.1} s to write a change of the history"))
+    }
+}
+
+/// The kind of a reason why a history cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unwritable {
+    ReadOnly,
+    /// There is no room.
+    Full,
+    Unreachable,
+    /// The user, the password or a permission is refused.
+    Denied,
+    #[default]
+    Other,
+}
+
+impl Unwritable {
+    pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Full, Self::Unreachable, Self::Denied, Self::Other];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read_only",
+            Self::Full => "full",
+            Self::Unreachable => "unreachable",
+            Self::Denied => "denied",
+            Self::Other => "other",
+        }
     }
 }
 

@@ -163,6 +163,7 @@ impl Advice {
             rules: given.alerts.rules().to_vec(),
             standings: given.alerts.standings().map(|(rule, run, standing)| change_of(rule, run, standing)).collect(),
             changes: given.changes.iter().cloned().collect(),
+            last_known: Vec::new(),
         }
     }
 
@@ -242,7 +243,7 @@ fn change_of(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
         rule: rule.name().to_owned(),
         run: run.to_owned(),
         split: rule.split().to_owned(),
-        score: rule.score(),
+        score: rule.score().to_owned(),
         state: standing.state,
         since: standing.since,
         evidence: standing.evidence.clone(),

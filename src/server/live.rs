@@ -1,20 +1,34 @@
-//! The state of the running sidecar as the HTTP API and the metrics read it, and the events it broadcasts.
+//! The state of a running sidecar or hub as the HTTP API and the metrics read it, and the events it broadcasts.
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::alert::{Rule, Severity, State};
-use crate::diagnosis::StopAdvised;
+use crate::diagnosis::{StopAdvised, Verdict};
+use crate::history::{Unwritable, Waiting};
 use crate::point::Point;
 
-/// The state of the running sidecar. Calls must be fast: each scrape of the metrics makes them.
+/// The state of a running sidecar or hub. Calls must be fast, but may block: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {
-    /// Runs that clients have declared to this process.
+    /// Runs that clients have declared to this process; at a hub, those whose sidecar is lost.
     fn runs(&self) -> Vec<RunStatus>;
     /// One entry for each split to export, in order of priority: a metric family that exceeds its cap omits the last
     /// ones. A run has no entry once it has finished and its linger time is over.
     fn latest(&self) -> Vec<Latest>;
+    /// Curves that [`latest`](Self::latest) leaves out because there are too many.
+    fn curves_left_out(&self) -> u64 {
+        0
+    }
+    /// The verdicts on the curves of [`latest`](Self::latest) where sidecars have judged them; `None` at a sidecar, which
+    /// judges its points itself.
+    fn verdicts(&self) -> Option<Vec<CurveVerdict>> {
+        None
+    }
+    /// Whether verdicts are judged here.
+    fn judges(&self) -> bool {
+        true
+    }
     /// Whether a stored point belongs to the attempt at work on its split, or precedes it.
     fn admits(&self, point: &Point) -> bool;
     /// The state of every rule for every run, and recent changes.
@@ -22,7 +36,7 @@ pub trait Live: Send + Sync {
     fn status(&self) -> Status;
     /// Lets go of a run that the history has removed.
     fn forget(&self, run: &str);
-    /// Whether batches are accepted and points can be stored; the error says why not.
+    /// Whether batches are accepted and points can be stored; the error says why not. Never blocks.
     fn ready(&self) -> Result<(), String>;
     /// Says that the disk is slow, if it is. Batches are accepted all the same.
     fn slowness(&self) -> Option<String> {
@@ -30,10 +44,15 @@ pub trait Live: Send + Sync {
     }
 }
 
+/// Run, split and the verdict on them.
+pub type CurveVerdict = (Arc<str>, Arc<str>, Verdict);
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunStatus {
     pub name: String,
     pub splits: Vec<SplitStatus>,
+    /// Its sidecar is silent, as a hub sees it.
+    pub is_lost: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,9 +118,26 @@ pub struct Status {
     /// CPU-seconds that scoring has used.
     pub cpu_seconds: f64,
     pub estimator: &'static str,
+    /// Absent while the history can be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unwritable: Option<UnwritableStatus>,
     /// Absent without a hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<UpstreamStatus>,
+}
+
+/// Why the history cannot be written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnwritableStatus {
+    pub reason: Unwritable,
+    /// In words.
+    pub why: String,
+}
+
+impl UnwritableStatus {
+    pub fn of(waiting: Waiting) -> Option<Self> {
+        waiting.why.map(|why| Self { reason: waiting.kind, why })
+    }
 }
 
 /// How a sidecar stands with its hub.
@@ -148,13 +184,13 @@ impl Event {
 }
 
 /// The state of an alert rule for a run, or a change to that state.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlertChange {
     pub rule: String,
     pub run: String,
     pub split: String,
     /// Catalogue id; empty for rules that are not about a score.
-    pub score: &'static str,
+    pub score: String,
     pub state: State,
     /// When the state began, in seconds since 1970-01-01 UTC.
     pub since: f64,
@@ -166,7 +202,7 @@ pub struct AlertChange {
     pub value: Option<f64>,
     /// The value that a rise is measured from.
     pub baseline: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub runbook: Option<String>,
 }
 
@@ -176,6 +212,9 @@ pub struct AlertsStatus {
     pub rules: Vec<Arc<Rule>>,
     pub standings: Vec<AlertChange>,
     pub changes: Vec<Arc<AlertChange>>,
+    /// At a hub, the states of runs whose sidecar is lost: the last that are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_known: Vec<AlertChange>,
 }
 
 impl AlertsStatus {

@@ -13,7 +13,6 @@ mod advice;
 mod blocking;
 mod board;
 mod clock;
-mod curves;
 mod directory;
 mod events;
 mod grpc;
@@ -55,11 +54,11 @@ pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
 pub use streams::Streams;
-pub use upstream::UpstreamOptions;
+pub use upstream::{UpstreamOptions, push};
 
 use blocking::blocking;
 use grpc::Calls;
-use http::Bounds;
+use http::{Bounds, verdicts_of};
 use ports::Ports;
 use upstream::{Hubs, Upstream};
 use wiring::Parts;
@@ -82,7 +81,7 @@ pub async fn run(
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let history = directory::open_history(&mut options).await?;
     let (log, directory, streams) = (Arc::clone(&history), options.data_dir.clone(), options.streams.clone());
-    let upstream = match options.upstream.take() {
+    let mut upstream = match options.upstream.take() {
         Some(upstream) => {
             let (hubs, history) = (Hubs::new(upstream)?, Arc::clone(&history));
             Some(blocking(move || Upstream::new(hubs, history)).await?)
@@ -101,7 +100,14 @@ pub async fn run(
     }
 
     let stop = parts.stop.clone();
-    let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (parts.app()?, bounds));
+    let app = parts.app()?;
+    if let Some(upstream) = &mut upstream {
+        let of = app.clone();
+        // A run that was removed meanwhile has none.
+        let verdicts = move |curves| verdicts_of(&of, curves).unwrap_or_default();
+        upstream.judge(Arc::clone(&app.live), &app.events, Arc::new(verdicts));
+    }
+    let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (app, bounds));
     let ports = Ports::open(listeners, calls, page, &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));

@@ -11,7 +11,7 @@ use crate::score::catalogue::CATALOGUE_VERSION;
 
 use super::advice::Advice;
 use super::board::Board;
-use super::live::{AlertsStatus, Latest, Live, RunStatus, Status};
+use super::live::{AlertsStatus, Latest, Live, RunStatus, Status, UnwritableStatus};
 use super::metrics::Metrics;
 use super::runs::Runs;
 use super::scoring::onward::Scored;
@@ -76,6 +76,7 @@ impl Live for Sidecar {
             cpu_share: self.cpu_share,
             cpu_seconds: self.metrics.worker_cpu.get(),
             estimator: self.estimator,
+            unwritable: UnwritableStatus::of(self.history.waiting()),
             upstream: self.reach.as_ref().map(|reach| reach.status()),
         }
     }

@@ -68,6 +68,7 @@ impl Upkeep {
                 self.fast.spare(cores);
                 self.slow.spare(cores);
             }
+            self.metrics.open_runs.set(self.runs.open() as i64);
             self.metrics.staleness.set(self.board.staleness());
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
             self.fast.look(&self.runs.rolling());

@@ -139,6 +139,7 @@ impl Parts {
             events: self.events.clone(),
             live,
             access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),
+            rows: Arc::default(),
         })
     }
 

@@ -57,7 +57,6 @@ stores! {
         values_of_many_runs_are_those_of_their_series
         runs_are_known_by_their_labels;
     runs: a_name_belongs_to_the_job_that_declared_it
-        processes_tell_the_restarts_of_a_launch_apart
         titles_and_notes_are_kept_until_they_are_taken_away
         a_run_is_removed_whole_unless_it_is_open
         a_declaration_does_not_change
@@ -66,4 +65,11 @@ stores! {
         splits_are_listed_with_their_run;
     unscored: what_was_not_scored_is_recorded_until_it_has_a_point
         records_of_passes_without_points_are_bounded_for_each_run;
+}
+
+/// A hub is told by the sidecar which restart a rank belongs to.
+#[test]
+fn processes_tell_the_restarts_of_a_launch_apart() {
+    use conceptwatch::history::{Limits, Sqlite};
+    runs::processes_tell_the_restarts_of_a_launch_apart(&Sqlite::open(None, Limits { bytes: 1 << 30 }).unwrap());
 }

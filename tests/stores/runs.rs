@@ -160,36 +160,33 @@ pub fn a_name_belongs_to_the_job_that_declared_it(history: &dyn Store) {
 }
 
 pub fn processes_tell_the_restarts_of_a_launch_apart(history: &dyn Store) {
-    let declare = |process: &str, restart, number, ranks, is_relayed| {
+    let declare = |process: &str, restart, number, ranks| {
         let rank = Rank::of(number, ranks).unwrap();
-        let identity =
-            Identity { job: "one", restart, rank, client: process, process, is_relayed, ..Identity::default() };
+        let identity = Identity { job: "one", restart, rank, client: process, process, ..Identity::default() };
         let of_size = RunFields { world_size: ranks, ..RunFields::clone(&run("a", 2)) };
         let record = history.record_run(&Run::try_from(of_size).unwrap(), &identity, 1.0).unwrap();
         (record.attempt.unwrap().restart, record.continues)
     };
     for (number, process) in (0..).zip(["p0", "p1", "p2", "p3"]) {
-        assert_eq!(declare(process, 0, number, 4, false), (0, number > 0));
+        assert_eq!(declare(process, 0, number, 4), (0, number > 0));
     }
     // The agent of ranks 2 and 3 counts a failure, that of ranks 0 and 1 does not.
     let restarted = [("q1", 0, 1), ("q3", 1, 3), ("q0", 0, 0), ("q2", 1, 2)];
     for (process, stated, number) in restarted {
-        assert_eq!(declare(process, stated, number, 4, false), (1, process != "q1"), "{process}");
+        assert_eq!(declare(process, stated, number, 4), (1, process != "q1"), "{process}");
     }
-    assert_eq!(declare("p3", 0, 3, 4, false), (0, true), "it has been replaced");
+    assert_eq!(declare("p3", 0, 3, 4), (0, true), "it has been replaced");
     // Two ranks leave: nobody counts that.
-    assert_eq!(declare("r0", 0, 0, 2, false), (2, false));
-    assert_eq!(declare("r1", 0, 1, 2, false), (2, true));
-    assert_eq!(declare("q1", 0, 1, 4, false), (1, true));
-    // What another history has found is kept, or known here.
-    assert_eq!(declare("unknown", 1, 1, 2, true), (1, true));
-    assert_eq!(declare("r1", 0, 1, 2, true), (2, true));
-    assert_eq!(declare("s0", 3, 0, 2, true), (3, false));
+    assert_eq!(declare("r0", 0, 0, 2), (2, false));
+    assert_eq!(declare("r1", 0, 1, 2), (2, true));
+    assert_eq!(declare("q1", 0, 1, 4), (1, true));
+    // Its agent counts more.
+    assert_eq!(declare("s0", 3, 0, 2), (3, false));
     let ranks = history.ranks("a").unwrap();
     let ranks: Vec<_> = ranks.iter().map(|rank| (rank.attempt.restart, rank.rank, rank.client.as_str())).collect();
     assert_eq!(ranks, [(3, 0, "s0")]);
     // r1 was no part of what began, so it joins.
-    assert_eq!(declare("r1", 0, 1, 2, false), (3, true));
+    assert_eq!(declare("r1", 0, 1, 2), (3, true));
 }
 
 pub fn titles_and_notes_are_kept_until_they_are_taken_away(history: &dyn Store) {

@@ -1,10 +1,9 @@
 //! What holds for a database that many processes share.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use conceptwatch::history::{Applied, Changed, HistoryError, Identity, Postgres, Store};
+use conceptwatch::history::{Applied, HistoryError, Identity, Postgres, Store, Unwritable};
 use conceptwatch::point::Point;
 use conceptwatch::sample::Attempt;
 
@@ -66,7 +65,7 @@ fn a_database_that_takes_no_changes_is_read() {
     assert_eq!(store.runs().unwrap().len(), 1);
     let refused = store.record_point(&point("a", "val", 1, 2), None);
     assert!(matches!(refused, Err(HistoryError::ReadOnly)), "{refused:?}");
-    assert_eq!(store.waiting().why, None, "it can be reached");
+    assert_eq!(store.waiting().kind, Unwritable::ReadOnly, "{:?}", store.waiting());
 }
 
 #[test]
@@ -98,71 +97,6 @@ fn a_server_that_dies_in_a_change_leaves_it_made_once() {
 }
 
 #[test]
-fn a_follower_misses_nothing_whatever_order_changes_commit_in() {
-    const WRITERS: u64 = 6;
-    const POINTS: u64 = 40;
-    let Some(url) = database() else { return };
-    let store = Postgres::open(&url).unwrap();
-    for writer in 0..WRITERS {
-        store.record_run(&run(&format!("run {writer}"), 2), &Identity::default(), 1.0).unwrap();
-    }
-    let begin = store.newest_change().unwrap();
-    let done = AtomicBool::new(false);
-    let followed = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| {
-                let store = &store;
-                scope.spawn(move || {
-                    for step in 0..POINTS {
-                        store.record_point(&point(&format!("run {writer}"), "val", step, 2), None).unwrap();
-                    }
-                })
-            })
-            .collect();
-        let follower = scope.spawn(|| {
-            let (mut cursor, mut followed) = (begin, Vec::new());
-            loop {
-                let last = done.load(Ordering::Acquire);
-                let (changes, next) = store.changes_after(cursor, 7).unwrap();
-                // Changes of other tests may hold these back.
-                if changes.is_empty() && last && followed.len() as u64 >= WRITERS * POINTS {
-                    return followed;
-                }
-                // The declarations may come once more: another change was at work when they were made.
-                followed.extend(changes.into_iter().filter(|change| change.kind != Changed::Declared));
-                cursor = next;
-            }
-        });
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
-        done.store(true, Ordering::Release);
-        follower.join().unwrap()
-    });
-    assert!(followed.iter().all(|change| change.kind == Changed::Point && change.split.as_deref() == Some("val")));
-    let seen: BTreeSet<_> = followed.iter().map(|change| (change.run.clone(), change.step.unwrap())).collect();
-    assert_eq!(followed.len() as u64, WRITERS * POINTS, "each once");
-    assert_eq!(seen.len(), followed.len());
-}
-
-#[test]
-fn a_follower_waits_for_a_change_that_began_before() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    let begin = store.newest_change().unwrap();
-    let mut slow = server.admin(name(&url));
-    slow.batch_execute("BEGIN; INSERT INTO change (run, kind) VALUES ('slow', 'remarked')").unwrap();
-    store.record_run(&run("quick", 2), &Identity::default(), 1.0).unwrap();
-    let (changes, cursor) = store.changes_after(begin, 9).unwrap();
-    assert_eq!((changes, cursor), (Vec::new(), begin), "what comes after the slow one is not passed over");
-    slow.batch_execute("COMMIT").unwrap();
-    // Changes of other tests may hold these back.
-    let (changes, cursor) =
-        (0..).map(|_| store.changes_after(begin, 9).unwrap()).find(|(changes, _)| changes.len() == 2).unwrap();
-    let seen: Vec<_> = changes.iter().map(|change| (change.run.as_str(), change.kind)).collect();
-    assert_eq!(seen, [("slow", Changed::Remarked), ("quick", Changed::Declared)]);
-    assert_eq!(store.changes_after(cursor, 9).unwrap().0, []);
-}
-
-#[test]
 fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
     let Some(url) = database() else { return };
     let stores = [Postgres::open(&url).unwrap(), Postgres::open(&url).unwrap()];
@@ -185,7 +119,6 @@ fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
     assert_eq!(stores[0].runs().unwrap().len(), 30);
     assert_eq!(stores[1].applied("source").unwrap(), 30);
     assert_eq!(stores[1].applied("other").unwrap(), 0);
-    assert_eq!(stores[1].run_of("source", "a").unwrap().as_deref(), Some("run 30"));
     // An entry that fails stays unapplied, and nothing of it is kept.
     let failed = stores[0].apply("source", "default", 31, |apply| {
         apply.declare("b", &run("kept?", 2), &Identity::default(), 1.0)?;
@@ -203,8 +136,7 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
         let identity = Identity { job, ..Identity::default() };
         let applied = store.apply(source, project, 1, |apply| {
             let record = apply.declare("a", &run("a", 2), &identity, 1.0)?;
-            assert_eq!(apply.attempt("a", job, 3)?, Some(Attempt { launch: 0, restart: 3 }));
-            assert_eq!(apply.attempt("a", "unknown", 0)?, None);
+            assert_eq!((apply.launch_of("a", job)?, apply.launch_of("a", "unknown")?), (Some(0), None));
             Ok(record.run.name.clone())
         });
         match applied.unwrap() {
@@ -216,16 +148,12 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
     assert_eq!(declare("two", "red", "job"), "a");
     assert_eq!(declare("three", "red", "other job"), "a-2");
     assert_eq!(declare("four", "blue", "job"), "a-3", "the same job of another project is another");
-    assert_eq!((store.project_of("a").unwrap(), store.project_of("a-3").unwrap()), ("red".into(), "blue".into()));
-    // Rank by rank, also where both say that they are the same.
-    let rank = |project: &str, client| {
-        let identity = Identity { job: "job", client, ..Identity::default() };
-        store.declare(project, &run("a", 2), &identity, 1.0).unwrap().run.name.clone()
-    };
-    assert_eq!([rank("red", "x"), rank("blue", "y"), rank("red", "x")], ["a", "a-3", "a"]);
-    assert_eq!(store.ranks("a").unwrap().iter().map(|rank| rank.client.as_str()).collect::<Vec<_>>(), ["x"]);
+    let in_project = |project: &str| Postgres::open(&url).unwrap().in_project(project);
+    let identity = Identity { job: "job", ..Identity::default() };
+    let own = |project: &str| in_project(project).record_run(&run("a", 2), &identity, 1.0).unwrap().run.name.clone();
+    assert_eq!((own("red"), own("blue")), ("a".into(), "a-3".into()));
     let resume = Identity { job: "x", resume: true, ..Identity::default() };
-    let refused = store.declare("blue", &run("a", 2), &resume, 1.0);
+    let refused = in_project("blue").record_run(&run("a", 2), &resume, 1.0);
     assert!(
         matches!(&refused, Err(HistoryError::OtherProject { run, project, got }) if run == "a" && project == "red" && got == "blue"),
         "{refused:?}"
@@ -235,56 +163,31 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
 
 #[test]
 fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let Some(url) = database() else { return };
     let store = Postgres::open(&url).unwrap();
     store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     // The places of these steps are 1 to 20.
     for step in 1..=20 {
         store.record_point(&point("a", "val", step * 10, 2), None).unwrap();
     }
-    let age = "UPDATE change SET at = now() - interval '2 hours' WHERE step < 100";
-    server.admin(name(&url)).batch_execute(age).unwrap();
-    let removed = store.retain(MINUTE).unwrap();
-    assert_eq!(removed.matrices, 11);
-    // Transactions of other tests may hold changes back.
-    let mut changes = removed.changes;
-    while changes < 9 {
-        changes += store.retain(MINUTE).unwrap().changes;
-    }
-    assert_eq!(changes, 9);
+    assert_eq!(store.retain(None, MINUTE).unwrap().matrices, 11);
     let kept = |step| store.matrix("a", "val", "icl", Some(step)).unwrap().is_some();
     let steps: Vec<u64> = (1..=20).map(|place| place * 10).filter(|step| kept(*step)).collect();
     assert_eq!(steps, [10, 20, 40, 80, 160, 170, 180, 190, 200]);
     assert_eq!(store.newest_steps("a", "val", 99).unwrap().len(), 20, "points stay");
-    assert_eq!(store.retain(MINUTE).unwrap(), Default::default());
+    assert_eq!(store.retain(None, MINUTE).unwrap(), Default::default());
     // What a branch leaves behind has none, and moves no place of the others.
     store.record_point(&point("a", "val", 165, 2), Some(Attempt::default())).unwrap();
-    assert_eq!(store.retain(MINUTE).unwrap().matrices, 0, "an attempt that is unknown is of the branch of its time");
+    assert_eq!(
+        store.retain(None, MINUTE).unwrap().matrices,
+        0,
+        "an attempt that is unknown is of the branch of its time"
+    );
     let late = Point { time: 2e9, ..point("a", "val", 165, 2) };
     store.record_point(&late, Some(Attempt { launch: 1, restart: 0 })).unwrap();
     // Steps 170 to 200, and the point that was replaced.
-    assert_eq!(store.retain(MINUTE).unwrap().matrices, 5);
+    assert_eq!(store.retain(None, MINUTE).unwrap().matrices, 5);
     assert!(store.matrix("a", "val", "icl", Some(165)).unwrap().is_some());
-}
-
-/// A follower reads what transactions have changed that are older than all at work.
-#[test]
-fn a_change_stays_until_followers_can_have_read_it() {
-    let Some(server) = Server::start() else { return };
-    let url = server.database();
-    let store = Postgres::open(&url).unwrap();
-    let begin = store.newest_change().unwrap();
-    // In any database of the server.
-    let mut long = server.admin("postgres");
-    long.batch_execute("BEGIN; SELECT pg_current_xact_id()").unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
-    server.admin(name(&url)).batch_execute("UPDATE change SET at = now() - interval '3 hours'").unwrap();
-    assert_eq!(store.retain(MINUTE).unwrap().changes, 0);
-    assert_eq!(store.changes_after(begin, 9).unwrap().0, [], "it could not be read");
-    long.batch_execute("COMMIT").unwrap();
-    let followed = store.changes_after(begin, 9).unwrap().0;
-    assert_eq!(followed.iter().map(|change| change.kind).collect::<Vec<_>>(), [Changed::Declared]);
-    assert_eq!(store.retain(MINUTE).unwrap().changes, 1);
 }
 
 #[test]
@@ -301,14 +204,14 @@ fn matrices_of_all_points_since_the_last_minute_are_looked_at() {
          INSERT INTO matrix (point, score, cells) SELECT point.id, 'icl', cells FROM point, matrix WHERE step > 1;"
     );
     server.admin(name(&url)).batch_execute(&many).unwrap();
-    let removed = store.retain(MINUTE).unwrap();
+    let removed = store.retain(None, MINUTE).unwrap();
     // All but the newest five, and the twelve powers of two up to 2048.
     assert_eq!(removed.matrices, 3500 - 5 - 12);
-    assert_eq!(store.retain(MINUTE).unwrap().matrices, 0);
+    assert_eq!(store.retain(None, MINUTE).unwrap().matrices, 0);
     // What takes too long goes on a minute later.
     let again = "UPDATE point SET thinned = false";
     server.admin(name(&url)).batch_execute(again).unwrap();
-    store.retain(Duration::ZERO).unwrap();
+    store.retain(None, Duration::ZERO).unwrap();
     let left = "SELECT count(*) FROM point WHERE NOT thinned";
     assert_eq!(server.admin(name(&url)).query_one(left, &[]).unwrap().get::<_, i64>(0), 2500);
 }
@@ -406,4 +309,73 @@ fn a_store_may_be_dropped_on_a_thread_of_a_runtime() {
     store.runs().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async move { drop(store) });
+}
+
+#[test]
+fn runs_of_which_nothing_was_heard_for_long_are_removed() {
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let store = Postgres::open(&url).unwrap();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    for at in 0..50 {
+        store.record_run(&run(&format!("old {at}"), 2), &Identity::default(), 1.0).unwrap();
+    }
+    store.record_point(&point("old 3", "val", 1, 2), None).unwrap();
+    let age = "UPDATE run SET touched = now() - interval '8 days'";
+    server.admin(name(&url)).batch_execute(age).unwrap();
+    store.record_run(&run("new", 2), &Identity::default(), now).unwrap();
+    let days = |days: u64| Some(Duration::from_secs(86_400 * days));
+    assert_eq!(store.retain(days(9), MINUTE).unwrap().runs, 0);
+    assert_eq!(store.retain(None, MINUTE).unwrap().runs, 0);
+    assert_eq!(store.retain(days(7), MINUTE).unwrap().runs, 50);
+    assert_eq!(store.usage().unwrap().dropped.runs, 50);
+    let left: Vec<String> = store.runs().unwrap().iter().map(|stored| stored.run.name.clone()).collect();
+    assert_eq!(left, ["new"]);
+}
+
+/// A pooler that hands each transaction to another session keeps no settings.
+#[test]
+fn a_pooler_that_keeps_no_sessions_is_refused_at_the_start() {
+    let Some(server) = Server::start() else { return };
+    let url = server.database();
+    let pooled = Pooler::start(&server);
+    let refused = Postgres::open(&format!("postgres://postgres@127.0.0.1:{pooled}/{}", name(&url))).err().unwrap();
+    let said = refused.to_string();
+    assert!(said.starts_with("store: got the address of a pooler") && said.contains("pool_mode=transaction"), "{said}");
+}
+
+/// Passes connections on without the options that a client asks for, as PgBouncer does.
+struct Pooler;
+
+impl Pooler {
+    fn start(server: &Server) -> u16 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, behind) = (listener.local_addr().unwrap().port(), server.port);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                std::thread::spawn(move || pass_on(client, behind));
+            }
+        });
+        port
+    }
+}
+
+fn pass_on(mut client: std::net::TcpStream, behind: u16) {
+    use std::io::{Read, Write};
+    let mut head = [0; 8];
+    client.read_exact(&mut head).unwrap();
+    let mut parameters = vec![0; u32::from_be_bytes(head[..4].try_into().unwrap()) as usize - 8];
+    client.read_exact(&mut parameters).unwrap();
+    let texts: Vec<&[u8]> = parameters.split(|byte| *byte == 0).collect();
+    let mut kept = Vec::new();
+    for pair in texts.chunks(2).filter(|pair| pair.len() == 2 && !pair[0].is_empty() && pair[0] != b"options") {
+        kept.extend([pair[0], b"\0", pair[1], b"\0"].concat());
+    }
+    kept.push(0);
+    let mut server = std::net::TcpStream::connect(("127.0.0.1", behind)).unwrap();
+    server.write_all(&((kept.len() + 8) as u32).to_be_bytes()).unwrap();
+    server.write_all(&head[4..]).unwrap();
+    server.write_all(&kept).unwrap();
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+    let _ = std::io::copy(&mut server, &mut client);
 }

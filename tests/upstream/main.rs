@@ -117,6 +117,8 @@ async fn every_change_arrives_once_in_order_and_as_it_is() {
     drained(&sidecar).await;
 
     let stored = point(&mut job.client, "r", "val", 3).await;
+    let all = || upstream(&sidecar)["sent"].as_u64() == Some(told.lock().unwrap().changes().count() as u64);
+    until("every answer has arrived", all).await;
     let told = told.lock().unwrap();
     assert_eq!(told.sources().len(), 1);
     assert_eq!(told.steps(), once(1..6));
@@ -135,7 +137,7 @@ async fn every_change_arrives_once_in_order_and_as_it_is() {
     assert_eq!(of_step.launch.as_ref().map(|launch| (launch.job.as_str(), launch.restart)), Some(("job", 0)));
     let kinds: Vec<&str> = told.changes().map(kind).collect();
     assert_eq!(kinds.first(), Some(&"declare"));
-    assert!(kinds.contains(&"finish"), "{kinds:?}");
+    assert!(kinds.contains(&"finish") && kinds.contains(&"judged"), "{kinds:?}");
     let now = upstream(&sidecar);
     assert_eq!((now["refused"].as_u64(), now["dropped"].as_u64()), (Some(0), Some(0)));
     assert_eq!(now["sent"].as_u64(), Some(kinds.len() as u64));
@@ -152,6 +154,8 @@ fn kind(change: &Change) -> &'static str {
         Change::Unscored(_) => "unscored",
         Change::Remark(_) => "remark",
         Change::RemoveRun(_) => "remove",
+        Change::LateScores(_) => "late",
+        Change::Judgement(_) => "judged",
     }
 }
 
@@ -485,6 +489,39 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
     assert_eq!(sidecar.metric("conceptwatch_upstream_entries_dropped_total", ""), dropped as f64);
     let log = std::fs::read_to_string(sidecar.log()).unwrap();
     assert!(log.contains("before they were sent to the hub"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_sends_what_a_stopped_sidecar_left() {
+    let (told, directory) = (told(), tempfile::tempdir().unwrap());
+    let place = FakeHub::start(&told).vanish();
+    let (address, data) = (format!("http://{place}"), text(directory.path()));
+    let push = || {
+        let output = program().args(["push", "--data-dir", data, "--upstream", &address]).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let sidecar = Sidecar::start(&["--data-dir", data, "--upstream", &address]);
+    let mut job = Job::start(&sidecar).await;
+    job.settled(1..6).await;
+    let (status, said) = push();
+    assert!(
+        status == Some(1) && said.contains("in use by another process: a sidecar at work sends by itself"),
+        "{said}"
+    );
+    drop(job);
+    assert!(sidecar.terminate().success());
+    let (status, said) = push();
+    let left =
+        said.split("; ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|left| left.parse::<u64>().ok());
+    assert!(status == Some(1) && said.contains("sent 0 changes") && left >= Some(7), "{said}");
+    let _hub = FakeHub::at(place, &told);
+    let (status, said) = push();
+    let sent = format!("sent {} changes to {place}, which refused 0", left.unwrap());
+    assert!(status == Some(0) && said.contains(&sent), "{said}");
+    assert_eq!(told.lock().unwrap().steps(), once(1..6));
+    let kinds: Vec<&str> = told.lock().unwrap().changes().map(kind).collect();
+    assert!(kinds.contains(&"judged"), "{kinds:?}");
+    assert_eq!(push(), (Some(0), "nothing waits for a hub\n".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,12 +4,14 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::{attempt_of_process, declare_run, finish_rank, finished_declaration, was_last};
-use super::insert::insert_point;
+use super::declare::{declare_run, finish_rank};
+use super::insert::{insert_point, join_point};
+use super::judged::record_judgement;
 use super::link::Link;
 use super::store::Postgres;
 use super::unscored::insert_unscored;
 use super::write::{finish_run, remove_run, set_remark};
+use crate::history::change::Judgement;
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, Remark, RunRecord};
@@ -55,10 +57,11 @@ impl Postgres {
                 return Err(HistoryError::invalid("source", format!("belongs to project '{owner}', got '{project}'")));
             }
             if number <= row.get(0) {
+                link.execute("UPDATE source SET heard = now() WHERE id = $1", &[&source])?;
                 return Ok(Applied::Before);
             }
             let value = changes(&mut Applying { link, source, project })?;
-            link.execute("UPDATE source SET applied = $2 WHERE id = $1", &[&source, &number])?;
+            link.execute("UPDATE source SET applied = $2, heard = now() WHERE id = $1", &[&source, &number])?;
             Ok(Applied::Now(value))
         })
     }
@@ -67,31 +70,6 @@ impl Postgres {
     pub fn applied(&self, source: &str) -> Result<u64, HistoryError> {
         let row = self.read(|link| link.query_opt("SELECT applied FROM source WHERE id = $1", &[&source]))?;
         Ok(row.map_or(0, |row| row.get::<_, i64>(0).cast_unsigned()))
-    }
-
-    /// The project to which a run belongs.
-    pub fn project_of(&self, run: &str) -> Result<String, HistoryError> {
-        let row = self.read(|link| link.query_opt("SELECT project FROM run WHERE name = $1", &[&run]))?;
-        Ok(row.ok_or_else(|| super::runs::unknown(run))?.get(0))
-    }
-
-    /// Declares a run for a project, outside any source: as [`Store::record_run`](crate::history::Store::record_run).
-    pub fn declare(
-        &self,
-        project: &str,
-        run: &Run,
-        identity: &Identity<'_>,
-        started: f64,
-    ) -> Result<RunRecord, HistoryError> {
-        self.write(|link| match finished_declaration(link, project, run, identity)? {
-            Some(record) => Ok(record),
-            None => Ok(declare_run(link, project, run, identity, started)?.1),
-        })
-    }
-
-    /// The name here of a run that a source declared.
-    pub fn run_of(&self, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
-        self.read(|link| name_here(link, source, local_run))
     }
 }
 
@@ -121,16 +99,6 @@ impl Applying<'_> {
         name_here(self.link, self.source, local_run)?.ok_or_else(|| super::runs::unknown(local_run))
     }
 
-    /// The attempt here of a launch that has declared the run, since its number here is another than at the source; `None`
-    /// for an unnamed launch.
-    pub fn attempt(&mut self, local_run: &str, job: &str, restart: u32) -> Result<Option<Attempt>, HistoryError> {
-        let run = self.run_of(local_run)?;
-        let statement = "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id) \
-                         FROM launch JOIN run ON run.id = launch.run WHERE name = $1 AND job = $2";
-        let row = self.link.query_opt(statement, &[&run, &job])?;
-        row.map(|row| Ok(Attempt { launch: super::runs::number(&row, 0)?, restart })).transpose()
-    }
-
     /// The number here of a run's launch; `None` where no rank of it has declared itself.
     pub fn launch_of(&mut self, local_run: &str, job: &str) -> Result<Option<u32>, HistoryError> {
         let run = self.run_of(local_run)?;
@@ -152,24 +120,28 @@ impl Applying<'_> {
         local_run: &str,
         attempt: Attempt,
         rank: Rank,
-        process: &str,
         finished: f64,
     ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         let id = super::runs::run_to_change(self.link, &run)?;
-        let attempt = attempt_of_process(self.link, id, attempt, process)?;
-        finish_rank(self.link, id, attempt, rank.get(), finished)?;
-        // Where ranks are on several hosts, no source can tell that this was the last one.
-        match was_last(self.link, id, attempt)? {
-            true => finish_run(self.link, &run, finished),
-            false => Ok(()),
-        }
+        finish_rank(self.link, id, attempt, rank.get(), finished)
     }
 
     /// Stores a point, whose run is the one that the source knows.
     pub fn record_point(&mut self, point: Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let run = self.run_of(&point.run)?;
         insert_point(self.link, &Point { run: run.into(), ..point }, attempt)
+    }
+
+    /// Adds late scores to their point, whose run is the one that the source knows.
+    pub fn join_point(&mut self, late: Point, attempt: Option<Attempt>) -> Result<(), HistoryError> {
+        let run = self.run_of(&late.run)?;
+        join_point(self.link, &Point { run: run.into(), ..late }, attempt)
+    }
+
+    pub fn record_judgement(&mut self, judgement: &Judgement) -> Result<(), HistoryError> {
+        let run = self.run_of(&judgement.run)?;
+        record_judgement(self.link, &run, judgement)
     }
 
     pub fn record_unscored(&mut self, pass: Unscored) -> Result<(), HistoryError> {

@@ -1,7 +1,7 @@
 //! The branches of a split in PostgreSQL: see [`crate::history::branch`].
 
 use super::link::Link;
-use super::recent::set_recent;
+use super::recent::set_curve;
 use super::runs::{attempt as attempt_of, number};
 use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
@@ -110,5 +110,5 @@ fn begin_branch(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryErr
          ORDER BY id DESC OFFSET $3)",
         &[&run, &split, &KEPT],
     )?;
-    set_recent(link, run, split)
+    set_curve(link, run, split)
 }

@@ -1,35 +1,32 @@
-//! A cache that each reading brings up to date with its own snapshot.
+//! A cache that each reading brings up to date: rows say when they changed, and only those that changed since are read.
 //!
-//! A reading is one snapshot of the database. Writes of transactions older than every transaction open at the previous
-//! reading are in the cache already; for all other writes the table `change` names the runs, and only these are read again.
-//! So the cache equals the snapshot, even where transactions commit in another order than they began.
+//! A transaction may commit after a later one, so a reading goes back by [`OVERLAP`]. Rows that are gone show in the number
+//! of rows, and a database that was restored in an older newest change; then all is read again.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::change::Changed;
+use postgres::Row;
+
 use super::link::Link;
 use crate::history::error::HistoryError;
 use crate::lock::lock;
 
-/// Age at which everything is read again. Changes are kept for an hour.
+/// Age at which everything is read again.
 const WHOLE: Duration = Duration::from_secs(600);
-/// Number of changed runs from which one pass over the whole table is cheaper.
-const MANY: usize = 2000;
+/// The longest time from a change to its commit that is reckoned with.
+const OVERLAP: Duration = Duration::from_secs(10);
 
 /// The cache between two readings.
 pub(super) struct Cached<T>(Mutex<Option<(Mark, Arc<T>)>>);
 
-/// The cache holds every write of transactions before `oldest`.
+/// The state of the cache.
 struct Mark {
-    database: Database,
-    oldest: i64,
+    /// The newest change in it.
+    newest: SystemTime,
     /// When everything was last read.
     whole: Instant,
 }
-
-/// Cluster, timeline and database; a restored database has others.
-type Database = (i64, i32, u32);
 
 impl<T> Default for Cached<T> {
     fn default() -> Self {
@@ -37,47 +34,36 @@ impl<T> Default for Cached<T> {
     }
 }
 
-impl<T: Clone> Cached<T> {
-    /// The content as of the snapshot of the link's transaction. Call it before any other query of the transaction, so that
-    /// the snapshot is never older than the cache.
+impl<T: Clone + Default> Cached<T> {
+    /// The content as of the snapshot of the link's transaction.
     ///
-    /// `whole` reads everything; `again` rereads the named runs, some of which may be gone: those with a change of these
-    /// `kinds`, in this `split` if the change names one.
+    /// `state` is a row with the number of rows and the newest change; `add` reads the rows that changed since a time, and
+    /// returns the number of rows in the cache.
     pub fn current(
         &self,
         link: &mut Link,
-        (kinds, split): (&[Changed], &str),
-        whole: impl FnOnce(&mut Link) -> Result<T, HistoryError>,
-        again: impl FnOnce(&mut Link, &mut T, &[String]) -> Result<(), HistoryError>,
+        state: impl Fn(&mut Link) -> Result<Row, HistoryError>,
+        add: impl Fn(&mut Link, &mut T, SystemTime) -> Result<usize, HistoryError>,
     ) -> Result<Arc<T>, HistoryError> {
         // Locked while reading, so that snapshots are cached in the order in which they are taken.
         let mut cached = lock(&self.0);
-        let row = link.query_one(
-            "SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database()), \
-             pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM pg_control_system(), pg_control_checkpoint()",
-            &[],
-        )?;
-        let (database, oldest): (Database, i64) = ((row.get(0), row.get(1), row.get(2)), row.get(3));
-        let usable = |mark: &Mark| mark.database == database && mark.oldest <= oldest && mark.whole.elapsed() < WHOLE;
-        // Taken out, so that a reading that fails half-way leaves no cache behind.
-        if let Some((mark, mut known)) = cached.take().filter(|(mark, _)| usable(mark)) {
-            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
-            let rows = link.query(
-                "SELECT DISTINCT run FROM change WHERE xid >= $1::bigint::text::xid8 AND kind = ANY($2) \
-                 AND (split IS NULL OR split = $3)",
-                &[&mark.oldest, &kinds, &split],
-            )?;
-            if rows.len() < MANY {
-                if !rows.is_empty() {
-                    let names: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-                    again(link, Arc::make_mut(&mut known), &names)?;
-                }
-                *cached = Some((Mark { oldest, ..mark }, Arc::clone(&known)));
+        let row = state(link)?;
+        let (count, newest): (i64, Option<SystemTime>) = (row.get(0), row.get(1));
+        let newest = newest.unwrap_or(SystemTime::UNIX_EPOCH);
+        if let Some((mark, mut known)) = cached.take()
+            && mark.whole.elapsed() < WHOLE
+            && mark.newest <= newest
+        {
+            let since = mark.newest.checked_sub(OVERLAP).unwrap_or(SystemTime::UNIX_EPOCH);
+            if add(link, Arc::make_mut(&mut known), since)? == count as usize {
+                *cached = Some((Mark { newest, ..mark }, Arc::clone(&known)));
                 return Ok(known);
             }
         }
-        let known = Arc::new(whole(link)?);
-        *cached = Some((Mark { database, oldest, whole: Instant::now() }, Arc::clone(&known)));
-        Ok(known)
+        let mut whole = T::default();
+        add(link, &mut whole, SystemTime::UNIX_EPOCH)?;
+        let whole = Arc::new(whole);
+        *cached = Some((Mark { newest, whole: Instant::now() }, Arc::clone(&whole)));
+        Ok(whole)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use postgres::config::{Host, SslMode};
 use postgres::{Config, NoTls};
 
-use super::link::Link;
+use super::link::{Link, POOLED};
 use super::pgpass;
 use super::tls::Tls;
 use crate::history::error::HistoryError;
@@ -16,8 +16,9 @@ use crate::history::error::HistoryError;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A host that acknowledges nothing for this long is gone.
 const SILENCE: Duration = Duration::from_secs(20);
-/// No statement of ours takes that long, so one that does is stuck.
-const OPTIONS: &str = "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=60s";
+/// No statement of ours takes that long, so one that does is stuck. The last setting tells whether the session has them.
+const OPTIONS: &str = "-c statement_timeout=60s -c lock_timeout=30s -c idle_in_transaction_session_timeout=60s \
+                       -c conceptwatch.session=on";
 
 /// The address of the database.
 pub(super) struct Address {
@@ -125,6 +126,9 @@ impl Connector {
             None => config.connect(NoTls),
         };
         client.map(Link::new).map_err(|error| match HistoryError::from(error) {
+            HistoryError::Unreachable { why } if why.contains("unsupported startup parameter") => {
+                HistoryError::invalid("store", POOLED)
+            }
             // Before there is a connection, this is what either side expects of the other: a password, or TLS.
             HistoryError::Storage(cause) => HistoryError::Denied { why: cause.to_string() },
             error => error,
@@ -148,23 +152,6 @@ fn password(config: &Config) -> Option<String> {
     let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
     let database = config.get_dbname().unwrap_or(&user);
     pgpass::password(&pgpass::file()?, [&host, &port, database, &user])
-}
-
-impl r2d2::ManageConnection for Connector {
-    type Connection = Link;
-    type Error = HistoryError;
-
-    fn connect(&self) -> Result<Link, HistoryError> {
-        self.link()
-    }
-
-    fn is_valid(&self, link: &mut Link) -> Result<(), HistoryError> {
-        link.is_alive()
-    }
-
-    fn has_broken(&self, link: &mut Link) -> bool {
-        link.is_broken()
-    }
 }
 
 #[cfg(test)]

@@ -3,62 +3,53 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use postgres::Row;
 
 use super::cache::Cached;
-use super::change::Changed;
 use super::link::Link;
 use crate::history::error::HistoryError;
 use crate::history::run::LabelledRun;
 
 /// All runs, newest start first.
-pub(super) type Directory = Vec<Arc<Entry>>;
+pub(super) type Directory = Cached<Vec<Arc<Entry>>>;
 
 pub(super) struct Entry {
     pub id: i64,
     pub started: f64,
     pub title: Option<String>,
     pub run: Arc<LabelledRun>,
+    changed: SystemTime,
 }
 
-/// The changes that affect an entry.
-const KINDS: [Changed; 4] = [Changed::Declared, Changed::Finished, Changed::Remarked, Changed::Removed];
-
-macro_rules! entries {
-    ($condition:literal) => {
-        concat!("SELECT id, started, name, title, labels, finished IS NOT NULL FROM run ", $condition)
-    };
-}
-
-impl Cached<Directory> {
+impl Directory {
     /// The runs of the snapshot: see [`Cached::current`].
-    pub fn runs(&self, link: &mut Link) -> Result<Arc<Directory>, HistoryError> {
-        self.current(link, (&KINDS, ""), all, again)
+    pub fn runs(&self, link: &mut Link) -> Result<Arc<Vec<Arc<Entry>>>, HistoryError> {
+        self.current(link, |link| link.query_one("SELECT count(*), max(changed) FROM run", &[]), add)
     }
 }
 
-fn all(link: &mut Link) -> Result<Directory, HistoryError> {
-    let mut found: Directory = link.query(entries!(""), &[])?.iter().map(entry).collect::<Result<_, _>>()?;
-    sort(&mut found);
-    Ok(found)
-}
-
-fn again(link: &mut Link, known: &mut Directory, names: &[String]) -> Result<(), HistoryError> {
-    let changed: HashSet<&str> = names.iter().map(String::as_str).collect();
-    known.retain(|entry| !changed.contains(entry.run.name.as_str()));
-    for row in link.query(entries!("WHERE name = ANY($1)"), &[&names])? {
-        known.push(entry(&row)?);
+fn add(link: &mut Link, known: &mut Vec<Arc<Entry>>, since: SystemTime) -> Result<usize, HistoryError> {
+    let rows = link.query(
+        "SELECT id, started, name, title, labels, finished IS NOT NULL, changed FROM run WHERE changed >= $1",
+        &[&since],
+    )?;
+    let same: HashSet<(i64, SystemTime)> = known.iter().map(|entry| (entry.id, entry.changed)).collect();
+    let new: Vec<&Row> = rows.iter().filter(|row| !same.contains(&(row.get(0), row.get(6)))).collect();
+    if !new.is_empty() {
+        let ids: HashSet<i64> = new.iter().map(|row| row.get(0)).collect();
+        known.retain(|entry| !ids.contains(&entry.id));
+        for row in new {
+            known.push(entry(row)?);
+        }
+        known.sort_by(|a, b| b.started.total_cmp(&a.started).then(b.id.cmp(&a.id)));
     }
-    sort(known);
-    Ok(())
-}
-
-fn sort(runs: &mut Directory) {
-    runs.sort_by(|a, b| b.started.total_cmp(&a.started).then(b.id.cmp(&a.id)));
+    Ok(known.len())
 }
 
 fn entry(row: &Row) -> Result<Arc<Entry>, HistoryError> {
     let run = LabelledRun { name: row.get(2), labels: serde_json::from_str(row.get(4))?, finished: row.get(5) };
-    Ok(Arc::new(Entry { id: row.get(0), started: row.get(1), title: row.get(3), run: Arc::new(run) }))
+    let (id, started, title, changed) = (row.get(0), row.get(1), row.get(3), row.get(6));
+    Ok(Arc::new(Entry { id, started, title, run: Arc::new(run), changed }))
 }

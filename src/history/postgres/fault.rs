@@ -4,6 +4,7 @@ use postgres::error::SqlState;
 
 use crate::fault::with_causes;
 use crate::history::error::HistoryError;
+use crate::history::usage::Unwritable;
 
 impl From<postgres::Error> for HistoryError {
     fn from(error: postgres::Error) -> Self {
@@ -41,4 +42,16 @@ impl From<postgres::Error> for HistoryError {
 /// Whether the same call may succeed on another connection.
 pub(super) fn is_passing(error: &HistoryError) -> bool {
     matches!(error, HistoryError::Unreachable { .. })
+}
+
+/// The state of a database that answers a change with this error; `None` where the change itself is at fault.
+pub(super) fn unwritable(error: &HistoryError) -> Option<Unwritable> {
+    match error {
+        HistoryError::ReadOnly => Some(Unwritable::ReadOnly),
+        HistoryError::Full => Some(Unwritable::Full),
+        HistoryError::Unreachable { .. } => Some(Unwritable::Unreachable),
+        HistoryError::Denied { .. } => Some(Unwritable::Denied),
+        HistoryError::Storage(_) => Some(Unwritable::Other),
+        _ => None,
+    }
 }

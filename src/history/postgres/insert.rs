@@ -1,9 +1,8 @@
 //! Inserting points, within a transaction of the caller.
 
 use super::branch::Split;
-use super::change::{Changed, say};
 use super::link::Link;
-use super::recent::set_recent;
+use super::recent::set_curve;
 use super::runs::unknown;
 use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
@@ -68,12 +67,44 @@ pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attem
     if !is_current {
         link.execute("UPDATE point SET superseded = id WHERE id = $1", &[&row.get::<_, i64>(0)])?;
     }
-    if is_current && !point.provisional {
-        set_recent(link, run, split)?;
+    if is_current {
+        set_curve(link, run, split)?;
     }
     touch(link, run)?;
-    say(link, &point.run, Changed::Point, Some((split, step)))?;
     Ok(Recorded::Stored)
+}
+
+/// Adds late scores to the point of their evaluation, and what they change of its other fields. Does nothing where the
+/// evaluation has no point here.
+pub(super) fn join_point(link: &mut Link, late: &Point, attempt: Option<Attempt>) -> Result<(), HistoryError> {
+    let run = link.query_opt("SELECT id, concepts FROM run WHERE name = $1 FOR NO KEY UPDATE", &[&&*late.run])?;
+    let run = run.ok_or_else(|| unknown(&late.run))?;
+    let (run, k): (i64, i32) = (run.get(0), run.get(1));
+    finite("point.seconds", late.seconds)?;
+    let change_errors: Vec<_> = late.change_errors.iter().filter(|(_, error)| error.is_finite()).collect();
+    let row = link.query_opt(
+        "UPDATE point SET (seconds, warnings, change_errors) = ($8, $9, $10) WHERE run = $1 AND split = $2 AND step = $3 \
+         AND time = $4 AND ordinal = $5 AND launch IS NOT DISTINCT FROM $6 AND restart IS NOT DISTINCT FROM $7 \
+         RETURNING id, superseded = 0",
+        &[
+            &run,
+            &&*late.split,
+            &integer("point.step", late.step)?,
+            &late.time,
+            &i64::from(late.ordinal.get()),
+            &attempt.map(|attempt| i64::from(attempt.launch)),
+            &attempt.map(|attempt| i64::from(attempt.restart)),
+            &late.seconds,
+            &serde_json::to_string(&late.warnings)?,
+            &serde_json::to_string(&change_errors)?,
+        ],
+    )?;
+    let Some(row) = row else { return Ok(()) };
+    insert_scores(link, row.get(0), late, k as usize)?;
+    if row.get(1) {
+        set_curve(link, run, &late.split)?;
+    }
+    touch(link, run)
 }
 
 /// A job has said something of the run. To the minute, so that not every point writes the run's row.
@@ -82,7 +113,7 @@ pub(super) fn touch(link: &mut Link, run: i64) -> Result<(), HistoryError> {
     link.execute(statement, &[&run]).map(drop)
 }
 
-/// All scores in one statement: there are forty, and each statement is a round trip.
+/// All scores in one statement: there are forty, and each statement is a round trip. A score that the point has is replaced.
 fn insert_scores(link: &mut Link, point: i64, whole: &Point, k: usize) -> Result<(), HistoryError> {
     let (mut names, mut values) = (Vec::new(), Vec::new());
     let (mut with_matrix, mut matrices) = (Vec::new(), Vec::new());
@@ -99,12 +130,13 @@ fn insert_scores(link: &mut Link, point: i64, whole: &Point, k: usize) -> Result
     let blobs = |of: fn(&StoredValue) -> Option<&[u8]>| values.iter().map(of).collect::<Vec<_>>();
     let texts = |of: fn(&StoredValue) -> Option<&str>| values.iter().map(of).collect::<Vec<_>>();
     link.execute(
-        "INSERT INTO value (point, position, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
-         p_value, per_concept_q) SELECT $1, place - 1, score, value, standard_error, undefined, per_concept, curve, age, \
-         left_out, p_value, per_concept_q \
+        "INSERT INTO value (point, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
+         p_value, per_concept_q) SELECT $1, scores.* \
          FROM unnest($2::text[], $3::float8[], $4::float8[], $5::text[], $6::bytea[], $7::bytea[], $8::float8[], \
-         $9::text[], $10::float8[], $11::bytea[]) WITH ORDINALITY AS scores (score, value, standard_error, undefined, \
-         per_concept, curve, age, left_out, p_value, per_concept_q, place)",
+         $9::text[], $10::float8[], $11::bytea[]) AS scores \
+         ON CONFLICT (point, score) DO UPDATE SET (value, standard_error, undefined, per_concept, curve, age, left_out, \
+         p_value, per_concept_q) = (excluded.value, excluded.standard_error, excluded.undefined, excluded.per_concept, \
+         excluded.curve, excluded.age, excluded.left_out, excluded.p_value, excluded.per_concept_q)",
         &[
             &point,
             &names,
@@ -120,7 +152,8 @@ fn insert_scores(link: &mut Link, point: i64, whole: &Point, k: usize) -> Result
         ],
     )?;
     for (score, StoredMatrix { cells, ages, cells_q }) in with_matrix.iter().zip(&matrices) {
-        let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q) VALUES ($1, $2, $3, $4, $5)";
+        let statement = "INSERT INTO matrix (point, score, cells, ages, cells_q) VALUES ($1, $2, $3, $4, $5) ON CONFLICT \
+                         (point, score) DO UPDATE SET (cells, ages, cells_q) = (excluded.cells, excluded.ages, excluded.cells_q)";
         link.execute(statement, &[&point, score, cells, ages, cells_q])?;
     }
     Ok(())

@@ -11,6 +11,10 @@ use crate::history::error::HistoryError;
 /// A value of a statement.
 pub(in crate::history) type Value<'a> = &'a (dyn ToSql + Sync);
 
+/// Why a pooler in transaction mode is refused.
+pub(super) const POOLED: &str = "got the address of a pooler that keeps no sessions, such as PgBouncer with \
+                                 pool_mode=transaction, expected that of PostgreSQL itself: a hub holds at most 10 connections";
+
 pub struct Link {
     client: Own,
     statements: HashMap<&'static str, Statement>,
@@ -53,8 +57,14 @@ impl Link {
         self.left_open || self.client.is_closed()
     }
 
-    pub fn is_alive(&mut self) -> Result<(), HistoryError> {
-        Ok(self.client.simple_query("").map(drop)?)
+    /// Errors unless the session has the settings of its address. Behind a pooler that hands each transaction to another
+    /// session it has none, and prepared statements vanish.
+    pub fn check_settings(&mut self) -> Result<(), HistoryError> {
+        let row = self.query_one("SELECT current_setting('conceptwatch.session', true)", &[])?;
+        match row.get::<_, Option<&str>>(0) {
+            Some("on") => Ok(()),
+            _ => Err(HistoryError::invalid("store", POOLED)),
+        }
     }
 
     /// Calls `work` in a transaction that `begin` opens, and commits it unless `work` fails.

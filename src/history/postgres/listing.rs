@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use postgres::Row;
 
-use super::cache::Cached;
 use super::directory::{Directory, Entry};
 use super::link::Link;
 use super::runs::{one_run, run_id, runs, stored};
@@ -13,7 +12,7 @@ use crate::history::listing::{Cursor, Listing, StoredSplit, Wanted};
 use crate::history::run::StoredRun;
 
 /// A page; only the declarations of its runs are read. Call it first in a transaction.
-pub(super) fn listing(link: &mut Link, known: &Cached<Directory>, wanted: &Wanted) -> Result<Listing, HistoryError> {
+pub(super) fn listing(link: &mut Link, known: &Directory, wanted: &Wanted) -> Result<Listing, HistoryError> {
     let (mut found, mut ids, mut last) = (Listing::default(), Vec::new(), None);
     for entry in known.runs(link)?.iter() {
         let Entry { id, started, .. } = **entry;

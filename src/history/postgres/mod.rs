@@ -1,28 +1,27 @@
 //! The history in PostgreSQL, which many processes share.
 //!
 //! A change is one transaction, and locks the row of its run first, so that those of one run are made one after another.
-//! Each change says so in the table `change`, from which others learn it (`change.rs`).
 
-mod active_runs;
 mod apply;
 mod branch;
 mod cache;
-mod change;
-mod change_feed;
 mod connect;
 mod declare;
 mod directory;
 mod fault;
 mod insert;
+mod judged;
 mod link;
 mod listing;
 mod pgpass;
+mod pool;
 mod read;
 mod recent;
 mod retain;
 mod runs;
 mod schema;
 mod series;
+mod shown;
 mod store;
 mod tls;
 mod unscored;
@@ -38,16 +37,15 @@ use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredR
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
+use crate::diagnosis::Verdict;
 use crate::point::{Brief, Point};
 use crate::run::Run;
 use crate::sample::Attempt;
 use crate::step::{Ordinal, Rank};
 
-pub use active_runs::Heard;
 pub use apply::{Applied, Applying};
-pub use change::Changed;
-pub use change_feed::{ChangeCursor, Looked, RunChange};
 pub use retain::Removed;
+pub use shown::{CurveState, StoredAlert, Tables};
 pub use store::{DEFAULT_PROJECT, Postgres};
 
 /// Stored steps are signed integers, so no stored step is larger.
@@ -58,7 +56,7 @@ fn bounds(first: u64, last: Option<u64>) -> (i64, i64) {
 
 impl Store for Postgres {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        self.declare(self.project(), run, identity, started)
+        Ok(self.write(|link| declare::declare_run(link, self.project(), run, identity, started))?.1)
     }
 
     fn forget_run(&self, run: &str) {
@@ -100,13 +98,13 @@ impl Store for Postgres {
 
     /// Nothing waits here: what cannot be written is an error, and its sender has it.
     fn waiting(&self) -> Waiting {
-        Waiting { why: self.unreachable(), ..Waiting::default() }
+        self.health()
     }
 
     /// Asks the database whether it is back.
     fn write_waiting(&self) -> Vec<Written> {
-        if self.unreachable().is_some() {
-            let _ = self.read(|_| Ok(()));
+        if self.health().why.is_some() {
+            self.probe();
         }
         Vec::new()
     }
@@ -210,6 +208,10 @@ impl Store for Postgres {
         most: usize,
     ) -> Result<Vec<Arc<[Brief]>>, HistoryError> {
         self.read(|link| recent::briefs(link, &self.newest, runs, split, scores, most))
+    }
+
+    fn verdicts(&self, runs: &[&str], split: &str) -> Result<BTreeMap<String, Verdict>, HistoryError> {
+        self.read(|link| judged::verdicts(link, runs, split))
     }
 
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {

@@ -11,6 +11,7 @@ use crate::history::point::WholePoint;
 use crate::history::stored::{Matrices, StoredValue};
 use crate::point::{Outcome, Point};
 use crate::sample::Attempt;
+use crate::score::catalogue::CATALOGUE;
 use crate::step::Ordinal;
 
 /// Bytes of points after which an answer ends.
@@ -96,7 +97,7 @@ fn scores(
     }
     let rows = link.query(
         "SELECT point, score, value, standard_error, undefined, per_concept, curve, age, left_out, p_value, \
-         per_concept_q FROM value WHERE point = ANY($1) ORDER BY point, position",
+         per_concept_q FROM value WHERE point = ANY($1)",
         &[&points],
     )?;
     let mut scores: HashMap<i64, Vec<(String, Outcome)>> = HashMap::new();
@@ -117,6 +118,8 @@ fn scores(
         let outcome = stored.unpacked(matrices.remove(&key).unwrap_or_default())?;
         scores.entry(point).or_default().push((key.1, outcome));
     }
+    let place = |id: &str| CATALOGUE.iter().position(|score| score.id == id).unwrap_or(usize::MAX);
+    scores.values_mut().for_each(|scores| scores.sort_by_cached_key(|(id, _)| (place(id), id.clone())));
     Ok(scores)
 }
 
@@ -187,6 +190,59 @@ pub(super) fn evaluations_of(
         found.entry(run.to_owned()).or_default().push(Point { scores, ..point });
     }
     Ok(found)
+}
+
+/// Evaluations in which late scores are looked for.
+const LATE_AMONG: i64 = 5;
+
+/// See [`Postgres::newest_points`](super::Postgres::newest_points).
+pub(super) fn newest_of(
+    link: &mut Link,
+    curves: &[(&str, &str)],
+    late: &[&str],
+) -> Result<Vec<(Point, Option<Point>)>, HistoryError> {
+    let (runs, splits): (Vec<&str>, Vec<&str>) = curves.iter().copied().unzip();
+    let rows = link.query(
+        "SELECT newest.*, run.name AS of_run FROM unnest($1::text[], $2::text[]) wanted (name, split) \
+         JOIN run ON run.name = wanted.name CROSS JOIN LATERAL (SELECT id, split, step, epoch, time, rows, rows_seen, \
+         provisional, incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, \
+         change_errors, concept_rows, launch, restart, false, ordinal, repeated_rows FROM point WHERE point.run = run.id \
+         AND point.split = wanted.split AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT 1) newest",
+        &[&runs, &splits],
+    )?;
+    let ids: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    let mut of_points = scores(link, &ids, None)?;
+    // Newest first.
+    let before = link.query(
+        "SELECT newest.id, value.point, score FROM unnest($1::bigint[]) wanted (id) JOIN point newest ON newest.id = wanted.id \
+         CROSS JOIN LATERAL (SELECT id FROM point WHERE point.run = newest.run AND point.split = newest.split \
+         AND superseded = 0 AND NOT provisional AND step < newest.step ORDER BY step DESC LIMIT $2) older \
+         JOIN value ON value.point = older.id AND score = ANY($3) ORDER BY newest.id, value.point DESC",
+        &[&ids, &(LATE_AMONG - 1), &late],
+    )?;
+    let mut found: BTreeMap<i64, BTreeMap<String, i64>> = BTreeMap::new();
+    for row in &before {
+        let (newest, point, score): (i64, i64, String) = (row.get(0), row.get(1), row.get(2));
+        if !of_points.get(&newest).is_some_and(|scores| scores.iter().any(|(id, _)| *id == score)) {
+            found.entry(newest).or_default().entry(score).or_insert(point);
+        }
+    }
+    let sources: Vec<i64> = found.values().flat_map(BTreeMap::values).copied().collect();
+    let earlier = scores(link, &sources, None)?;
+    rows.iter()
+        .map(|row| {
+            let id: i64 = row.get(0);
+            let (point, _, _) = head(row.get("of_run"), row)?;
+            let late = found.remove(&id).map(|sought| {
+                let one = |(score, of): (String, i64)| {
+                    let outcome = earlier.get(&of)?.iter().find(|(known, _)| *known == score)?.1.clone();
+                    Some((score, outcome))
+                };
+                Point { scores: sought.into_iter().filter_map(one).collect(), ..point.clone() }
+            });
+            Ok((Point { scores: of_points.remove(&id).unwrap_or_default(), ..point }, late))
+        })
+        .collect()
 }
 
 /// Points from a step on, some megabytes at most, and the step at which the next ones begin.

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use postgres::Row;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cached;
-use super::change::Changed;
 use super::link::Link;
 use super::runs::number;
 use crate::compare::OF_GROUPS;
@@ -63,9 +63,8 @@ pub(super) fn briefs(
     }
     let known = newest.of(split).current(
         link,
-        (&[Changed::Point, Changed::Removed], split),
-        |link| all(link, split),
-        |link, known, names| again(link, known, names, split),
+        |link| link.query_one("SELECT count(*), max(changed) FROM curve WHERE split = $1", &[&split]),
+        |link, known, since| add_changed(link, known, split, since),
     )?;
     let none: Arc<[Brief]> = Arc::default();
     let mut found: Vec<Arc<[Brief]>> = runs.iter().map(|run| Arc::clone(known.get(*run).unwrap_or(&none))).collect();
@@ -124,36 +123,28 @@ fn add(
     Ok(())
 }
 
-/// Reads the newest evaluations of all runs.
-fn all(link: &mut Link, split: &str) -> Result<Evaluations, HistoryError> {
+/// Reads the newest evaluations of the runs whose curves changed.
+fn add_changed(
+    link: &mut Link,
+    known: &mut Evaluations,
+    split: &str,
+    since: SystemTime,
+) -> Result<usize, HistoryError> {
     let rows = link.query(
-        "SELECT run.id, name, body FROM run LEFT JOIN recent ON recent.run = run.id AND split = $1",
-        &[&split],
+        "SELECT run.id, name, body FROM curve JOIN run ON run.id = curve.run WHERE split = $1 AND curve.changed >= $2",
+        &[&split, &since],
     )?;
-    decoded(link, split, &rows)
-}
-
-fn again(link: &mut Link, known: &mut Evaluations, names: &[String], split: &str) -> Result<(), HistoryError> {
-    let rows = link.query(
-        "SELECT run.id, name, body FROM run LEFT JOIN recent ON recent.run = run.id AND split = $1 WHERE name = ANY($2)",
-        &[&split, &names],
-    )?;
-    for name in names {
-        known.remove(name.as_str());
-    }
-    known.extend(decoded(link, split, &rows)?);
-    Ok(())
-}
-
-fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, HistoryError> {
-    let (mut found, mut others) = (Evaluations::new(), BTreeMap::new());
+    let mut others = BTreeMap::new();
     for row in rows {
         let name: Arc<str> = row.get::<_, &str>(1).into();
+        let Some(body) = row.get::<_, Option<&[u8]>>(2) else {
+            known.insert(name, Arc::default());
+            continue;
+        };
         // A row of another version counts as absent.
-        let recent = row.get::<_, Option<&[u8]>>(2).and_then(|body| postcard::from_bytes::<Recent<'_>>(body).ok());
-        match recent.filter(|recent| recent.scores == OF_GROUPS) {
+        match postcard::from_bytes::<Recent<'_>>(body).ok().filter(|recent| recent.scores == OF_GROUPS) {
             Some(recent) => {
-                found.insert(name, recent.evaluations.into());
+                known.insert(name, recent.evaluations.into());
             }
             None => {
                 others.insert(row.get::<_, i64>(0), name);
@@ -162,11 +153,13 @@ fn decoded(link: &mut Link, split: &str, rows: &[Row]) -> Result<Evaluations, Hi
     }
     let ids: Vec<i64> = others.keys().copied().collect();
     for together in ids.chunks(AT_ONCE / (KEPT * OF_GROUPS.len())) {
-        for (id, evaluations) in read(link, together, split, &OF_GROUPS, KEPT)? {
-            found.extend(others.remove(&id).map(|name| (name, evaluations.into())));
+        let mut found = read(link, together, split, &OF_GROUPS, KEPT)?;
+        for id in together {
+            let evaluations = found.remove(id).unwrap_or_default();
+            known.extend(others.remove(id).map(|name| (name, evaluations.into())));
         }
     }
-    Ok(found)
+    Ok(known.len())
 }
 
 /// Reads more evaluations than a row holds.
@@ -245,22 +238,20 @@ fn whole(row: &Row, column: usize) -> Whole {
     }
 }
 
-/// Writes the row of a split whose points have changed.
-pub(super) fn set_recent(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
-    set_all(link, &[run], split)
-}
-
-fn set_all(link: &mut Link, runs: &[i64], split: &str) -> Result<(), HistoryError> {
-    let (mut ids, mut bodies) = (Vec::new(), Vec::new());
-    for (id, evaluations) in read(link, runs, split, &OF_GROUPS, KEPT)? {
-        let recent = Recent { scores: OF_GROUPS.to_vec(), evaluations };
-        ids.push(id);
-        bodies.push(postcard::to_stdvec(&recent).map_err(|error| HistoryError::Storage(error.into()))?);
-    }
+/// Writes the state of a split whose points have changed.
+pub(super) fn set_curve(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
+    let evaluations = read(link, &[run], split, &OF_GROUPS, KEPT)?.remove(&run).unwrap_or_default();
+    let recent = Recent { scores: OF_GROUPS.to_vec(), evaluations };
+    let body = postcard::to_stdvec(&recent).map_err(|error| HistoryError::Storage(error.into()))?;
     link.execute(
-        "INSERT INTO recent (run, split, body) SELECT run, $2, body FROM unnest($1::bigint[], $3::bytea[]) AS new (run, body) \
-         ON CONFLICT (run, split) DO UPDATE SET body = excluded.body",
-        &[&ids, &split, &bodies],
+        "INSERT INTO curve (run, split, time, filling, body, changed) SELECT $1, $2, \
+         (SELECT time FROM point WHERE run = $1 AND split = $2 AND superseded = 0 AND NOT provisional \
+         ORDER BY step DESC LIMIT 1), \
+         coalesce((SELECT provisional FROM point WHERE run = $1 AND split = $2 AND superseded = 0 \
+         ORDER BY step DESC LIMIT 1), false), $3, clock_timestamp() \
+         ON CONFLICT (run, split) DO UPDATE SET (time, filling, body, changed) = \
+         (excluded.time, excluded.filling, excluded.body, excluded.changed)",
+        &[&run, &split, &body],
     )?;
     Ok(())
 }

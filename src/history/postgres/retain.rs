@@ -1,4 +1,4 @@
-//! The removal of old changes and matrices, by one of the processes that share the database.
+//! The removal of old runs and matrices, by one of the processes that share the database.
 
 use std::time::{Duration, Instant};
 
@@ -13,22 +13,31 @@ const LOCK: &str = "SELECT pg_try_advisory_xact_lock(7220211870110003)";
 const NEWEST: i64 = 5;
 /// Points whose matrices are looked at in one transaction.
 const AT_ONCE: i64 = 1000;
+/// Runs that are removed in one transaction.
+const RUNS_AT_ONCE: i64 = 20;
 
 /// The numbers of removed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    pub changes: u64,
+    pub runs: u64,
     pub matrices: u64,
 }
 
 impl Postgres {
-    /// Removes changes older than an hour that followers can have read, and matrices other than those of each split's newest
-    /// points and of the points whose index in the newest branch of their split is a power of two: those that have come
-    /// since the last call, in as many transactions as they take, unless `most` has passed. Each process calls it once a
-    /// minute; one does the work.
-    pub fn retain(&self, most: Duration) -> Result<Removed, HistoryError> {
-        let began = Instant::now();
-        let mut removed = Removed { changes: self.alone(old_changes)?.unwrap_or_default(), matrices: 0 };
+    /// Removes runs of which nothing was heard for `age`, and matrices other than those of each split's newest points and of
+    /// the points whose index in the newest branch of their split is a power of two: those that have come since the last
+    /// call, in as many transactions as they take, unless `most` has passed. Each process calls it once a minute; one does
+    /// the work.
+    pub fn retain(&self, age: Option<Duration>, most: Duration) -> Result<Removed, HistoryError> {
+        let (began, mut removed) = (Instant::now(), Removed::default());
+        while let Some(age) = age {
+            let Some(runs) = self.alone(|link| remove_old_runs(link, age))? else { return Ok(removed) };
+            removed.runs += runs;
+            self.dropped().runs += runs;
+            if runs < RUNS_AT_ONCE as u64 || began.elapsed() >= most {
+                break;
+            }
+        }
         for thin in [thin_newest_branch, thin_older_branches] {
             loop {
                 // Another process is at it.
@@ -54,11 +63,13 @@ impl Postgres {
     }
 }
 
-/// A change that is not older than every transaction at work cannot have been read: see `change.rs`.
-fn old_changes(link: &mut Link) -> Result<u64, HistoryError> {
+/// An imported run was never heard of, so its own times count.
+fn remove_old_runs(link: &mut Link, age: Duration) -> Result<u64, HistoryError> {
     link.execute(
-        "DELETE FROM change WHERE at < now() - interval '1 hour' AND xid < pg_snapshot_xmin(pg_current_snapshot())",
-        &[],
+        "DELETE FROM run WHERE id IN (SELECT id FROM run \
+         WHERE greatest(touched, to_timestamp(coalesce(finished, started))) < now() - make_interval(secs => $1) \
+         ORDER BY id LIMIT $2)",
+        &[&age.as_secs_f64(), &RUNS_AT_ONCE],
     )
 }
 

@@ -13,9 +13,11 @@ CREATE TABLE run (
     finished      double precision,            -- NULL until the run finishes
     title         text,                        -- shown in place of the run's name; NULL: the name
     note          text,
-    touched       timestamptz NOT NULL DEFAULT now() -- when a job last said something, to the minute
+    touched       timestamptz NOT NULL DEFAULT now(), -- when a job last said something, to the minute
+    changed       timestamptz NOT NULL DEFAULT clock_timestamp() -- when anything above but `touched` changed
 );
-CREATE INDEX run_started ON run (started DESC, id DESC);
+CREATE INDEX run_changed ON run (changed);
+CREATE INDEX run_unfinished ON run (id) WHERE finished IS NULL;
 CREATE INDEX run_declared ON run (declared_name) WHERE declared_name IS NOT NULL;
 
 -- A larger id was recorded later.
@@ -37,17 +39,6 @@ CREATE TABLE rank (
     finished double precision,                 -- NULL until the rank finishes
     PRIMARY KEY (launch, rank)
 );
-
--- The processes of a launch's last restarts. See `sample/restart.rs`.
-CREATE TABLE process (
-    launch     bigint NOT NULL REFERENCES launch ON DELETE CASCADE,
-    name       text COLLATE "C" NOT NULL,
-    restart    bigint NOT NULL,
-    rank       bigint NOT NULL,
-    world_size bigint NOT NULL,
-    PRIMARY KEY (launch, name)
-);
-CREATE INDEX process_restart ON process (launch, restart, rank);
 
 CREATE TABLE point (
     id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -84,7 +75,6 @@ CREATE INDEX point_whole ON point (run, split) WHERE NOT thinned;
 -- Either `value` or `undefined` is set.
 CREATE TABLE value (
     point          bigint NOT NULL REFERENCES point ON DELETE CASCADE,
-    position       integer NOT NULL,           -- index in catalogue order
     score          text COLLATE "C" NOT NULL,
     value          double precision,
     standard_error double precision,
@@ -107,15 +97,37 @@ CREATE TABLE matrix (
     PRIMARY KEY (point, score)
 );
 
--- What comparisons of many runs read of the newest finished evaluations of each split: some scores, each as a whole.
-CREATE TABLE recent (
-    run   bigint NOT NULL REFERENCES run ON DELETE CASCADE,
-    split text COLLATE "C" NOT NULL,
-    body  bytea NOT NULL,                      -- as postcard writes `recent::Recent`
+-- The state of each split's curve, which lists, metrics and comparisons read.
+CREATE TABLE curve (
+    run     bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    split   text COLLATE "C" NOT NULL,
+    time    double precision,                  -- of the newest finished evaluation
+    filling boolean NOT NULL DEFAULT false,    -- the newest point is provisional
+    body    bytea,                             -- the newest evaluations, as postcard writes `recent::Recent`
+    verdict text,                              -- JSON, as serde writes `diagnosis::Verdict`, as the sidecar judged
+    changed timestamptz NOT NULL,
     PRIMARY KEY (run, split)
 );
+CREATE INDEX curve_changed ON curve (changed);
+CREATE INDEX curve_split ON curve (split, changed);
 -- Its numbers do not shrink.
-ALTER TABLE recent ALTER body SET STORAGE EXTERNAL;
+ALTER TABLE curve ALTER body SET STORAGE EXTERNAL;
+
+-- The states of alert rules, as sidecars judged them. A larger id was pushed later.
+CREATE TABLE alert (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run       bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    split     text COLLATE "C" NOT NULL,
+    rule      text COLLATE "C" NOT NULL,
+    active    boolean NOT NULL,                -- pending or firing
+    since     double precision NOT NULL,
+    body      text NOT NULL,                   -- JSON, as in `standings` of /api/v1/alerts
+    is_newest boolean NOT NULL DEFAULT true    -- of its rule, run and split
+);
+CREATE UNIQUE INDEX alert_newest ON alert (run, split, rule) WHERE is_newest;
+CREATE INDEX alert_active ON alert (run) WHERE is_newest AND active;
+CREATE INDEX alert_since ON alert (since DESC);
+CREATE INDEX alert_run ON alert (run, id);
 
 -- Passes that were settled without a complete point. A larger id was recorded later.
 CREATE TABLE unscored (
@@ -133,25 +145,12 @@ CREATE TABLE unscored (
     UNIQUE (run, split, step)
 );
 
--- What has changed, for those who follow; kept for an hour. A transaction has a smaller xid than one that begins to write
--- later, but may commit after it: see `change.rs`.
-CREATE TABLE change (
-    id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    xid   xid8 NOT NULL DEFAULT pg_current_xact_id(),
-    at    timestamptz NOT NULL DEFAULT now(),
-    run   text COLLATE "C" NOT NULL,           -- its name: the run may be gone
-    kind  text NOT NULL,                       -- as `change::Changed` is named
-    split text,
-    step  bigint
-);
-CREATE INDEX change_order ON change (xid, id);
-CREATE INDEX change_at ON change (at);
-
 -- Who pushes numbered entries, and the last that was applied.
 CREATE TABLE source (
     id      text COLLATE "C" PRIMARY KEY,
     project text COLLATE "C" NOT NULL,
-    applied bigint NOT NULL DEFAULT 0
+    applied bigint NOT NULL DEFAULT 0,
+    heard   timestamptz NOT NULL DEFAULT now() -- when it last pushed or asked
 );
 
 -- The runs that a source knows by names of its own.
@@ -162,3 +161,11 @@ CREATE TABLE origin (
     PRIMARY KEY (source, local_run)
 );
 CREATE INDEX origin_run ON origin (run);
+
+-- Written again and again to see whether a write succeeds.
+CREATE TABLE probe (
+    id     integer PRIMARY KEY,
+    at     timestamptz NOT NULL DEFAULT now(),
+    filler bytea NOT NULL
+);
+ALTER TABLE probe ALTER filler SET STORAGE PLAIN;

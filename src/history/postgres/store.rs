@@ -1,41 +1,31 @@
-//! The pool of connections, and the two ways in which it is used: to read and to change.
+//! The database as it is used: to read and to change.
 
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
-use r2d2::{Pool, PooledConnection};
-
-use super::cache::Cached;
 use super::connect::{Address, Connector};
 use super::directory::Directory;
-use super::fault::is_passing;
+use super::fault::{is_passing, unwritable};
 use super::link::Link;
+use super::pool::Pool;
 use super::recent::Newest;
 use super::schema;
 use crate::history::error::HistoryError;
-use crate::history::usage::Dropped;
+use crate::history::usage::{Dropped, Unwritable, Waiting};
 use crate::lock::lock;
 
 /// The project of runs whose token names none.
 pub const DEFAULT_PROJECT: &str = "default";
 
-/// Connections of one process: they are the scarcest thing that a server shares.
-const MOST_CONNECTIONS: u32 = 10;
-/// How long a call waits for a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// An idle connection is closed after this long.
-const IDLE: Duration = Duration::from_secs(300);
-
 /// Runs and their curve points in a database of PostgreSQL.
 pub struct Postgres {
-    pool: Pool<Connector>,
-    /// Why the last call could not reach the database.
-    unreachable: Mutex<Option<String>>,
+    pool: Pool,
+    /// Whether the last change was made, and why not.
+    health: Mutex<Waiting>,
     /// The counts of what this process has removed.
     dropped: Mutex<Dropped>,
     /// The project of runs that no source declares.
     project: String,
-    pub(super) runs: Cached<Directory>,
+    pub(super) runs: Directory,
     pub(super) newest: Newest,
 }
 
@@ -47,20 +37,15 @@ impl Postgres {
     /// `sslrootcert` names a file of certificates to trust in place of the system's.
     pub fn open(url: &str) -> Result<Self, HistoryError> {
         let address = Address::parse(url)?;
-        let connector = Connector::new(&address)?;
-        // The first connection says best what is wrong, and a pool would try again until its patience ends.
-        schema::create(&mut connector.link()?, &address.shown)?;
-        let pool = Pool::builder()
-            .max_size(MOST_CONNECTIONS)
-            .min_idle(Some(0))
-            .idle_timeout(Some(IDLE))
-            .connection_timeout(PATIENCE)
-            .test_on_check_out(false)
-            .error_handler(Box::new(r2d2::NopErrorHandler))
-            .build_unchecked(connector);
+        let pool = Pool::new(Connector::new(&address)?);
+        {
+            let mut link = pool.link()?;
+            link.check_settings()?;
+            schema::create(&mut link, &address.shown)?;
+        }
         let project = DEFAULT_PROJECT.to_owned();
-        let (unreachable, dropped, runs, newest) = Default::default();
-        Ok(Self { pool, unreachable, dropped, project, runs, newest })
+        let (health, dropped, runs, newest) = Default::default();
+        Ok(Self { pool, health, dropped, project, runs, newest })
     }
 
     /// Declares runs for this project; without it, for [`DEFAULT_PROJECT`].
@@ -77,7 +62,11 @@ impl Postgres {
         &self,
         mut read: impl FnMut(&mut Link) -> Result<T, HistoryError>,
     ) -> Result<T, HistoryError> {
-        self.twice(|link| link.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", &mut read))
+        let found = self.twice(|link| link.transaction("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", &mut read));
+        if let Err(error @ (HistoryError::Unreachable { .. } | HistoryError::Denied { .. })) = &found {
+            self.note(Some(error));
+        }
+        found
     }
 
     /// Makes a change, in a transaction that is durable when this returns. A change that fails for a passing reason is made
@@ -86,35 +75,64 @@ impl Postgres {
         &self,
         mut change: impl FnMut(&mut Link) -> Result<T, HistoryError>,
     ) -> Result<T, HistoryError> {
-        self.twice(|link| link.transaction("BEGIN", &mut change))
+        let made = self.twice(|link| link.transaction("BEGIN", &mut change));
+        match &made {
+            Ok(_) => self.note(None),
+            Err(error) if unwritable(error).is_some() => self.note(Some(error)),
+            // The change is at fault.
+            Err(_) => {}
+        }
+        made
     }
 
     fn twice<T>(&self, mut call: impl FnMut(&mut Link) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
-        let first = self.link().and_then(|mut link| call(&mut link));
-        let result = match first {
-            Err(error) if is_passing(&error) => self.link().and_then(|mut link| call(&mut link)),
+        let first = self.pool.link().and_then(|mut link| call(&mut link));
+        match first {
+            Err(error) if is_passing(&error) => self.pool.link().and_then(|mut link| call(&mut link)),
             first => first,
-        };
-        let why = result.as_ref().err().filter(|error| is_passing(error)).map(ToString::to_string);
-        *lock(&self.unreachable) = why;
-        result
+        }
     }
 
-    fn link(&self) -> Result<PooledConnection<Connector>, HistoryError> {
-        self.pool.get().map_err(|timeout| self.pool_error(&timeout))
+    /// Writes something, so that [`health`](Self::health) is that of this moment.
+    pub fn probe(&self) {
+        if self.health().kind == Unwritable::Full && self.health().why.is_some() {
+            // A row may find room in a page that is there; this needs pages that are not.
+            let mut room = |link: &mut Link| {
+                link.batch(
+                    "CREATE TABLE conceptwatch_room (filler bytea); ALTER TABLE conceptwatch_room ALTER filler SET STORAGE \
+                     EXTERNAL; INSERT INTO conceptwatch_room VALUES (convert_to(repeat('x', 1048576), 'UTF8')); \
+                     DROP TABLE conceptwatch_room",
+                )
+            };
+            if let Err(error) = self.twice(|link| link.transaction("BEGIN", &mut room)) {
+                return self.note(Some(&error));
+            }
+        }
+        let written = self.write(|link| {
+            link.execute(
+                "INSERT INTO probe (id, filler) VALUES (1, convert_to(repeat('x', 4000), 'UTF8')) \
+                 ON CONFLICT (id) DO UPDATE SET at = now()",
+                &[],
+            )
+        });
+        if let Err(error) = written {
+            self.note(Some(&error));
+        }
     }
 
-    fn pool_error(&self, timeout: &r2d2::Error) -> HistoryError {
-        HistoryError::Unreachable { why: timeout.to_string() }
+    fn note(&self, error: Option<&HistoryError>) {
+        let mut health = lock(&self.health);
+        health.why = error.map(ToString::to_string);
+        health.kind = error.and_then(unwritable).unwrap_or_default();
+    }
+
+    /// Whether the last change was made, and why not. Never waits for the database.
+    pub(super) fn health(&self) -> Waiting {
+        lock(&self.health).clone()
     }
 
     /// Returns the counts of what this process has removed because there was too much of it.
     pub(super) fn dropped(&self) -> MutexGuard<'_, Dropped> {
         lock(&self.dropped)
-    }
-
-    /// Why the database could not be reached when it was last asked.
-    pub(super) fn unreachable(&self) -> Option<String> {
-        lock(&self.unreachable).clone()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::change::{Changed, say};
 use super::link::Link;
 use super::runs::{attempt, number, run_id, run_to_change};
 use crate::history::error::HistoryError;
@@ -60,7 +59,7 @@ pub(super) fn insert_unscored(link: &mut Link, passes: &[Unscored]) -> Result<u6
                             (SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 \
                             AND superseded = 0 AND NOT provisional AND NOT incomplete)";
             link.execute(replaced, &[&id, &pass.split, &step])?;
-            let inserted = link.execute(
+            link.execute(
                 "INSERT INTO unscored (run, split, step, time, outcome, reason, rows_seen, launch, restart, ordinal) \
                  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE NOT EXISTS (SELECT 1 FROM point \
                  WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0 AND NOT provisional AND NOT incomplete)",
@@ -77,9 +76,6 @@ pub(super) fn insert_unscored(link: &mut Link, passes: &[Unscored]) -> Result<u6
                     &i64::from(pass.ordinal.get()),
                 ],
             )?;
-            if inserted > 0 {
-                say(link, run, Changed::Unscored, Some((&pass.split, step)))?;
-            }
         }
         removed += link.execute(
             "DELETE FROM unscored WHERE run = $1 AND id IN \

@@ -1,6 +1,5 @@
 //! Changes of a run other than its points, within a transaction of the caller.
 
-use super::change::{Changed, say};
 use super::link::Link;
 use super::runs::{is_open, run_to_change, unknown};
 use crate::history::error::HistoryError;
@@ -10,8 +9,8 @@ use crate::history::run::Remark;
 pub(super) fn finish_run(link: &mut Link, run: &str, finished: f64) -> Result<(), HistoryError> {
     finite("run.finished", finished)?;
     let id = run_to_change(link, run)?;
-    link.execute("UPDATE run SET finished = $2 WHERE id = $1", &[&id, &finished])?;
-    say(link, run, Changed::Finished, None)
+    let statement = "UPDATE run SET finished = $2, changed = clock_timestamp() WHERE id = $1";
+    link.execute(statement, &[&id, &finished]).map(drop)
 }
 
 pub(super) fn set_remark(link: &mut Link, run: &str, remark: &Remark) -> Result<(), HistoryError> {
@@ -19,8 +18,8 @@ pub(super) fn set_remark(link: &mut Link, run: &str, remark: &Remark) -> Result<
     let row = link.query_opt("SELECT id, title, note FROM run WHERE name = $1 FOR NO KEY UPDATE", &[&run])?;
     let row = row.ok_or_else(|| unknown(run))?;
     let (title, note) = remark.applied(run, row.get(1), row.get(2));
-    link.execute("UPDATE run SET title = $2, note = $3 WHERE id = $1", &[&row.get::<_, i64>(0), &title, &note])?;
-    say(link, run, Changed::Remarked, None)
+    let statement = "UPDATE run SET title = $2, note = $3, changed = clock_timestamp() WHERE id = $1";
+    link.execute(statement, &[&row.get::<_, i64>(0), &title, &note]).map(drop)
 }
 
 /// Errors where jobs may still send to the run: it has not finished, and one has sent within the last hour.
@@ -30,8 +29,7 @@ pub(super) fn remove_run(link: &mut Link, run: &str) -> Result<(), HistoryError>
     if row.get(1) {
         return Err(HistoryError::Open { run: run.to_owned() });
     }
-    link.execute("DELETE FROM run WHERE id = $1", &[&row.get::<_, i64>(0)])?;
-    say(link, run, Changed::Removed, None)
+    link.execute("DELETE FROM run WHERE id = $1", &[&row.get::<_, i64>(0)]).map(drop)
 }
 
 /// Nobody sends to the run any more.

@@ -49,6 +49,7 @@ pub(super) fn insert_point(
 
     let mut at =
         Split { connection, run, split: &point.split, step, attempt, ordinal: point.ordinal, time: point.time };
+    let sent = outbox::sent_point(connection, run, point, attempt)?;
     let fate = make_way(&mut at, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
@@ -98,7 +99,7 @@ pub(super) fn insert_point(
     for (position, (score, outcome)) in point.scores.iter().enumerate() {
         insert_score(connection, &key, position, score, outcome)?;
     }
-    outbox::note_point(connection, run, key.point)?;
+    outbox::note_point(connection, run, key.point, point, sent)?;
     Ok(Recorded::Stored)
 }
 

@@ -86,12 +86,12 @@ impl Store for Sqlite {
             Ok((record, removed, unsent))
         };
         let entry = || {
-            let Identity { job, restart, resume, rank, client, process, is_relayed } = *identity;
+            let Identity { job, restart, resume, rank, client, process } = *identity;
             let names = [job, client, process].map(str::to_owned);
             let (bytes, run) = (4096 + 64 * run.concepts.len(), run.clone());
             PendingWrite::of(bytes, move |connection| {
                 let [job, client, process] = names.each_ref().map(String::as_str);
-                let identity = Identity { job, restart, resume, rank, client, process, is_relayed };
+                let identity = Identity { job, restart, resume, rank, client, process };
                 declare::declare_run(connection, &run, &identity, started).map(drop)
             })
         };

@@ -1,9 +1,11 @@
 //! Reading what waits in the outbox, and forgetting what a hub has applied.
 
+use super::outbox::note_judgement;
 use super::outbox::table::{
-    By, DECLARE, FINISH, FINISH_RANK, FinishedRank, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, count, launch, source,
+    ALERT, By, DECLARE, FINISH, FINISH_RANK, FinishedRank, LATE, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, VERDICT,
+    count, launch, source,
 };
-use crate::history::change::{Change, Declared};
+use crate::history::change::{Change, Declared, Judgement, Launch};
 use crate::history::error::HistoryError;
 use crate::history::run::{Remark, StoredRun};
 use crate::history::sqlite::read::Reading;
@@ -11,6 +13,7 @@ use crate::history::sqlite::row_checksum::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
 use crate::history::sqlite::wal::LONG;
+use crate::point::Point;
 use crate::run::{Run, RunFields};
 use crate::step::Rank;
 
@@ -95,6 +98,13 @@ impl Sqlite {
         Ok(if self.is_durable(LONG) { parcel } else { Parcel::default() })
     }
 
+    /// Notes what was judged, in its order.
+    pub fn note_judgements(&self, judgements: &[Judgement]) -> Result<(), HistoryError> {
+        self.store().commit_outbox(|connection| {
+            judgements.iter().try_for_each(|judgement| note_judgement(connection, judgement))
+        })
+    }
+
     /// Forgets the entries up to a number, and single others.
     pub fn forget_entries(&self, up_to: u64, others: &[u64]) -> Result<(), HistoryError> {
         self.store().commit_outbox(|connection| {
@@ -134,8 +144,8 @@ impl Reading<'_> {
         let change = match row.kind.as_str() {
             DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
             FINISH_RANK => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(FinishedRank { launch, rank, process, finished })) => {
-                    Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, process, finished })
+                (Some(run), Ok(FinishedRank { launch, rank, finished })) => {
+                    Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, finished })
                 }
                 _ => None,
             },
@@ -143,7 +153,15 @@ impl Reading<'_> {
                 (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
                 _ => None,
             },
-            POINT => self.point_of(row)?,
+            POINT => self.point_of(row)?.map(|(point, by)| Change::Point(Box::new(point), by)),
+            LATE => match (self.point_of(row)?, serde_json::from_str::<Vec<String>>(&row.body)) {
+                (Some((mut point, by)), Ok(late)) => {
+                    point.scores.retain(|(score, _)| late.contains(score));
+                    Some(Change::Late(Box::new(point), by))
+                }
+                _ => None,
+            },
+            ALERT | VERDICT => serde_json::from_str(&row.body).ok().map(Change::Judged),
             UNSCORED_PASS => {
                 let found = self
                     .connection
@@ -201,13 +219,12 @@ impl Reading<'_> {
             launch: by.launch,
             rank,
             client: by.client,
-            process: by.process,
             resume: by.resume,
             started,
         }))
     }
 
-    fn point_of(&self, row: &Row) -> Result<Option<Change>, HistoryError> {
+    fn point_of(&self, row: &Row) -> Result<Option<(Point, Option<Launch>)>, HistoryError> {
         let k: i64 = self
             .connection
             .prepare_cached("SELECT json_array_length(declaration, '$.concepts') FROM run WHERE id = ?1")?
@@ -218,7 +235,7 @@ impl Reading<'_> {
         };
         let Some((point, attempt)) = found else { return Ok(None) };
         let by = attempt.map(|attempt| launch(self.connection, row.run, attempt)).transpose()?;
-        Ok(Some(Change::Point(Box::new(point), by)))
+        Ok(Some((point, by)))
     }
 }
 
@@ -237,7 +254,8 @@ fn bytes_of(change: &Change) -> usize {
     SMALL
         + match change {
             Change::Declare(declared) => declared.run.concepts.iter().map(|concept| concept.name.len() + 16).sum(),
-            Change::Point(point, _) => point.bytes(),
+            Change::Point(point, _) | Change::Late(point, _) => point.bytes(),
+            Change::Judged(judgement) => judgement.json.len(),
             Change::Unscored(unscored, _) => unscored.reason.len(),
             Change::Remark { remark, .. } => remark.note.as_ref().map_or(0, String::len),
             Change::FinishRank { .. } | Change::FinishRun { .. } | Change::RemoveRun(_) => 0,

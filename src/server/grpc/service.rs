@@ -87,7 +87,7 @@ impl ConceptWatch for Service {
             let (runs, windows) = (Arc::clone(&self.ingest.runs), self.windows.clone());
             self.blocking(move |history| {
                 let (job, client, process) = (job.as_str(), client.as_str(), process.as_str());
-                let identity = Identity { job, restart, resume, rank, client, process, is_relayed: false };
+                let identity = Identity { job, restart, resume, rank, client, process };
                 let record = history.record_run(&run, &identity, unix_time())?;
                 let known = history.ranks(&record.run.name)?;
                 let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);

@@ -20,7 +20,7 @@ use crate::fault::in_short;
 use crate::limits;
 use crate::point::Point;
 use crate::score::catalogue::{self, CATALOGUE};
-use crate::server::live::SplitStatus;
+use crate::server::live::RunStatus;
 
 /// Evaluations of one answer.
 const MOST_POINTS: u64 = 1000;
@@ -58,11 +58,11 @@ pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer 
 pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
     let wanted = Parameters::parse(&uri, &PAGE)?.page()?;
     blocking(shared, move |app| {
-        let live: HashMap<String, Vec<SplitStatus>> =
-            app.live.runs().into_iter().map(|status| (status.name, status.splits)).collect();
+        let live: HashMap<String, RunStatus> =
+            app.live.runs().into_iter().map(|status| (status.name.clone(), status)).collect();
         let listing = app.history.listing(&wanted)?;
         let views = listing.runs.into_iter().map(|(stored, splits)| {
-            let live = live.get(&stored.run.name).map_or(&[][..], Vec::as_slice);
+            let live = live.get(&stored.run.name);
             RunView::new(stored, splits, live)
         });
         // Written at once: as a tree of JSON values, thousands of runs take ten times their text.
@@ -95,10 +95,9 @@ pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
 pub(super) async fn overview(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["split", "run", "search", "after", "limit"])?;
     let (split, only, wanted) = (query.required("split")?, query.text("run"), query.page()?);
-    let rows = shared.rows.clone();
     blocking(shared, move |app| {
         let only: Vec<&str> = only.iter().flat_map(|names| names.split('\n')).collect();
-        Ok(Json(rows.read(app, &split, &only, &wanted)?).into_response())
+        Ok(Json(app.rows.read(app, &split, &only, &wanted)?).into_response())
     })
     .await
 }
@@ -226,9 +225,8 @@ pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer 
 pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);
-    let rows = shared.rows.clone();
     blocking(shared, move |app| {
-        let found = rows.assess(app, &run, &split)?;
+        let found = app.rows.assess(app, &run, &split)?;
         let found = found.map_or_else(|| Err(nothing_there(app, &run, &split, None, "evaluation")), Ok)?;
         Ok(Json(found).into_response())
     })
@@ -240,7 +238,7 @@ pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
     let gathered = move || {
         let mut families = shared.app.registry.gather();
-        families.extend(shared.verdicts.exported()?.families());
+        families.extend(shared.verdicts.exported(&*shared.app.live)?.families());
         TextEncoder::new().encode_to_string(&families)
     };
     match tokio::task::spawn_blocking(gathered).await {

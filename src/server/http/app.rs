@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prometheus::Registry;
 
 use super::access::Access;
+use super::rows::Rows;
 use crate::history::Store;
 use crate::point::ScoreDescription;
 use crate::server::events::Events;
@@ -22,4 +23,6 @@ pub struct App {
     pub events: Events,
     pub live: Arc<dyn Live>,
     pub access: Arc<Access>,
+    /// The rows of the overview that have been computed.
+    pub rows: Arc<Rows>,
 }

@@ -54,8 +54,7 @@ pub(super) async fn remove(State(shared): State<Shared>, uri: Uri) -> Answer {
 fn view(app: &App, run: &str) -> Result<Response, Refusal> {
     let (stored, splits) = app.history.listed(run)?;
     let live = app.live.runs().into_iter().find(|status| status.name == run);
-    let splits_now = live.map(|status| status.splits).unwrap_or_default();
-    Ok(Json(RunView::new(stored, splits, &splits_now)).into_response())
+    Ok(Json(RunView::new(stored, splits, live.as_ref())).into_response())
 }
 
 fn tell(app: &App, run: &str) {

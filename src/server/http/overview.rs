@@ -4,7 +4,7 @@
 //! than a reader waits, so an answer that takes long says how many rows are missing, and the next one has more of them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::app::App;
 use super::refusal::Refusal;
+use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
 use crate::analysis_query::{baseline_of, diagnosis_of};
 use crate::compare::USUAL_OF_GROUPS;
 use crate::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
@@ -29,6 +30,8 @@ const TOGETHER: usize = 8;
 const GONE: usize = 64;
 /// Splits that may have rows of all runs; beyond it, only the rows of the split asked for are kept.
 const MOST_SPLITS: usize = 16;
+/// Evaluations that are read of a run whose sidecar has judged it: scores that join later are of one of them.
+const SHOWN: usize = 5;
 /// Points of a row's curve.
 const SPARK: usize = 30;
 /// Scores of a row's curve in the order of preference.
@@ -45,70 +48,9 @@ pub(super) struct Overview {
     next: Option<String>,
 }
 
-/// A run in one split; without evaluations it has no verdict.
-#[derive(Serialize)]
-pub(super) struct Row {
-    pub name: String,
-    pub verdict: Option<Verdict>,
-    step: Option<u64>,
-    epoch: Option<f64>,
-    time: Option<f64>,
-    rows: Option<u64>,
-    evaluations: u64,
-    /// By catalogue id, at the newest evaluation that has the score.
-    scores: BTreeMap<&'static str, Value>,
-    /// Concepts whose own value is above the limit of the mean.
-    concepts: Option<Concepts>,
-    spark: Option<Spark>,
-}
-
-#[derive(Serialize)]
-struct Value {
-    step: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    standard_error: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    undefined: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Concepts {
-    score: &'static str,
-    above: usize,
-    of: usize,
-    limit: f64,
-}
-
-#[derive(Serialize)]
-struct Spark {
-    score: &'static str,
-    steps: Vec<u64>,
-    values: Vec<f32>,
-}
-
-/// Run and split.
-type Key = (String, String);
-
-/// Rows that have been computed.
-#[derive(Default)]
-pub(super) struct Rows(Mutex<BTreeMap<Key, (Version, Arc<Row>)>>);
-
-/// The state that a row was computed from. The seconds of the newest point change when slow scores join it.
-#[derive(Clone, PartialEq)]
-struct Version {
-    started: f64,
-    finished: bool,
-    points: u64,
-    last_step: Option<u64>,
-    newest: Option<(u64, f64, f64)>,
-    advised: Option<StopAdvised>,
-}
-
 impl Rows {
     /// The rows of runs in a split, or of some alone. Blocks.
-    pub fn read(&self, app: &App, split: &str, only: &[&str], wanted: &Wanted) -> Result<Overview, Refusal> {
+    pub(super) fn read(&self, app: &App, split: &str, only: &[&str], wanted: &Wanted) -> Result<Overview, Refusal> {
         let begun = Instant::now();
         let (latest, alerts) = (app.live.latest(), app.live.alerts());
         let latest: HashMap<(&str, &str), &Latest> = latest.iter().map(|one| ((&*one.run, &*one.split), one)).collect();
@@ -122,13 +64,15 @@ impl Rows {
                 (listing.runs, listing.next.map(|next| next.to_string()))
             }
         };
+        let names: Vec<&str> = runs.iter().map(|(stored, _)| stored.run.name.as_str()).collect();
+        let mut judged = app.history.verdicts(&names, split)?;
         let mut rows: Vec<Option<Arc<Row>>> = Vec::with_capacity(runs.len());
         let mut stale = Vec::new();
         for (at, (stored, splits)) in runs.iter().enumerate() {
             let name = stored.run.name.as_str();
             let live = latest.get(&(name, split));
             let of_split = splits.iter().find(|one| one.split == split);
-            let version = version(stored, of_split, live.copied(), alerts.advised(name, split));
+            let version = version(stored, of_split, live.copied(), alerts.advised(name, split), judged.remove(name));
             let known = lock(&self.0).get(&(name.to_owned(), split.to_owned())).cloned();
             match known {
                 Some((of, row)) if of == version => rows.push(Some(row)),
@@ -145,7 +89,9 @@ impl Rows {
         while stale.peek().is_some() && (first || begun.elapsed() <= PATIENCE) {
             let together: Vec<Stale> = stale.by_ref().take(TOGETHER).collect();
             let names: Vec<&str> = together.iter().map(|one| one.stored.run.name.as_str()).collect();
-            let mut evaluations = app.history.evaluations_of(&names, split, LOOKED_BACK)?;
+            let is_judged = together.iter().all(|one| one.version.judged.is_some());
+            let looked_back = if is_judged { SHOWN } else { LOOKED_BACK };
+            let mut evaluations = app.history.evaluations_of(&names, split, looked_back)?;
             let mut sparks = sparks(app, &names, split)?;
             for Stale { at, stored, version, before } in together {
                 let mut points = evaluations.remove(&stored.run.name).unwrap_or_default();
@@ -170,7 +116,7 @@ impl Rows {
 
 impl Rows {
     /// The verdict on a run's split with what it rests on; `None` once its evaluations were removed. Blocks.
-    pub fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
+    pub(super) fn assess(&self, app: &App, run: &str, split: &str) -> Result<Option<Assessment>, Refusal> {
         let diagnosis = diagnosis_of(&*app.history, run, split, |point| app.live.admits(point))?;
         let row = self.read(app, split, &[run], &Wanted::default())?.runs.into_iter().next();
         Ok(row.and_then(|row| Some(Assessment::new(row.verdict.clone()?, diagnosis))))
@@ -198,7 +144,7 @@ impl Rows {
     }
 
     #[cfg(test)]
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         lock(&self.0).len()
     }
 }
@@ -217,6 +163,7 @@ fn version(
     of_split: Option<&StoredSplit>,
     live: Option<&Latest>,
     advised: Option<StopAdvised>,
+    judged: Option<Verdict>,
 ) -> Version {
     Version {
         started: stored.started,
@@ -225,6 +172,7 @@ fn version(
         last_step: of_split.map(|one| one.last_step),
         newest: live.and_then(|live| live.point.as_ref()).map(|point| (point.step, point.time, point.seconds)),
         advised,
+        judged,
     }
 }
 
@@ -238,29 +186,10 @@ fn row(
     before: Option<&Row>,
 ) -> Result<Row, Refusal> {
     let name = stored.run.name.as_str();
-    let baseline = baseline_of(&*app.history, &stored.run)?;
-    let judge = |points: &[Point], whole| {
-        let above: Option<Vec<Point>> =
-            baseline.as_ref().map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
-        let points = above.as_deref().unwrap_or(points);
-        verdict(&stored.run, points, whole, version.finished, version.advised.as_ref())
+    let found = match &version.judged {
+        Some(judged) => Some(judged.clone()),
+        None => judge(app, stored, split, &points, version, before)?,
     };
-    let mut found = judge(&points, points.len() < LOOKED_BACK);
-    let farther = found.as_ref().is_some_and(|found| found.or_earlier);
-    if farther {
-        // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
-        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.state == VerdictState::Leaking);
-        let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
-        match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {
-            (Some(known), Some(found)) => {
-                (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
-            }
-            _ => {
-                let all = evaluations(app, name, split, FARTHEST)?;
-                found = judge(&all, all.len() < FARTHEST);
-            }
-        }
-    }
     let newest = points.last();
     let mut scores = BTreeMap::new();
     for id in USUAL_OF_GROUPS {
@@ -287,6 +216,42 @@ fn row(
         concepts: points.iter().rev().find_map(concepts_above),
         spark,
     })
+}
+
+/// The verdict on a run from its newest evaluations.
+fn judge(
+    app: &App,
+    stored: &StoredRun,
+    split: &str,
+    points: &[Point],
+    version: &Version,
+    before: Option<&Row>,
+) -> Result<Option<Verdict>, Refusal> {
+    let name = stored.run.name.as_str();
+    let baseline = baseline_of(&*app.history, &stored.run)?;
+    let judge = |points: &[Point], whole| {
+        let above: Option<Vec<Point>> =
+            baseline.as_ref().map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
+        let points = above.as_deref().unwrap_or(points);
+        verdict(&stored.run, points, whole, version.finished, version.advised.as_ref())
+    };
+    let mut found = judge(points, points.len() < LOOKED_BACK);
+    let farther = found.as_ref().is_some_and(|found| found.or_earlier);
+    if farther {
+        // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
+        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.state == VerdictState::Leaking);
+        let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
+        match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {
+            (Some(known), Some(found)) => {
+                (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
+            }
+            _ => {
+                let all = evaluations(app, name, split, FARTHEST)?;
+                found = judge(&all, all.len() < FARTHEST);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Finished evaluations of the attempt at work, oldest first.

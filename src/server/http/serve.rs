@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::assets::Page;
-use super::overview::Rows;
 use super::router::router;
 use super::shared::Shared;
 use super::verdicts::Newest;
@@ -57,12 +56,11 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
         token: app.access.wants_token(),
         counts: Counts::of(&app.metrics, "http"),
     };
-    let (rows, verdicts) = (Arc::<Rows>::default(), Arc::<Newest>::default());
-    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), Arc::clone(&rows), stop.clone()));
+    let verdicts = Arc::<Newest>::default();
+    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), stop.clone()));
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
-        rows,
         verdicts,
         answers: Arc::new(Semaphore::new(ANSWERS)),
         streams: Arc::new(Semaphore::new(bounds.connections / 2)),

@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::assets::Page;
-use super::overview::Rows;
 use super::verdicts::Newest;
 use crate::server::peers::Caller;
 
@@ -16,7 +15,6 @@ use crate::server::peers::Caller;
 pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
-    pub rows: Arc<Rows>,
     pub verdicts: Arc<Newest>,
     /// Places of answers that take a thread. Those beyond wait.
     pub answers: Arc<Semaphore>,

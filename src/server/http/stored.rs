@@ -87,11 +87,11 @@ impl StoredApi {
             events: Events::new(Bounds::default()),
             live: Arc::new(Stored(alerts)),
             access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),
+            rows: Arc::default(),
         };
         Ok(Self(router(Shared {
             app,
             page: Arc::new(Page::new()),
-            rows: Arc::default(),
             verdicts: Arc::default(),
             answers: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(1)),

@@ -8,12 +8,9 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
-use super::overview::Rows;
-use super::refusal::Refusal;
-use crate::diagnosis::Verdict;
 use crate::history::Wanted;
 use crate::lock::lock;
-use crate::server::live::Live;
+use crate::server::live::{CurveVerdict, Live};
 use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
 
 /// Interval of looking for new points, which is how far a verdict may be behind them.
@@ -21,31 +18,34 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Interval of reading where there are none: a run may have finished, or been removed.
 const READ: Duration = Duration::from_secs(15);
 
-/// Run, split and the verdict on them.
-type Found = Vec<(String, Arc<str>, Verdict)>;
-
 /// The newest verdicts on the first [`SERIES_PER_FAMILY`] curves that are exported.
 #[derive(Default)]
-pub(super) struct Newest(Mutex<Found>);
+pub(super) struct Newest(Mutex<Vec<CurveVerdict>>);
 
 impl Newest {
-    pub fn exported(&self) -> Result<Verdicts, prometheus::Error> {
+    pub fn exported(&self, live: &dyn Live) -> Result<Verdicts, prometheus::Error> {
         let verdicts = Verdicts::new()?;
-        for (run, split, verdict) in lock(&self.0).iter() {
-            verdicts.add(run, split, verdict);
+        let add = |(run, split, verdict): &CurveVerdict| verdicts.add(run, split, verdict);
+        match live.verdicts() {
+            Some(judged) => judged.iter().for_each(add),
+            None => lock(&self.0).iter().for_each(add),
         }
         Ok(verdicts)
     }
 
     /// Keeps the verdicts current until `stop` is cancelled. While the history cannot be read, they stay as they are.
-    pub async fn follow(self: Arc<Self>, app: App, rows: Arc<Rows>, stop: CancellationToken) {
+    pub async fn follow(self: Arc<Self>, app: App, stop: CancellationToken) {
+        if !app.live.judges() {
+            return;
+        }
         let (mut seen, mut read) = (None, Instant::now());
         loop {
             let curves = exported_curves(&*app.live);
             if seen.as_ref() != Some(&curves) || read.elapsed() >= READ {
-                let (own, app, rows, of) = (Arc::clone(&self), app.clone(), Arc::clone(&rows), curves.clone());
-                let reading = move || found(&app, &rows, of).map(|found| *lock(&own.0) = found);
-                if let Ok(Ok(())) = tokio::task::spawn_blocking(reading).await {
+                let (own, app, of) = (Arc::clone(&self), app.clone(), curves.clone());
+                let of = move || of.into_iter().map(|(run, split, _)| (run, split));
+                let reading = move || verdicts_of(&app, of()).map(|found| *lock(&own.0) = found);
+                if let Ok(Some(())) = tokio::task::spawn_blocking(reading).await {
                     (seen, read) = (Some(curves), Instant::now());
                 }
             }
@@ -65,23 +65,24 @@ fn exported_curves(live: &dyn Live) -> Vec<Curve> {
     latest.map(|one| (one.run, one.split, one.point.map(|point| (point.step, point.time, point.seconds)))).collect()
 }
 
-/// Reads the verdicts on these curves. Blocks.
-fn found(app: &App, rows: &Rows, curves: Vec<Curve>) -> Result<Found, Refusal> {
+/// Reads the verdicts on curves, each a run and a split; `None` while the history cannot be read. Blocks.
+pub fn verdicts_of(app: &App, curves: impl IntoIterator<Item = (Arc<str>, Arc<str>)>) -> Option<Vec<CurveVerdict>> {
     let mut of_split: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for (run, split, _) in curves {
+    for (run, split) in curves {
         of_split.entry(split).or_default().push(run);
     }
     let mut found = Vec::new();
     for (split, runs) in of_split {
         let runs: Vec<&str> = runs.iter().map(|run| &**run).collect();
         loop {
-            let read = rows.read(app, &split, &runs, &Wanted::default())?;
+            let read = app.rows.read(app, &split, &runs, &Wanted::default()).ok()?;
             if read.pending == 0 {
-                let judged = read.runs.into_iter().filter_map(|row| Some((row.name.clone(), row.verdict.clone()?)));
+                let judged =
+                    read.runs.into_iter().filter_map(|row| Some((row.name.as_str().into(), row.verdict.clone()?)));
                 found.extend(judged.map(|(run, verdict)| (run, Arc::clone(&split), verdict)));
                 break;
             }
         }
     }
-    Ok(found)
+    Some(found)
 }

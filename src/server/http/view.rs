@@ -8,7 +8,7 @@ use crate::history::{StoredRun, StoredSplit, WholePoint};
 use crate::point::{LeftOut, Outcome, Point};
 use crate::run::ActivationKind;
 use crate::sample::Attempt;
-use crate::server::live::SplitStatus;
+use crate::server::live::RunStatus;
 use crate::step::Ordinal;
 
 /// A point with its scores as an object by id, in catalogue order, without matrices.
@@ -230,6 +230,9 @@ pub(super) struct RunView {
     finished: bool,
     /// Jobs may still send to it.
     open: bool,
+    /// Its sidecar is silent, as a hub sees it.
+    #[serde(skip_serializing_if = "is_false")]
+    lost: bool,
     started: f64,
     activation_kind: ActivationKind,
     concepts: Vec<String>,
@@ -252,9 +255,9 @@ struct SplitView {
 }
 
 impl RunView {
-    pub fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: &[SplitStatus]) -> Self {
+    pub fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: Option<&RunStatus>) -> Self {
         let mut by_name: BTreeMap<String, SplitView> = BTreeMap::new();
-        for status in live {
+        for status in live.iter().flat_map(|live| &live.splits) {
             let view = by_name.entry(status.split.clone()).or_default();
             view.window = Some(status.window);
             view.rows_received = Some(status.rows_received);
@@ -275,6 +278,7 @@ impl RunView {
             note: stored.note.clone(),
             finished: stored.finished.is_some(),
             open: stored.open,
+            lost: live.is_some_and(|live| live.is_lost),
             started: stored.started,
             activation_kind: run.activation_kind,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),

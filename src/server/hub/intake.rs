@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Notify;
-
 use crate::fault::Fault;
 use crate::history::{
     Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, RunRecord, Unscored,
@@ -20,8 +18,6 @@ use crate::step::Rank;
 pub struct Intake {
     pub store: Arc<Postgres>,
     pub metrics: HubMetrics,
-    /// Wakes the follower.
-    pub look: Arc<Notify>,
 }
 
 /// The sender: a sidecar's history, and the project of its token.
@@ -56,14 +52,13 @@ impl Intake {
             asked.map_err(|error| permanent(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
             pushed.applied = self.store.applied(&sender.source)?;
         }
-        let pushing = entries.into_iter().try_for_each(|(number, change)| {
+        entries.into_iter().try_for_each(|(number, change)| {
             let outcome = self.apply(sender, number, change, &mut pushed)?;
             self.metrics.entries.with_label_values(&[outcome]).inc();
             pushed.applied = number;
-            Ok(())
-        });
-        self.look.notify_one();
-        pushing.map(|()| pushed)
+            Ok::<_, Refusal>(())
+        })?;
+        Ok(pushed)
     }
 
     /// Applies one change; says whether it was applied, known or refused.
@@ -121,9 +116,9 @@ impl Intake {
 fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
     match change {
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRank { run, launch, rank, process, finished } => {
+        Change::FinishRank { run, launch, rank, finished } => {
             let Some(attempt) = attempt(applying, run, Some(launch))? else { return Ok(None) };
-            applying.finish_rank(run, attempt, Rank::stored(*rank), process, *finished).map(|()| None)
+            applying.finish_rank(run, attempt, Rank::stored(*rank), *finished).map(|()| None)
         }
         Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
         Change::Point(point, by) => {
@@ -134,6 +129,11 @@ fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Op
             let attempt = attempt(applying, &record.run, by.as_ref())?;
             applying.record_unscored(Unscored { attempt, ..record.clone() }).map(|()| None)
         }
+        Change::Late(late, by) => {
+            let attempt = attempt(applying, &late.run, by.as_ref())?;
+            applying.join_point(Point::clone(late), attempt).map(|()| None)
+        }
+        Change::Judged(judgement) => applying.record_judgement(judgement).map(|()| None),
         Change::Remark { run, remark } => applying.remark(run, remark).map(|()| None),
         Change::RemoveRun(run) => applying.remove_run(run).map(|()| None),
     }
@@ -152,8 +152,7 @@ fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Re
         resume: declared.resume,
         rank: declared.rank,
         client: &declared.client,
-        process: &declared.process,
-        is_relayed: true,
+        process: "",
     };
     applying.declare(local, &run, &identity, declared.started)
 }

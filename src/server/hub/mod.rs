@@ -1,17 +1,14 @@
-//! The hub: shows and judges the runs of many sidecars from one database, and keeps nothing of its own.
+//! The hub: shows the runs of many sidecars from one database, and keeps nothing of its own.
 //!
 //! ```text
-//! sidecars ─▶ intake ─▶ PostgreSQL ─▶ follower ─▶ board, alert rules, events ─▶ page, API, metrics, alert receivers
+//! sidecars ─▶ intake ─▶ PostgreSQL ─▶ shown ─▶ page, API, metrics
 //! ```
 //!
-//! The intake only writes, and the follower learns what any hub wrote, so all hubs of a database show the same.
+//! Sidecars score and judge. A hub judges which of them are silent, and nothing else, so all hubs of a database show the same.
 
-mod board;
-mod clock;
-mod follower;
 pub mod intake;
 mod projects;
-mod state;
+mod shown;
 mod upkeep;
 mod wiring;
 
@@ -44,6 +41,8 @@ pub struct HubOptions {
     pub store: String,
     /// Projects and their tokens.
     pub projects: Vec<(String, String)>,
+    /// Runs that are silent for longer are removed; `None` for none.
+    pub age: Option<Duration>,
 }
 
 /// Serves as a hub until `shutdown` completes, which may be before the database can be reached. `up` is called once
@@ -56,19 +55,16 @@ pub async fn run_hub(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let mut shutdown = pin!(shutdown);
-    let HubOptions { store, projects } = hub;
+    let HubOptions { store, projects, age } = hub;
     let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let Some(store) = patiently(shutdown.as_mut(), move || Postgres::open(&store)).await? else { return Ok(()) };
     let store = Arc::new(store);
     // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
     std::mem::forget(Arc::clone(&store));
-    let parts = Parts::assemble(options, projects, Arc::clone(&store), &listeners)?;
-    let (follower, reading) = (parts.follower(), parts.follower());
-    let Some(place) = patiently(shutdown.as_mut(), move || reading.begin()).await? else { return Ok(()) };
+    let parts = Parts::assemble(options, (projects, age), store, &listeners)?;
 
     let stop = parts.stop.clone();
     let ports = Ports::open(listeners, (parts.port(), parts.calls()), (parts.app()?, bounds), &stop);
-    let following = tokio::spawn(follower.run(place, stop.clone()));
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
 
     if up() {
@@ -77,7 +73,6 @@ pub async fn run_hub(
     tracing::info!("stopping");
     stop.cancel();
     ports.drain().await;
-    following.abort();
     upkeep.abort();
     Ok(())
 }

@@ -1,44 +1,36 @@
 //! The parts of a running hub.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::board::SharedBoard;
-use super::follower::Follower;
 use super::intake::Intake;
-use super::state::State;
+use super::shown::Shown;
 use super::upkeep::Upkeep;
 use crate::VERSION;
-use crate::alert::Alerts;
 use crate::history::{Postgres, Store};
 use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
-use crate::server::advice::Advice;
 use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
 use crate::server::http::{Access, App};
 use crate::server::live::Live;
-use crate::server::metrics::{AlertCollector, HistoryCollector, HubMetrics, Metrics, ScoreCollector};
-use crate::server::notify::Notifier;
-use crate::server::options::{Listeners, Options, ServeError, page_url};
+use crate::server::metrics::{AlertCollector, HistoryCollector, HubMetrics, Metrics, PushAges, ScoreCollector};
+use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::peers::Endpoint;
 
 pub struct Parts {
     options: Options,
     projects: Vec<(String, String)>,
+    age: Option<Duration>,
     http: Endpoint,
     registry: Registry,
     metrics: Metrics,
     hub_metrics: HubMetrics,
     store: Arc<Postgres>,
     events: Events,
-    board: Arc<SharedBoard>,
-    advice: Arc<Advice>,
-    live: Arc<dyn Live>,
-    look: Arc<Notify>,
+    shown: Arc<Shown>,
     /// Cancelled once, when the hub stops.
     pub stop: CancellationToken,
 }
@@ -46,7 +38,7 @@ pub struct Parts {
 impl Parts {
     pub fn assemble(
         options: Options,
-        projects: Vec<(String, String)>,
+        (projects, age): (Vec<(String, String)>, Option<Duration>),
         store: Arc<Postgres>,
         listeners: &Listeners,
     ) -> Result<Self, ServeError> {
@@ -54,55 +46,23 @@ impl Parts {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         let hub_metrics = HubMetrics::register(&registry)?;
-        HistoryCollector::register(&registry, Arc::clone(&history))?;
+        HistoryCollector::register(&registry, history)?;
         let http = listeners.http.local().clone();
         let events = Events::new(Bounds::default());
-        let notifier = Notifier::start(options.notify.clone(), page_url(&http, options.tls.is_some()), metrics.clone());
-        let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
-        let board = Arc::new(SharedBoard::new(options.sampling.linger));
-        let live: Arc<dyn Live> = Arc::new(State {
-            history,
-            board: Arc::clone(&board),
-            advice: Arc::clone(&advice),
-            metrics: metrics.clone(),
-            started: Instant::now(),
-        });
-        let (look, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-        Ok(Self {
-            options,
-            projects,
-            http,
-            registry,
-            metrics,
-            hub_metrics,
-            store,
-            events,
-            board,
-            advice,
-            live,
-            look,
-            stop,
-        })
+        let (of_store, linger) = (Arc::clone(&store), options.sampling.linger);
+        let shown = Arc::new(Shown::new(of_store, events.clone(), metrics.clone(), linger));
+        let stop = CancellationToken::new();
+        Ok(Self { options, projects, age, http, registry, metrics, hub_metrics, store, events, shown, stop })
     }
 
-    /// Feeds board, rules and watchers from the database.
-    pub fn follower(&self) -> Follower {
-        Follower {
-            store: Arc::clone(&self.store),
-            board: Arc::clone(&self.board),
-            advice: Arc::clone(&self.advice),
-            events: self.events.clone(),
-            metrics: self.hub_metrics.clone(),
-            own: self.metrics.clone(),
-            look: Arc::clone(&self.look),
-        }
-    }
-
-    /// The state of the HTTP port. Also registers the metrics that are derived from the latest points and alerts.
+    /// The state of the HTTP port. Also registers the metrics that are read from the tables.
     pub fn app(&self) -> Result<App, ServeError> {
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
-        ScoreCollector::register(&self.registry, Arc::clone(&self.live), &scores)?;
-        AlertCollector::register(&self.registry, Arc::clone(&self.live))?;
+        let live: Arc<dyn Live> = self.shown.clone();
+        ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
+        AlertCollector::register(&self.registry, Arc::clone(&live))?;
+        let shown = Arc::clone(&self.shown);
+        PushAges::register(&self.registry, move || shown.heard())?;
         let Options { host_names, token, tls, .. } = &self.options;
         Ok(App {
             history: self.store.clone(),
@@ -110,17 +70,14 @@ impl Parts {
             metrics: self.metrics.clone(),
             scores,
             events: self.events.clone(),
-            live: Arc::clone(&self.live),
+            live,
             access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),
+            rows: Arc::default(),
         })
     }
 
     pub fn calls(&self) -> Calls {
-        let intake = Arc::new(Intake {
-            store: Arc::clone(&self.store),
-            metrics: self.hub_metrics.clone(),
-            look: Arc::clone(&self.look),
-        });
+        let intake = Arc::new(Intake { store: Arc::clone(&self.store), metrics: self.hub_metrics.clone() });
         let reader = Reader {
             history: self.store.clone(),
             events: self.events.clone(),
@@ -128,7 +85,7 @@ impl Parts {
             stop: self.stop.clone(),
         };
         let budget = Budget::new(self.options.ingest_bytes, &self.metrics);
-        Calls::Hub(HubService { intake }, Reads { reader, live: Arc::clone(&self.live) }, budget)
+        Calls::Hub(HubService { intake }, Reads { reader }, budget)
     }
 
     pub fn port(&self) -> Port {
@@ -141,6 +98,6 @@ impl Parts {
     }
 
     pub fn upkeep(&self) -> Upkeep {
-        Upkeep { store: Arc::clone(&self.store) }
+        Upkeep { shown: Arc::clone(&self.shown), age: self.age }
     }
 }

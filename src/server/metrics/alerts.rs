@@ -7,7 +7,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, IntGaugeVec, Opts, Registry};
 
 use super::names;
-use super::scores::SERIES_PER_FAMILY;
+use super::scores::{SERIES_PER_FAMILY, omitted};
 use crate::alert::State;
 use crate::server::live::Live;
 
@@ -44,18 +44,21 @@ impl Collector for AlertCollector {
             State::Pending => 1,
             State::Inactive => 0,
         };
-        // Firing and pending states first, because series above the cap are omitted.
+        // Firing and pending states first, because series above the cap are omitted. Those that fire never are.
         standings.sort_by_key(|standing| std::cmp::Reverse(number(standing.state)));
-        for standing in standings.iter().take(SERIES_PER_FAMILY) {
+        let firing = standings.partition_point(|standing| standing.state == State::Firing);
+        let shown = firing.max(SERIES_PER_FAMILY).min(standings.len());
+        for standing in &standings[..shown] {
             let values = [
                 standing.run.as_str(),
                 standing.split.as_str(),
                 standing.rule.as_str(),
-                standing.score,
+                standing.score.as_str(),
                 standing.severity.name(),
             ];
             states.with_label_values(&values).set(number(standing.state));
         }
-        states.collect()
+        let omitted = omitted(names::ALERT_STATE, standings.len() - shown);
+        states.collect().into_iter().chain(omitted).collect()
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Error, Gauge, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{Error, Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::names;
-use crate::history::Store;
+use crate::history::{Store, Unwritable};
 
 /// The history's size and what its limit has removed, read at each scrape.
 pub struct HistoryCollector {
@@ -15,6 +15,7 @@ pub struct HistoryCollector {
     used: IntGauge,
     limit: IntGauge,
     writable: IntGauge,
+    unwritable: IntGaugeVec,
     waiting: IntGauge,
     unwritten: Gauge,
     refused: Opts,
@@ -30,6 +31,13 @@ impl HistoryCollector {
             used: IntGauge::new(names::HISTORY_USED, "Size of the history in bytes.")?,
             limit: IntGauge::new(names::HISTORY_LIMIT, "Size limit of the history in bytes.")?,
             writable: IntGauge::new(names::HISTORY_WRITABLE, "1 if the history can be written, else 0.")?,
+            unwritable: IntGaugeVec::new(
+                Opts::new(
+                    names::HISTORY_UNWRITABLE,
+                    "1 for the reason why the history cannot be written: read_only, full, unreachable, denied or other; else 0.",
+                ),
+                &["reason"],
+            )?,
             waiting: IntGauge::new(
                 names::HISTORY_WAITING,
                 "Bytes of points and declarations that wait in memory because the history cannot be written.",
@@ -54,7 +62,7 @@ impl HistoryCollector {
 impl Collector for HistoryCollector {
     fn desc(&self) -> Vec<&Desc> {
         let gauges = [self.used.desc(), self.limit.desc(), self.writable.desc(), self.waiting.desc()].concat();
-        [gauges, self.unwritten.desc()].concat()
+        [gauges, self.unwritable.desc(), self.unwritten.desc()].concat()
     }
 
     /// Exports no sizes if the history cannot be read; the failing call is counted where it is made.
@@ -69,10 +77,15 @@ impl Collector for HistoryCollector {
         };
         let waiting = self.history.waiting();
         self.writable.set(i64::from(waiting.why.is_none()));
+        for reason in Unwritable::ALL {
+            let is_so = waiting.why.is_some() && waiting.kind == reason;
+            self.unwritable.with_label_values(&[reason.name()]).set(i64::from(is_so));
+        }
         self.waiting.set(bytes(waiting.bytes));
         self.unwritten.set(waiting.unwritten.as_secs_f64());
         let refused = counted(&self.refused, waiting.refused).unwrap_or_default();
-        let state = [self.writable.collect(), self.waiting.collect(), self.unwritten.collect(), refused].concat();
+        let writable = [self.writable.collect(), self.unwritable.collect()].concat();
+        let state = [writable, self.waiting.collect(), self.unwritten.collect(), refused].concat();
         let Ok(usage) = self.history.usage() else { return state };
         let Ok(dropped) = IntCounterVec::new(self.dropped.clone(), &["kind"]) else { return state };
         let corrupt = counted(&self.corrupt, usage.damaged).unwrap_or_default();

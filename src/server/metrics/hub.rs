@@ -1,8 +1,11 @@
 //! Metrics of a hub.
 
-use prometheus::{Error, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Error, GaugeVec, IntCounterVec, Opts, Registry};
 
 use super::names;
+use super::scores::{SERIES_PER_FAMILY, omitted};
 
 /// The counters of a hub. Clones share them.
 #[derive(Clone)]
@@ -11,8 +14,6 @@ pub struct HubMetrics {
     pub entries: IntCounterVec,
     /// Labels `call` and `code`, the gRPC code's name.
     pub calls_refused: IntCounterVec,
-    /// Changes that this hub learnt from the database.
-    pub changes_followed: IntCounter,
 }
 
 impl HubMetrics {
@@ -22,11 +23,6 @@ impl HubMetrics {
             registry.register(Box::new(counters.clone()))?;
             Ok::<_, Error>(counters)
         };
-        let changes_followed = IntCounter::new(
-            names::HUB_CHANGES_FOLLOWED,
-            "Changes that this hub learnt from the database, its own and those of others.",
-        )?;
-        registry.register(Box::new(changes_followed.clone()))?;
         Ok(Self {
             entries: counters(
                 names::HUB_ENTRIES,
@@ -38,7 +34,38 @@ impl HubMetrics {
                 "Calls of sidecars that were refused as a whole, by call and gRPC code.",
                 &["call", "code"],
             )?,
-            changes_followed,
         })
+    }
+}
+
+/// The time since each run's sidecar was last heard, in seconds, by run, read at each scrape.
+pub struct PushAges<F> {
+    ages: F,
+    empty: GaugeVec,
+}
+
+impl<F: Fn() -> Vec<(String, f64)> + Send + Sync + 'static> PushAges<F> {
+    pub fn register(registry: &Registry, ages: F) -> Result<(), Error> {
+        registry.register(Box::new(Self { ages, empty: family()? }))
+    }
+}
+
+fn family() -> Result<GaugeVec, Error> {
+    let help = "Time since the sidecar of an unfinished run last pushed or asked, in seconds; above 60 it is lost.";
+    GaugeVec::new(Opts::new(names::HUB_PUSH_AGE, help), &["run"])
+}
+
+impl<F: Fn() -> Vec<(String, f64)> + Send + Sync + 'static> Collector for PushAges<F> {
+    fn desc(&self) -> Vec<&Desc> {
+        self.empty.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (all, Ok(gauges)) = ((self.ages)(), family()) else { return Vec::new() };
+        for (run, age) in all.iter().take(SERIES_PER_FAMILY) {
+            gauges.with_label_values(&[run]).set(*age);
+        }
+        let omitted = omitted(names::HUB_PUSH_AGE, all.len().saturating_sub(SERIES_PER_FAMILY));
+        gauges.collect().into_iter().chain(omitted).collect()
     }
 }

@@ -16,7 +16,7 @@ mod verdicts;
 
 pub use alerts::AlertCollector;
 pub use history::HistoryCollector;
-pub use hub::HubMetrics;
+pub use hub::{HubMetrics, PushAges};
 pub use own::Metrics;
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 pub use upstream::UpstreamCollector;

@@ -58,6 +58,7 @@ pub const PASSES_INCOMPLETE: &str = "conceptwatch_passes_incomplete_total";
 pub const PASSES_DISCARDED: &str = "conceptwatch_passes_discarded_total";
 pub const PASSES_SETTLED: &str = "conceptwatch_passes_settled_total";
 pub const PASSES_UNSETTLED: &str = "conceptwatch_passes_unsettled";
+pub const OPEN_RUNS: &str = "conceptwatch_open_runs";
 pub const RUNS_FORGOTTEN: &str = "conceptwatch_runs_forgotten_total";
 pub const WINDOWS_IGNORED: &str = "conceptwatch_windows_ignored_total";
 pub const POINTS_RECORDED: &str = "conceptwatch_points_recorded_total";
@@ -74,6 +75,8 @@ pub const HISTORY_LIMIT: &str = "conceptwatch_history_limit_bytes";
 pub const HISTORY_DROPPED: &str = "conceptwatch_history_dropped_total";
 pub const HISTORY_WRITABLE: &str = "conceptwatch_history_writable";
 pub const HISTORY_UNWRITTEN: &str = "conceptwatch_history_unwritten_seconds";
+// Label `reason`.
+pub const HISTORY_UNWRITABLE: &str = "conceptwatch_history_unwritable";
 pub const HISTORY_WAITING: &str = "conceptwatch_history_waiting_bytes";
 pub const HISTORY_REFUSED: &str = "conceptwatch_history_refused_total";
 pub const HISTORY_CORRUPT: &str = "conceptwatch_history_corrupt_points_total";
@@ -95,7 +98,8 @@ pub const NOTIFICATIONS_DROPPED: &str = "conceptwatch_notifications_dropped_tota
 pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
 // Labels `call, code`.
 pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
-pub const HUB_CHANGES_FOLLOWED: &str = "conceptwatch_hub_changes_followed_total";
+// Label `run`.
+pub const HUB_PUSH_AGE: &str = "conceptwatch_hub_push_age_seconds";
 
 // Families of the hub to which a sidecar sends changes.
 pub const UPSTREAM_REACHED: &str = "conceptwatch_upstream_reached";

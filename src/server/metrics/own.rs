@@ -50,6 +50,7 @@ pub struct Own {
     /// Label `outcome`: a name of `settlement::Outcome`.
     pub passes_settled: IntCounterVec,
     pub passes_unsettled: IntGauge,
+    pub open_runs: IntGauge,
     pub runs_forgotten: IntCounter,
     pub windows_ignored: IntCounter,
     pub points_recorded: IntCounter,
@@ -170,6 +171,7 @@ impl Metrics {
                 &["outcome"],
             )?,
             passes_unsettled: bytes(names::PASSES_UNSETTLED, "Passes received and not settled.")?,
+            open_runs: bytes(names::OPEN_RUNS, "Unfinished runs that this sidecar serves.")?,
             runs_forgotten: counter(
                 names::RUNS_FORGOTTEN,
                 "Runs removed from memory because no client sent anything for a long time.",

@@ -60,6 +60,7 @@ fn own() -> BTreeMap<String, Family> {
 fn of_hubs() -> BTreeMap<String, Family> {
     let registry = Registry::new();
     let metrics = HubMetrics::register(&registry).unwrap();
+    PushAges::register(&registry, || vec![(String::new(), 0.0)]).unwrap();
     metrics.entries.with_label_values(&[""]);
     metrics.calls_refused.with_label_values(&["", ""]);
     described(&registry)

@@ -40,7 +40,11 @@ pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 13] = [
         "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 if all are of the newest sample.",
         &CURVE_SCORE,
     ),
-    (names::SERIES_OMITTED, "Series omitted from a family above its cap.", &["family"]),
+    (
+        names::SERIES_OMITTED,
+        "Series omitted from a family above its cap; of a curve that a hub did not read, one in each family.",
+        &["family"],
+    ),
 ];
 
 /// Exports the scores of [`Live::latest`].
@@ -144,24 +148,37 @@ impl Collector for ScoreCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = Families::default();
-        for latest in self.live.latest() {
-            self.add_curve(&mut families, &latest);
+        let (curves, left_out) = (self.live.latest(), self.live.curves_left_out());
+        for latest in &curves {
+            self.add_curve(&mut families, latest);
         }
-        let omitted: Vec<_> = families.0.iter().map(|(name, family)| (name.clone(), family.omitted)).collect();
-        for (family, omitted) in omitted.iter().filter(|(_, omitted)| *omitted > 0) {
-            families.add(names::SERIES_OMITTED, &["family"], &[family], *omitted as f64);
+        let of_verdicts = curves.len().saturating_sub(SERIES_PER_FAMILY) as u64;
+        let omitted = families.0.iter().map(|(name, family)| (name.clone(), family.omitted));
+        let omitted: Vec<_> = omitted.chain([(names::VERDICT.to_owned(), of_verdicts)]).collect();
+        for (family, omitted) in omitted {
+            families.omit(&family, omitted + left_out);
         }
         let gathered = self.descriptions.iter().filter_map(|description| {
-            let family = families.0.remove(description.fq_name.as_str())?;
-            let mut gathered = MetricFamily::default();
-            gathered.set_name(description.fq_name.clone());
-            gathered.set_help(description.help.clone());
-            gathered.set_field_type(MetricType::GAUGE);
-            gathered.set_metric(family.series);
-            Some(gathered)
+            Some(gathered(&description.fq_name, &description.help, families.0.remove(description.fq_name.as_str())?))
         });
         gathered.collect()
     }
+}
+
+fn gathered(name: &str, help: &str, family: Family) -> MetricFamily {
+    let mut gathered = MetricFamily::default();
+    gathered.set_name(name.to_owned());
+    gathered.set_help(help.to_owned());
+    gathered.set_field_type(MetricType::GAUGE);
+    gathered.set_metric(family.series);
+    gathered
+}
+
+/// The family that says how many series of another are omitted; none where none is. It joins that of the scores.
+pub(super) fn omitted(family: &str, series: usize) -> Option<MetricFamily> {
+    let mut families = Families::default();
+    families.omit(family, series as u64);
+    Some(gathered(names::SERIES_OMITTED, "", families.0.remove(names::SERIES_OMITTED)?))
 }
 
 /// Series by family name.
@@ -175,6 +192,13 @@ struct Family {
 }
 
 impl Families {
+    /// Notes that series of a family are omitted, if any are.
+    fn omit(&mut self, family: &str, series: u64) {
+        if series > 0 {
+            self.add(names::SERIES_OMITTED, &["family"], &[family], series as f64);
+        }
+    }
+
     /// Adds a sample, unless the value is not finite.
     fn add(&mut self, family: &str, labels: &[&str], values: &[&str], value: f64) {
         if !value.is_finite() {

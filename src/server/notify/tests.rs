@@ -56,7 +56,7 @@ fn change_of(rule: &str, state: alert::State, since: f64) -> Arc<AlertChange> {
         rule: rule.into(),
         run: "cub".into(),
         split: "val".into(),
-        score: "icl",
+        score: "icl".into(),
         state,
         since,
         evidence: "icl is 0.4, above 0.2".into(),

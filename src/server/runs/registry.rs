@@ -513,8 +513,14 @@ impl Runs {
         let status = |running: Arc<Running>| RunStatus {
             name: running.run.name.clone(),
             splits: lock(&running.state).splits.values().map(split).collect(),
+            is_lost: false,
         };
         self.all().into_iter().map(status).collect()
+    }
+
+    /// How many runs in memory have not finished.
+    pub fn open(&self) -> usize {
+        self.all().iter().filter(|running| running.finished().is_none()).count()
     }
 
     fn all(&self) -> Vec<Arc<Running>> {

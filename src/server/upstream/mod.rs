@@ -1,10 +1,11 @@
-//! Sends changes of the history to a hub: `conceptwatch serve --upstream`.
+//! Sends changes of the history, and what is judged of them, to a hub: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
 //! applied; nothing waits for it. [`pump`] decides when to send and [`hub_backoff`] to which hub.
 
 mod hub_backoff;
 mod hubs;
+mod judged;
 mod pump;
 mod reach;
 
@@ -14,13 +15,17 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::fault::Fault;
 use crate::history::{Change, HistoryError, Numbered, Parcel, Source, Sqlite, Store};
 use crate::point::Point;
 
+use super::events::Events;
 use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
+use super::live::{Live, UpstreamStatus};
 
 use hub_backoff::Next;
 use hubs::{blocking, jitter, until};
+use judged::{Judged, Verdicts};
 use pump::{Pump, Settled};
 
 pub use hubs::{Hubs, UpstreamOptions};
@@ -46,6 +51,8 @@ pub struct Upstream {
     answered: Instant,
     /// The entry to send without its matrices.
     slim: Option<u64>,
+    /// Absent where no sidecar is at work.
+    judged: Option<Judged>,
 }
 
 /// The outcome of a step.
@@ -68,6 +75,7 @@ impl Upstream {
             answered: Instant::now(),
             calls: None,
             slim: None,
+            judged: None,
             hubs: Arc::new(hubs),
             history,
         })
@@ -77,11 +85,16 @@ impl Upstream {
         Arc::clone(&self.reach)
     }
 
+    /// From now on also sends what the sidecar judges.
+    pub fn judge(&mut self, live: Arc<dyn Live>, events: &Events, verdicts: Verdicts) {
+        self.judged = Some(Judged::new(live, events, verdicts));
+    }
+
     /// Sends until `stop`, and then what is left, unless no hub can be reached.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             match self.pump.next() {
-                Next::Wait(_) if stop.is_cancelled() => return,
+                Next::Wait(_) if stop.is_cancelled() => return self.note_judged().await,
                 Next::Wait(pause) => until(pause, &stop).await,
                 Next::Now { hub } => {
                     if self.step(hub).await == Step::Idle {
@@ -95,8 +108,15 @@ impl Upstream {
         }
     }
 
+    async fn note_judged(&mut self) {
+        if let Some(judged) = &mut self.judged {
+            judged.note(&self.history).await;
+        }
+    }
+
     /// Connects, greets, or sends one request.
     async fn step(&mut self, hub: usize) -> Step {
+        self.note_judged().await;
         // Changes that are not durable here are not sent.
         if self.history.waiting().why.is_some() {
             return Step::Idle;
@@ -161,7 +181,7 @@ impl Upstream {
     async fn send(&mut self, hub: usize, mut entries: Vec<Numbered>) -> Step {
         let (first, last) = (entries[0].number, entries[entries.len() - 1].number);
         for Numbered { number, change } in &mut entries {
-            if let Change::Point(point, _) = change
+            if let Change::Point(point, _) | Change::Late(point, _) = change
                 && (self.slim == Some(*number) || point.bytes() > LARGEST)
             {
                 **point = point.without_matrices();
@@ -178,7 +198,7 @@ impl Upstream {
                 self.answer(hub, applied, Some((first, last))).await
             }
             Err(Unanswered { failure: Failure::Unfit, why }) => match &entries[..] {
-                [Numbered { change: Change::Point(point, _), .. }] if has_matrices(point) => {
+                [Numbered { change: Change::Point(point, _) | Change::Late(point, _), .. }] if has_matrices(point) => {
                     tracing::warn!(number = first, why, "the hub does not take a point: it is sent without matrices");
                     self.slim = Some(first);
                     Step::Done
@@ -256,6 +276,16 @@ impl Upstream {
         self.pump.failed(&unanswered.failure, jitter());
         Step::Done
     }
+}
+
+/// Sends what waits in the outbox of a history, unless no hub can be reached. Returns how the hub stands then.
+pub async fn push(options: UpstreamOptions, history: Arc<Sqlite>) -> Result<UpstreamStatus, HistoryError> {
+    let invalid = |fault: Fault| HistoryError::Invalid { field: fault.field, message: fault.message };
+    let upstream = Upstream::new(Hubs::new(options).map_err(invalid)?, history)?;
+    let (reach, stop) = (upstream.reach(), CancellationToken::new());
+    stop.cancel();
+    upstream.run(stop).await;
+    Ok(reach.status())
 }
 
 fn has_matrices(point: &Point) -> bool {

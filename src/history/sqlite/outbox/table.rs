@@ -21,7 +21,7 @@ CREATE TABLE outbox_run (
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, unscored, remark or remove
+    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, late, unscored, alert, verdict, remark or remove
     run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
     point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
     unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
@@ -38,7 +38,10 @@ pub const DECLARE: &str = "declare";
 pub const FINISH_RANK: &str = "finish_rank";
 pub const FINISH: &str = "finish";
 pub const POINT: &str = "point";
+pub const LATE: &str = "late";
 pub const UNSCORED_PASS: &str = "unscored";
+pub const ALERT: &str = "alert";
+pub const VERDICT: &str = "verdict";
 pub const REMARK: &str = "remark";
 pub const REMOVE: &str = "remove";
 
@@ -51,9 +54,6 @@ pub struct By {
     /// The number of ranks at that time: a restart may have more or fewer.
     pub world_size: u32,
     pub client: String,
-    /// As in [`Identity`](crate::history::Identity).
-    #[serde(default)]
-    pub process: String,
     pub resume: bool,
 }
 
@@ -63,8 +63,6 @@ pub struct FinishedRank {
     #[serde(with = "LaunchFields")]
     pub launch: Launch,
     pub rank: u32,
-    #[serde(default)]
-    pub process: String,
     pub finished: f64,
 }
 
@@ -147,16 +145,4 @@ pub fn launch(connection: &Connection, run: Option<i64>, attempt: Attempt) -> Re
         .query_row(params![run, attempt.launch], |row| row.get(0))
         .optional()?;
     Ok(Launch { job: job.unwrap_or_default(), restart: attempt.restart, number: attempt.launch })
-}
-
-/// The process that declared itself as a rank; empty where it is not known.
-pub fn process_of(connection: &Connection, run: i64, attempt: Attempt, rank: u32) -> Result<String, HistoryError> {
-    let name = connection
-        .prepare_cached(
-            "SELECT name FROM process WHERE restart = ?3 AND rank = ?4 \
-             AND launch = (SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2)",
-        )?
-        .query_row(params![run, attempt.launch, attempt.restart, rank], |row| row.get(0))
-        .optional()?;
-    Ok(name.unwrap_or_default())
 }

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::history::change::Change;
+use crate::history::change::{Change, Judgement};
 use crate::history::sqlite::OutboxUsage;
 use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
 use crate::point::{Outcome, Point, ScoreValue};
@@ -53,6 +53,13 @@ fn in_short(change: &Change) -> String {
         Change::Point(point, by) => {
             let by = by.as_ref().map(of).unwrap_or_default();
             format!("point {} of {} by {by}", point.step, point.score("icl").unwrap().value().unwrap().value)
+        }
+        Change::Late(point, _) => {
+            let late: Vec<&str> = point.scores.iter().map(|(score, _)| score.as_str()).collect();
+            format!("late {} of {}", late.join(" and "), point.step)
+        }
+        Change::Judged(judgement) => {
+            format!("judged {} {}", judgement.rule.as_deref().unwrap_or("verdict"), judgement.json)
         }
         Change::Unscored(pass, _) => format!("unscored {}", pass.step),
         Change::Remark { remark, .. } => format!("remark {:?}", remark.title.as_deref().unwrap()),
@@ -114,6 +121,54 @@ fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
     history.record_run(&run("r"), &job("b"), 3.0).unwrap();
     assert_eq!(waiting(&history), ["remove r", "declare r by b.0"]);
     assert_eq!(history.outbox_usage().unwrap().lost, 0, "a person removed it");
+}
+
+#[test]
+fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = open(directory.path());
+    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    let with = |scores: &[&str]| {
+        let of = |score: &&str| ((*score).to_owned(), Outcome::undefined("few rows"));
+        let mut point = point(1, 0.5);
+        point.scores.extend(scores.iter().map(of));
+        point
+    };
+    history.record_point(&with(&[]), Some(FIRST)).unwrap();
+    history.record_point(&with(&["ois"]), Some(FIRST)).unwrap();
+    assert_eq!(waiting(&history), ["declare r by a.0", "point 1 of 0.5 by a.0"], "it was not sent before");
+    forget_all(&history);
+    history.record_point(&with(&["ois", "nis"]), Some(FIRST)).unwrap();
+    assert_eq!(waiting(&history), ["late nis of 1"]);
+    // A p-value joins a score, and what waits already goes with it.
+    let mut tested = with(&["ois", "nis", "dci"]);
+    tested.scores[0].1.add(crate::point::Significance { p_value: Some(0.5), ..Default::default() });
+    history.record_point(&tested, Some(FIRST)).unwrap();
+    assert_eq!(waiting(&history), ["late icl and nis and dci of 1"]);
+    // Another evaluation of the step is another point.
+    forget_all(&history);
+    history.record_point(&Point { time: 9.0, ..with(&["ois"]) }, Some(FIRST)).unwrap();
+    assert_eq!(waiting(&history), ["point 1 of 0.5 by a.0"]);
+}
+
+#[test]
+fn of_the_verdicts_on_a_split_the_last_is_sent_and_of_a_rule_every_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = open(directory.path());
+    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    let judged = |rule: Option<&str>, json: &str| Judgement {
+        run: "r".into(),
+        split: "val".into(),
+        rule: rule.map(str::to_owned),
+        active: true,
+        since: 1.0,
+        json: json.into(),
+    };
+    history.note_judgements(&[judged(Some("high"), "pending"), judged(None, "early")]).unwrap();
+    history.note_judgements(&[judged(Some("high"), "firing"), judged(None, "leaking")]).unwrap();
+    history.note_judgements(&[Judgement { run: "unknown".into(), ..judged(None, "sound") }]).unwrap();
+    let expected = ["declare r by a.0", "judged high pending", "judged high firing", "judged verdict leaking"];
+    assert_eq!(waiting(&history), expected);
 }
 
 #[test]

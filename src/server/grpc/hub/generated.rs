@@ -14,7 +14,7 @@ pub struct Entry {
     /// ascending in the source, from 1; gaps are allowed; at most 2^63 - 1
     #[prost(uint64, tag = "1")]
     pub number: u64,
-    #[prost(oneof = "entry::Change", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "entry::Change", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub change: ::core::option::Option<entry::Change>,
 }
 /// Nested message and enum types in `Entry`.
@@ -35,6 +35,10 @@ pub mod entry {
         Remark(super::Remark),
         #[prost(message, tag = "8")]
         RemoveRun(super::RemoveRun),
+        #[prost(message, tag = "9")]
+        LateScores(super::Point),
+        #[prost(message, tag = "10")]
+        Judgement(super::Judgement),
     }
 }
 /// A rank, or a launch without ranks, has declared a run.
@@ -61,9 +65,6 @@ pub struct DeclareRun {
     /// seconds since 1970-01-01 UTC
     #[prost(double, tag = "7")]
     pub started: f64,
-    /// as in StartRunRequest
-    #[prost(string, tag = "8")]
-    pub process: ::prost::alloc::string::String,
 }
 /// A launch and its restarts, by name: numbers of launches are those of a history.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -90,9 +91,6 @@ pub struct FinishRank {
     /// seconds since 1970-01-01 UTC
     #[prost(double, tag = "4")]
     pub finished: f64,
-    /// that declared itself as this rank, where it is known
-    #[prost(string, tag = "5")]
-    pub process: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FinishRun {
@@ -102,7 +100,9 @@ pub struct FinishRun {
     #[prost(double, tag = "2")]
     pub finished: f64,
 }
-/// A point of a curve, without loss. It replaces a point of the same step unless that one is more complete.
+/// A point of a curve, without loss. It replaces a point of the same step unless that one is more complete. As late_scores:
+/// the scores alone that join a point which was sent before, and its warnings, change_errors and seconds as they are now; the
+/// point is that of the same launch, split, step, ordinal and time.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Point {
     /// without matrices, which stand below
@@ -247,6 +247,26 @@ pub struct Remark {
 pub struct RemoveRun {
     #[prost(string, tag = "1")]
     pub run: ::prost::alloc::string::String,
+}
+/// The state of an alert rule, or the verdict on a split, as the sidecar judged it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Judgement {
+    #[prost(string, tag = "1")]
+    pub run: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub split: ::prost::alloc::string::String,
+    /// absent: the verdict
+    #[prost(string, optional, tag = "3")]
+    pub rule: ::core::option::Option<::prost::alloc::string::String>,
+    /// the rule is pending or fires
+    #[prost(bool, tag = "4")]
+    pub active: bool,
+    /// seconds since 1970-01-01 UTC at which the state began; 0 for the verdict
+    #[prost(double, tag = "5")]
+    pub since: f64,
+    /// as an element of `standings` of /api/v1/alerts, or as `verdict` of /api/v1/overview
+    #[prost(string, tag = "6")]
+    pub json: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PushResponse {

@@ -6,5 +6,5 @@ pub mod proto;
 pub(super) mod reads;
 pub(super) mod service;
 
-/// Maximum bytes of a push, and so of an entry: see [`convert::omit_matrices`].
+/// Maximum bytes of a push, and so of an entry: larger points are sent without matrices.
 pub const PUSH_BYTES: usize = 16 << 20;

@@ -6,7 +6,7 @@ use super::port::{NAME, next_event, point, port, port_with, run};
 use super::*;
 use crate::history::{Identity, Wanted};
 use crate::point::{Outcome, ScoreValue};
-use crate::server::http::overview::Rows;
+use crate::server::http::rows::Rows;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scrape_has_the_verdicts_that_the_page_shows() {

@@ -30,7 +30,7 @@ async fn events_arrive_in_order_and_losses_are_told() {
         rule: "rise".into(),
         run: "a".into(),
         split: "val".into(),
-        score: "icl",
+        score: "icl".into(),
         state: State::Firing,
         since: 1.0,
         evidence: "0.3 > 0.2".into(),

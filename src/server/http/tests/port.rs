@@ -42,7 +42,8 @@ impl Live for Scripted {
             rows_dropped: 1,
             passes_unsettled: 3,
         };
-        vec![RunStatus { name: NAME.into(), splits: vec![split("train", "recent"), split("val", "pass")] }]
+        let splits = vec![split("train", "recent"), split("val", "pass")];
+        vec![RunStatus { name: NAME.into(), splits, is_lost: false }]
     }
 
     fn latest(&self) -> Vec<Latest> {
@@ -86,6 +87,7 @@ impl Live for Scripted {
             cpu_share: 0.5,
             cpu_seconds: 7.0,
             estimator: "tie_aware",
+            unwritable: None,
             upstream: None,
         }
     }
@@ -192,6 +194,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         events: Events::new(EventBounds { events: 4, bytes: usize::MAX }),
         live,
         access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, None)),
+        rows: Arc::default(),
     };
     let stop = CancellationToken::new();
     let served = tokio::spawn(serve(listener, None, app.clone(), bounds, stop.clone()));

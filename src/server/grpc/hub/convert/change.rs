@@ -3,10 +3,12 @@
 use super::super::proto::{self, entry::Change as Message, unscored::Ending as EndingMessage};
 use super::fields::{launch, launch_of, step, text, time};
 use super::point::{point, point_of};
+use crate::diagnosis::Verdict;
 use crate::fault::Fault;
-use crate::history::{Change, Declared, Ending, Launch, Remark, Unscored};
-use crate::name::{check_name, check_optional_name};
+use crate::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
+use crate::name::check_name;
 use crate::server::grpc::convert as run;
+use crate::server::live::AlertChange;
 use crate::step::{Ordinal, Rank};
 
 /// The change as an entry of a push.
@@ -18,16 +20,14 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             launch: Some(launch(&declared.launch)),
             rank: declared.rank.get(),
             client: declared.client.clone(),
-            process: declared.process.clone(),
             resume: declared.resume,
             started: declared.started,
         }),
-        Change::FinishRank { run, launch: of, rank, process, finished } => Message::FinishRank(proto::FinishRank {
+        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
             run: run.clone(),
             launch: Some(launch(of)),
             rank: *rank,
             finished: *finished,
-            process: process.clone(),
         }),
         Change::FinishRun { run, finished } => {
             Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
@@ -38,15 +38,17 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             Message::Remark(proto::Remark { run: run.clone(), title: remark.title.clone(), note: remark.note.clone() })
         }
         Change::RemoveRun(run) => Message::RemoveRun(proto::RemoveRun { run: run.clone() }),
+        Change::Late(of, by) => Message::LateScores(point(of, by.as_ref())),
+        Change::Judged(judgement) => Message::Judgement(proto::Judgement {
+            run: judgement.run.clone(),
+            split: judgement.split.clone(),
+            rule: judgement.rule.clone(),
+            active: judgement.active,
+            since: judgement.since,
+            json: judgement.json.clone(),
+        }),
     };
     proto::Entry { number, change: Some(change) }
-}
-
-/// Leaves out the values of pairs, so that a point that is larger than a message can be sent.
-pub fn omit_matrices(entry: &mut proto::Entry) {
-    if let Some(Message::Point(point)) = &mut entry.change {
-        point.matrices.clear();
-    }
 }
 
 /// The change of an entry. Errors when it is none that a history can make.
@@ -55,13 +57,11 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
         Message::FinishRank(message) => {
             check_name("finish_rank.run", &message.run)?;
-            check_optional_name("finish_rank.process", &message.process)?;
             let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
             Ok(Change::FinishRank {
                 run: message.run,
                 launch: launch.unwrap_or_default(),
                 rank: message.rank,
-                process: message.process,
                 finished: time("finish_rank.finished", message.finished)?,
             })
         }
@@ -79,7 +79,24 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
             check_name("remove_run.run", &message.run)?;
             Ok(Change::RemoveRun(message.run))
         }
+        Message::LateScores(message) => point_of(message).map(|(point, by)| Change::Late(Box::new(point), by)),
+        Message::Judgement(message) => judgement(message).map(Change::Judged),
     }
+}
+
+/// Errors unless the JSON is what a hub shows.
+fn judgement(message: proto::Judgement) -> Result<Judgement, Fault> {
+    check_name("judgement.run", &message.run)?;
+    check_name("judgement.split", &message.split)?;
+    let json = text("judgement.json", message.json)?;
+    let parsed = match message.rule {
+        Some(_) => serde_json::from_str::<AlertChange>(&json).map(drop),
+        None => serde_json::from_str::<Verdict>(&json).map(drop),
+    };
+    parsed.map_err(|error| Fault::new("judgement.json", error.to_string()))?;
+    let rule = message.rule.map(|rule| text("judgement.rule", rule)).transpose()?;
+    let since = time("judgement.since", message.since)?;
+    Ok(Judgement { run: message.run, split: message.split, rule, active: message.active, since, json })
 }
 
 fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
@@ -97,9 +114,8 @@ fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
         check_name("declare_run.declared_name", name)?;
     }
     let started = time("declare_run.started", message.started)?;
-    check_optional_name("declare_run.process", &message.process)?;
-    let (client, process) = (message.client, message.process);
-    Ok(Declared { run, declared_name, launch, rank, client, process, resume: message.resume, started })
+    let client = message.client;
+    Ok(Declared { run, declared_name, launch, rank, client, resume: message.resume, started })
 }
 
 pub fn ending(ending: Ending) -> EndingMessage {
@@ -177,6 +193,13 @@ mod tests {
         run::run(message).unwrap()
     }
 
+    fn firing() -> Judgement {
+        let json = r#"{"rule": "few", "run": "r", "split": "val", "score": "", "state": "firing", "since": 1.5,
+            "evidence": "64 rows", "step": 3, "severity": "warning", "advises_stop": true, "value": 64.0, "baseline": null}"#;
+        let (run, split, rule) = ("digits-2".into(), "val".into(), Some("few".into()));
+        Judgement { run, split, rule, active: true, since: 1.5, json: json.into() }
+    }
+
     #[test]
     fn changes_of_runs_arrive_as_they_are() {
         let launch = Launch { job: "job".into(), restart: 3, number: 1 };
@@ -186,7 +209,6 @@ mod tests {
             launch: launch.clone(),
             rank: Rank::of(2, 4).unwrap(),
             client: "client".into(),
-            process: "process".into(),
             resume: true,
             started: 1.5,
         };
@@ -205,11 +227,12 @@ mod tests {
         let remark = Remark { title: Some(String::new()), note: None };
         for change in [
             Change::Declare(Box::new(declared)),
-            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, process: "p".into(), finished: 3.5 },
+            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
             Change::FinishRun { run: run(), finished: 4.5 },
             Change::Unscored(record, Some(launch)),
             Change::Remark { run: run(), remark },
             Change::RemoveRun(run()),
+            Change::Judged(firing()),
         ] {
             assert_eq!(sent(&change).unwrap(), change);
         }
@@ -221,5 +244,7 @@ mod tests {
         let unscored = proto::Unscored { run: "r".into(), split: "val".into(), ..Default::default() };
         let entry = proto::Entry { number: 1, change: Some(Message::Unscored(unscored)) };
         assert_eq!(change(entry).unwrap_err().to_string(), "unscored.ending: got 0, expected 1 to 4");
+        let verdict = Change::Judged(Judgement { rule: None, ..firing() });
+        assert!(sent(&verdict).unwrap_err().to_string().starts_with("judgement.json: missing field"));
     }
 }

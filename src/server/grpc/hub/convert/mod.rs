@@ -5,5 +5,4 @@ mod change;
 mod fields;
 mod point;
 
-pub use change::{change, ending, entry, omit_matrices};
-pub use point::{point, point_of};
+pub use change::{change, entry};
