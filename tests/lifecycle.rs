@@ -187,8 +187,9 @@ async fn a_slow_disk_is_said_and_felt_by_nobody() {
     let mut client = sidecar.client().await;
     let mut stream = Stream::open(&mut client).await;
     std::fs::write(&hold, "").unwrap();
+    client.start_run(run("r")).await.unwrap();
     for step in 1..=10 {
-        client.start_run(run("r")).await.unwrap();
+        client.start_run(run(&format!("next {step}"))).await.unwrap();
         stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
         stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
         assert_eq!(point(&mut client, "r", "val", step).await.step, step);

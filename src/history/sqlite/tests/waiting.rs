@@ -39,6 +39,7 @@ fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
         history.record_point(&point("r", "val", 1, 2), None).unwrap();
         history.write_at_last().unwrap();
+        history.write_waiting();
         let removed = if log_alone { format!("{FILE_NAME}-wal") } else { FILE_NAME.to_owned() };
         std::fs::remove_file(directory.path().join(removed)).unwrap();
         assert_eq!(history.record_point(&point("r", "val", 2, 2), None).unwrap(), Recorded::Waiting);
