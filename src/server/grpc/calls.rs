@@ -189,14 +189,13 @@ static ENTRY: Message = Message {
     name: "entries",
     fields: &[
         each(2, "", &DECLARE_RUN),
-        each(3, "", &FINISH_RANK),
-        each(4, "", &FINISH_RUN_AT),
+        each(3, "", &FINISH_RUN_AT),
+        each(4, "", &HUB_POINT),
         each(5, "", &HUB_POINT),
         each(6, "", &UNSCORED),
-        each(7, "", &REMARK),
-        each(8, "", &REMOVE_RUN),
-        each(9, "", &HUB_POINT),
-        each(10, "", &JUDGEMENT),
+        each(7, "", &JUDGEMENT),
+        each(8, "", &REMARK),
+        each(9, "", &REMOVE_RUN),
     ],
 };
 static JUDGEMENT: Message =
@@ -236,7 +235,6 @@ static CONSTANTS_OF_RUNS: Message = Message {
 static PARTS_OF_RUNS: Message =
     Message { name: "concept_parts", fields: &[many(1, "parts", 1 << 22, Kind::Varints(4))] };
 static LAUNCH: Message = Message { name: "launch", fields: &[text(1, "job")] };
-static FINISH_RANK: Message = Message { name: "finish_rank", fields: &[text(1, "run"), each(2, "launch", &LAUNCH)] };
 static FINISH_RUN_AT: Message = Message { name: "finish_run", fields: &[text(1, "run")] };
 static HUB_POINT: Message = Message {
     name: "point",

@@ -14,9 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(super) use note::{
-    note_finish, note_finish_rank, note_point, note_remark, note_removal, note_run, note_unscored, sent_point,
-};
+pub(super) use note::{note_finish, note_point, note_remark, note_removal, note_run, note_unscored, sent_point};
 pub use pending_changes::{Numbered, OutboxUsage, Parcel};
 pub use table::Source;
 pub(super) use table::{count, create, losing};
