@@ -330,7 +330,7 @@ async fn a_late_score_rewrites_none_of_its_point() {
     assert_eq!(points.as_array().unwrap().len(), 1, "there is no evaluation of step 7 that it could join");
 }
 
-/// What `/ready` says, and the reasons in the metrics and in the API.
+/// The status of `/ready`, and the reason that the metrics and the API give, too.
 fn health(hub: &Sidecar) -> (u16, Option<String>) {
     let metrics = hub.get("/metrics");
     let (ready, said) = hub.ask("GET", "/ready", "", "");
