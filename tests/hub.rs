@@ -329,22 +329,7 @@ async fn a_late_score_rewrites_none_of_its_point() {
     assert_eq!(points.as_array().unwrap().len(), 1, "there is no evaluation of step 7 that it could join");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_ends_when_its_sidecar_says_so_and_not_at_its_last_rank() {
-    let Some(database) = a_database() else { return };
-    let hub = hub(&database, &[]);
-    let mut client = client(&hub).await;
-    let (run, finished) = (|| "r".to_owned(), 1_000_009.0);
-    let rank = Change::FinishRank { run: run(), launch: launch(), rank: 0, finished };
-    let entries = numbered(vec![declared("r"), rank, Change::FinishRun { run: run(), finished }]);
-    let over = || api(&hub, "/api/v1/runs")["runs"][0]["finished"].clone();
-    push(&mut client, &entries[..2]).await.unwrap();
-    assert_eq!(over(), false);
-    push(&mut client, &entries).await.unwrap();
-    assert_eq!(over(), true);
-}
-
-/// What `/ready` says, and the reasons in the metrics and in the API.
+/// The status of `/ready`, and the reason that the metrics and the API give, too.
 fn health(hub: &Sidecar) -> (u16, Option<String>) {
     let metrics = hub.get("/metrics");
     let (ready, said) = hub.ask("GET", "/ready", "", "");

@@ -13,13 +13,6 @@ use crate::step::Rank;
 pub enum Change {
     /// A rank, or a launch without ranks, has declared a run.
     Declare(Box<Declared>),
-    /// A rank of an attempt has finished at `finished`, in seconds since 1970-01-01 UTC.
-    FinishRank {
-        run: String,
-        launch: Launch,
-        rank: u32,
-        finished: f64,
-    },
     FinishRun {
         run: String,
         finished: f64,
@@ -86,10 +79,7 @@ impl Change {
             Self::Point(point, _) | Self::Late(point, _) => &point.run,
             Self::Judged(judgement) => &judgement.run,
             Self::Unscored(record, _) => &record.run,
-            Self::FinishRank { run, .. }
-            | Self::FinishRun { run, .. }
-            | Self::Remark { run, .. }
-            | Self::RemoveRun(run) => run,
+            Self::FinishRun { run, .. } | Self::Remark { run, .. } | Self::RemoveRun(run) => run,
         }
     }
 }

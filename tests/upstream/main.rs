@@ -148,7 +148,6 @@ async fn every_change_arrives_once_in_order_and_as_it_is() {
 fn kind(change: &Change) -> &'static str {
     match change {
         Change::DeclareRun(_) => "declare",
-        Change::FinishRank(_) => "finish rank",
         Change::FinishRun(_) => "finish",
         Change::Point(_) => "point",
         Change::Unscored(_) => "unscored",

@@ -4,7 +4,7 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::{declare_run, finish_rank};
+use super::declare::declare_run;
 use super::insert::{insert_point, join_point};
 use super::judged::record_judgement;
 use super::link::Link;
@@ -19,7 +19,6 @@ use crate::history::settled::Unscored;
 use crate::point::Point;
 use crate::run::Run;
 use crate::sample::Attempt;
-use crate::step::Rank;
 
 /// The outcome of an entry.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,18 +112,6 @@ impl Applying<'_> {
     pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
         finish_run(self.link, &run, finished)
-    }
-
-    pub fn finish_rank(
-        &mut self,
-        local_run: &str,
-        attempt: Attempt,
-        rank: Rank,
-        finished: f64,
-    ) -> Result<(), HistoryError> {
-        let run = self.run_of(local_run)?;
-        let id = super::runs::run_to_change(self.link, &run)?;
-        finish_rank(self.link, id, attempt, rank.get(), finished)
     }
 
     /// Stores a point, whose run is the one that the source knows.

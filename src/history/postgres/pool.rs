@@ -41,6 +41,11 @@ impl Pool {
         Self { connector, kept: Mutex::default(), returned: Condvar::new() }
     }
 
+    /// Closes the idle connections: one of them has broken, and the others are as old.
+    pub fn clear(&self) {
+        lock(&self.kept).idle.clear();
+    }
+
     /// An idle connection, or a new one. Errors say why there is none.
     pub fn link(&self) -> Result<Borrowed<'_>, HistoryError> {
         let kept = lock(&self.kept);

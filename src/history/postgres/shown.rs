@@ -16,7 +16,7 @@ const CHANGES: i64 = 2000;
 /// Changes of runs that are read.
 const RUNS: i64 = 1000;
 
-/// What a hub shows, in one reading.
+/// The tables that a hub shows, in one reading.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// The database's clock, in seconds since 1970-01-01 UTC.

@@ -88,7 +88,10 @@ impl Postgres {
     fn twice<T>(&self, mut call: impl FnMut(&mut Link) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
         let first = self.pool.link().and_then(|mut link| call(&mut link));
         match first {
-            Err(error) if is_passing(&error) => self.pool.link().and_then(|mut link| call(&mut link)),
+            Err(error) if is_passing(&error) => {
+                self.pool.clear();
+                self.pool.link().and_then(|mut link| call(&mut link))
+            }
             first => first,
         }
     }

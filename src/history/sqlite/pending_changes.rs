@@ -2,8 +2,7 @@
 
 use super::outbox::note_judgement;
 use super::outbox::table::{
-    ALERT, By, DECLARE, FINISH, FINISH_RANK, FinishedRank, LATE, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, VERDICT,
-    count, launch, source,
+    ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, VERDICT, count, launch, source,
 };
 use crate::history::change::{Change, Declared, Judgement, Launch};
 use crate::history::error::HistoryError;
@@ -143,12 +142,6 @@ impl Reading<'_> {
     fn change(&self, row: &Row) -> Result<Option<Change>, HistoryError> {
         let change = match row.kind.as_str() {
             DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
-            FINISH_RANK => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(FinishedRank { launch, rank, finished })) => {
-                    Some(Change::FinishRank { run: run.run.name.clone(), launch, rank, finished })
-                }
-                _ => None,
-            },
             FINISH => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
                 (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
                 _ => None,
@@ -258,6 +251,6 @@ fn bytes_of(change: &Change) -> usize {
             Change::Judged(judgement) => judgement.json.len(),
             Change::Unscored(unscored, _) => unscored.reason.len(),
             Change::Remark { remark, .. } => remark.note.as_ref().map_or(0, String::len),
-            Change::FinishRank { .. } | Change::FinishRun { .. } | Change::RemoveRun(_) => 0,
+            Change::FinishRun { .. } | Change::RemoveRun(_) => 0,
         }
 }

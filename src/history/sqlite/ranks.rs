@@ -3,7 +3,6 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::insert::run_id;
-use super::outbox;
 use super::read::Reading;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
@@ -23,13 +22,10 @@ pub(super) fn finish_rank(
         .prepare_cached("SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
         .query_row(params![run, attempt.launch], |row| row.get(0))
         .optional()?;
-    let known = connection
+    connection
         .prepare_cached("UPDATE rank SET finished = ?4 WHERE launch = ?1 AND rank = ?2 AND restart = ?3")?
         .execute(params![launch, rank, attempt.restart, finished])?;
-    match known {
-        0 => Ok(()),
-        _ => outbox::note_finish_rank(connection, run, attempt, rank, finished),
-    }
+    Ok(())
 }
 
 /// Stores a rank's declaration. One of an older restart does not replace that of a newer. Returns whether anything changed.

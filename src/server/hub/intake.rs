@@ -11,7 +11,6 @@ use crate::run::{Run, RunFields};
 use crate::sample::Attempt;
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
-use crate::step::Rank;
 
 /// The receiver of changes from sidecars.
 #[derive(Clone)]
@@ -116,10 +115,6 @@ impl Intake {
 fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
     match change {
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRank { run, launch, rank, finished } => {
-            let Some(attempt) = attempt(applying, run, Some(launch))? else { return Ok(None) };
-            applying.finish_rank(run, attempt, Rank::stored(*rank), *finished).map(|()| None)
-        }
         Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
         Change::Point(point, by) => {
             let attempt = attempt(applying, &point.run, by.as_ref())?;

@@ -20,10 +20,10 @@ use crate::server::metrics::{Metrics, SERIES_PER_FAMILY};
 const FRESH: Duration = Duration::from_secs(1);
 /// A sidecar that is silent for this long is lost: it asks every 15 s.
 const LOST: f64 = 60.0;
-/// Who watches is told of what changed since a view of at most this age.
+/// Watchers are told of the changes since a view of at most this age.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// What a hub shows.
+/// The tables as a hub shows them.
 pub struct Shown {
     pub store: Arc<Postgres>,
     pub events: Events,
@@ -68,7 +68,7 @@ impl Shown {
     /// Reads the tables again, unless that was done within a second, and tells those who watch what changed. While the
     /// database cannot be read, the view stays as it was.
     fn current(&self) -> Arc<View> {
-        // Locked while reading: who comes meanwhile gets the same.
+        // Locked while reading, so that calls at the same time get the same view.
         let mut view = lock(&self.view);
         let (read, known) = &*view;
         if read.is_some_and(|read| read.elapsed() < FRESH) {
@@ -229,7 +229,7 @@ impl Live for Shown {
         false
     }
 
-    /// What a newer attempt has left behind is superseded in the tables.
+    /// Points that a newer attempt has left behind are superseded in the tables.
     fn admits(&self, _: &Point) -> bool {
         true
     }

@@ -18,6 +18,9 @@ const CURVE: [&str; 2] = ["run", "split"];
 const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
+const OMITTED: &str =
+    "Series omitted from a family above its cap; of a curve that a hub did not read, one in each family.";
+
 /// Families that every curve has, whatever its scores.
 pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 13] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
@@ -40,11 +43,7 @@ pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 13] = [
         "Age of the oldest pair of concepts in a score of a rolling window, in seconds; 0 if all are of the newest sample.",
         &CURVE_SCORE,
     ),
-    (
-        names::SERIES_OMITTED,
-        "Series omitted from a family above its cap; of a curve that a hub did not read, one in each family.",
-        &["family"],
-    ),
+    (names::SERIES_OMITTED, OMITTED, &["family"]),
 ];
 
 /// Exports the scores of [`Live::latest`].
@@ -178,7 +177,7 @@ fn gathered(name: &str, help: &str, family: Family) -> MetricFamily {
 pub(super) fn omitted(family: &str, series: usize) -> Option<MetricFamily> {
     let mut families = Families::default();
     families.omit(family, series as u64);
-    Some(gathered(names::SERIES_OMITTED, "", families.0.remove(names::SERIES_OMITTED)?))
+    Some(gathered(names::SERIES_OMITTED, OMITTED, families.0.remove(names::SERIES_OMITTED)?))
 }
 
 /// Series by family name.

@@ -17,7 +17,7 @@ pub type Verdicts = Arc<dyn Fn(BTreeSet<Curve>) -> Vec<CurveVerdict> + Send + Sy
 /// Run and split.
 pub type Curve = (Arc<str>, Arc<str>);
 
-/// What has been judged and not noted.
+/// The judgements that are not noted yet.
 pub struct Judged {
     live: Arc<dyn Live>,
     verdicts: Verdicts,

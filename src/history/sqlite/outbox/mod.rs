@@ -14,8 +14,7 @@ pub(super) mod table;
 mod tests;
 
 pub(super) use note::{
-    note_finish, note_finish_rank, note_judgement, note_point, note_remark, note_removal, note_run, note_unscored,
-    sent_point,
+    note_finish, note_judgement, note_point, note_remark, note_removal, note_run, note_unscored, sent_point,
 };
 pub use table::Source;
 pub(super) use table::{count, create, losing};

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::table::{
-    ALERT, By, DECLARE, FINISH, FINISH_RANK, FinishedRank, LATE, POINT, REMARK, REMOVE, VERDICT, exists, launch,
-};
+use super::table::{ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, VERDICT, exists};
 use crate::history::change::{Judgement, Launch};
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
@@ -184,22 +182,6 @@ pub fn note_unscored(connection: &Connection, run: i64, unscored: i64) -> Result
             .execute([run, unscored])?;
     }
     Ok(())
-}
-
-/// A rank has finished.
-pub fn note_finish_rank(
-    connection: &Connection,
-    run: i64,
-    attempt: Attempt,
-    rank: u32,
-    finished: f64,
-) -> Result<(), HistoryError> {
-    if !follows(connection, run)? {
-        return Ok(());
-    }
-    let launch = launch(connection, Some(run), attempt)?;
-    let body = serde_json::to_string(&FinishedRank { launch, rank, finished })?;
-    add(connection, FINISH_RANK, Some(run), Some(body))
 }
 
 /// A run has finished.

@@ -21,7 +21,7 @@ CREATE TABLE outbox_run (
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind     TEXT NOT NULL,    -- declare, finish_rank, finish, point, late, unscored, alert, verdict, remark or remove
+    kind     TEXT NOT NULL,    -- declare, finish, point, late, unscored, alert, verdict, remark or remove
     run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
     point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
     unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
@@ -35,7 +35,6 @@ CREATE INDEX outbox_by_unscored ON outbox (unscored) WHERE unscored IS NOT NULL;
 
 // Kinds of entries.
 pub const DECLARE: &str = "declare";
-pub const FINISH_RANK: &str = "finish_rank";
 pub const FINISH: &str = "finish";
 pub const POINT: &str = "point";
 pub const LATE: &str = "late";
@@ -55,15 +54,6 @@ pub struct By {
     pub world_size: u32,
     pub client: String,
     pub resume: bool,
-}
-
-/// The fields of the entry of a rank that has finished.
-#[derive(Serialize, Deserialize)]
-pub struct FinishedRank {
-    #[serde(with = "LaunchFields")]
-    pub launch: Launch,
-    pub rank: u32,
-    pub finished: f64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -6,7 +6,6 @@ use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
 use crate::point::{Outcome, Point, ScoreValue};
 use crate::run::{Concept, Run, RunFields};
 use crate::sample::Attempt;
-use crate::step::Rank;
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
 const FIRST: Attempt = Attempt { launch: 0, restart: 0 };
@@ -48,7 +47,6 @@ fn in_short(change: &Change) -> String {
     let of = |launch: &crate::history::Launch| format!("{}.{}", launch.job, launch.restart);
     match change {
         Change::Declare(declared) => format!("declare {} by {}", declared.run.name, of(&declared.launch)),
-        Change::FinishRank { rank, launch, .. } => format!("finish rank {rank} of {}", of(launch)),
         Change::FinishRun { run, finished } => format!("finish {run} at {finished}"),
         Change::Point(point, by) => {
             let by = by.as_ref().map(of).unwrap_or_default();
@@ -84,16 +82,8 @@ fn every_change_is_noted_once_and_in_its_order() {
     for title in ["one", "two"] {
         history.remark("r", &Remark { title: Some(title.into()), note: None }).unwrap();
     }
-    history.finish_rank("r", FIRST, Rank::default(), 3.0).unwrap();
     history.finish_run("r", 4.0).unwrap();
-    let expected = [
-        "declare r by a.0",
-        "point 1 of 0.5 by a.0",
-        "unscored 2",
-        "remark \"two\"",
-        "finish rank 0 of a.0",
-        "finish r at 4",
-    ];
+    let expected = ["declare r by a.0", "point 1 of 0.5 by a.0", "unscored 2", "remark \"two\"", "finish r at 4"];
     assert_eq!(waiting(&history), expected);
     // Part of it at a time, and never nothing.
     assert_eq!(history.parcel(1).unwrap().entries.len(), 1);

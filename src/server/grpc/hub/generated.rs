@@ -14,7 +14,7 @@ pub struct Entry {
     /// ascending in the source, from 1; gaps are allowed; at most 2^63 - 1
     #[prost(uint64, tag = "1")]
     pub number: u64,
-    #[prost(oneof = "entry::Change", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "entry::Change", tags = "2, 3, 4, 5, 6, 7, 8, 9")]
     pub change: ::core::option::Option<entry::Change>,
 }
 /// Nested message and enum types in `Entry`.
@@ -24,21 +24,19 @@ pub mod entry {
         #[prost(message, tag = "2")]
         DeclareRun(super::DeclareRun),
         #[prost(message, tag = "3")]
-        FinishRank(super::FinishRank),
-        #[prost(message, tag = "4")]
         FinishRun(super::FinishRun),
-        #[prost(message, tag = "5")]
+        #[prost(message, tag = "4")]
         Point(super::Point),
+        #[prost(message, tag = "5")]
+        LateScores(super::Point),
         #[prost(message, tag = "6")]
         Unscored(super::Unscored),
         #[prost(message, tag = "7")]
-        Remark(super::Remark),
-        #[prost(message, tag = "8")]
-        RemoveRun(super::RemoveRun),
-        #[prost(message, tag = "9")]
-        LateScores(super::Point),
-        #[prost(message, tag = "10")]
         Judgement(super::Judgement),
+        #[prost(message, tag = "8")]
+        Remark(super::Remark),
+        #[prost(message, tag = "9")]
+        RemoveRun(super::RemoveRun),
     }
 }
 /// A rank, or a launch without ranks, has declared a run.
@@ -78,19 +76,6 @@ pub struct Launch {
     /// earlier launches of the run at the source; used for unnamed launches
     #[prost(uint32, tag = "3")]
     pub number: u32,
-}
-/// A rank of an attempt has finished.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct FinishRank {
-    #[prost(string, tag = "1")]
-    pub run: ::prost::alloc::string::String,
-    #[prost(message, optional, tag = "2")]
-    pub launch: ::core::option::Option<Launch>,
-    #[prost(uint32, tag = "3")]
-    pub rank: u32,
-    /// seconds since 1970-01-01 UTC
-    #[prost(double, tag = "4")]
-    pub finished: f64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FinishRun {

@@ -23,12 +23,6 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             resume: declared.resume,
             started: declared.started,
         }),
-        Change::FinishRank { run, launch: of, rank, finished } => Message::FinishRank(proto::FinishRank {
-            run: run.clone(),
-            launch: Some(launch(of)),
-            rank: *rank,
-            finished: *finished,
-        }),
         Change::FinishRun { run, finished } => {
             Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
         }
@@ -55,16 +49,6 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
 pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
     match entry.change.ok_or_else(|| Fault::new("change", "is missing"))? {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
-        Message::FinishRank(message) => {
-            check_name("finish_rank.run", &message.run)?;
-            let launch = message.launch.map(|launch| launch_of("finish_rank.launch", launch)).transpose()?;
-            Ok(Change::FinishRank {
-                run: message.run,
-                launch: launch.unwrap_or_default(),
-                rank: message.rank,
-                finished: time("finish_rank.finished", message.finished)?,
-            })
-        }
         Message::FinishRun(message) => {
             check_name("finish_run.run", &message.run)?;
             Ok(Change::FinishRun { run: message.run, finished: time("finish_run.finished", message.finished)? })
@@ -227,7 +211,6 @@ mod tests {
         let remark = Remark { title: Some(String::new()), note: None };
         for change in [
             Change::Declare(Box::new(declared)),
-            Change::FinishRank { run: run(), launch: launch.clone(), rank: 2, finished: 3.5 },
             Change::FinishRun { run: run(), finished: 4.5 },
             Change::Unscored(record, Some(launch)),
             Change::Remark { run: run(), remark },
