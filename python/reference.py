@@ -76,7 +76,7 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
         return f"\n`{signature(found, name)}`: {text_of(found)}"
     text = f"\n{'#' * level} {name}\n\n"
     if name not in RETURNED:
-        text += f"```text\n{signature(found, name)}\n```\n\n"
+        text += f"`{signature(found, name)}`\n\n"
     text += text_of(found)
     if isinstance(found, griffe.Class):
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
@@ -102,7 +102,10 @@ def reference() -> str:
         if found.docstring is not None:
             text += entry(found, name, 3)
     for module in (package[name] for name in MODULES):
-        text += f"\n## conceptwatch.{module.name}\n\n{text_of(module)}"
+        about = text_of(module)
+        # The examples of callbacks are those of docs/integrations.md.
+        about = about if module.name == "adapters" else about.partition("\n\n")[0] + "\n"
+        text += f"\n## conceptwatch.{module.name}\n\n{about}"
         shown = [member for member in module.members.values() if not member.is_alias and is_shown(member)]
         text += "".join(entry(member, member.name, 3) for member in shown)
     return text

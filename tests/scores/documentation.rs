@@ -24,13 +24,16 @@ fn render() -> String {
          comparable.\n\n\
          A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
          it is never 0 and never NaN. Estimation noise may take a value a little outside its range. Every score has a \
-         value and, where nothing else is said, its standard error.\n\n\
+         value and, where nothing else is said, its standard error. Ids that end in `_positive` and `_negative` take \
+         `positive_embeddings` and `negative_embeddings` in place of `concept_embeddings`.\n\n\
          | score | from | unit, range | also gives | what it shows |\n|---|---|---|---|---|\n"
     );
-    for score in CATALOGUE {
+    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
+        let variants = CATALOGUE.iter().filter(|other| base(other) == score.id);
+        let ids = variants.map(|other| format!("`{}`", other.id)).collect::<Vec<_>>().join(", ");
         let range = format!("{} to {}", score.range.0, score.range.1).replace("inf", "∞");
         let cells = [
-            format!("`{}`: {} ({})", score.id, score.title, source(score)),
+            format!("{ids}: {} ({})", score.title, source(score)),
             score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
             format!("{}, {range}", score.unit),
             gives(score),
@@ -47,7 +50,7 @@ fn render() -> String {
              Each remark was measured on data of known truth or against interventions. Digits are scikit-learn's; the \
              other data sets are those of the papers.\n\n";
     let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
-    for score in CATALOGUE {
+    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
         for &remark in score.trust {
             let id = format!("`{}`", score.id);
             match remarks.iter_mut().find(|(known, _)| *known == remark) {
@@ -76,6 +79,12 @@ fn render() -> String {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
     }
     text
+}
+
+/// The id of a score, or of the one that it repeats on positive or negative embeddings.
+fn base(score: &Score) -> &'static str {
+    let base = score.id.strip_suffix("_positive").or_else(|| score.id.strip_suffix("_negative"));
+    base.filter(|base| CATALOGUE.iter().any(|other| other.id == *base)).unwrap_or(score.id)
 }
 
 fn source(score: &Score) -> String {
