@@ -235,14 +235,14 @@ class Report:
         return table(head, rows)
 
     def reasons(self) -> str:
-        rows = []
-        for interventions in (True, False):
-            first_of = Counter(
-                self.advice[name(run), "default", interventions][1] for run in self.having(self.main, "collapsing")
-            )
-            for rule, count in first_of.most_common():
-                rows.append(["logged" if interventions else "not logged", rule or "none: not stopped", count])
-        return table(["interventions", "first advice to stop by", "collapsing runs"], rows)
+        """The rules that first advise to stop, with interventions and without."""
+        runs = self.having(self.main, "collapsing")
+        logged, not_logged = (
+            Counter(self.advice[name(run), "default", arm][1] for run in runs) for arm in (True, False)
+        )
+        rows = [[rule or "none: not stopped", logged[rule], not_logged[rule]] for rule in {**logged, **not_logged}]
+        rows.sort(key=lambda row: -row[1])
+        return table(["first advice to stop by", "logged", "not logged"], rows)
 
     def beside(self) -> str:
         """The default rules and others, on the runs that limits were chosen on and on those held out."""
@@ -282,17 +282,24 @@ class Report:
         return min(near, key=lambda limits: float((((np.array(limits) - middle) / spread) ** 2).sum()))
 
     def left_out(self) -> str:
-        rows = []
+        """Each data set judged by limits that were chosen on the others."""
+        found: dict[tuple[bool, str], list[bool]] = {}
+        limits: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for data, held in self.groups(self.main).items():
             others = [run for run in self.main if run["data"] != data]
-            leak = self.chosen(others, LEAKAGE, leaks)
-            drop = self.chosen(others, DROPS, drops)
-            cells = [*self.row(data, held, without(leak))[1:3], *self.row(data, held, drops(drop))[1:3]]
-            of_leak = [cell.split(" (")[0] for cell in cells[:2]] + ["{:g}, {:g}, {}".format(*leak)]
-            of_drop = [cell.split(" (")[0] for cell in cells[2:]] + ["{:g}, {}".format(*drop)]
-            rows.append([data, *of_leak, *of_drop])
-        head = ["left out", "not logged: collapsing", "sound", "limits", "logged: collapsing", "sound", "limits"]
-        return table(head, rows)
+            leak, drop = self.chosen(others, LEAKAGE, leaks), self.chosen(others, DROPS, drops)
+            limits[False]["{:g}, {:g}, {}".format(*leak)] += 1
+            limits[True]["{:g}, {}".format(*drop)] += 1
+            for logged, stops in ((True, drops(drop)), (False, without(leak))):
+                for outcome in ("collapsing", "sound"):
+                    stopped = [stops(run) is not None for run in self.having(held, outcome)]
+                    found.setdefault((logged, outcome), []).extend(stopped)
+        rows = []
+        for logged in (True, False):
+            cells = [share(sum(of), len(of)) for of in (found[logged, "collapsing"], found[logged, "sound"])]
+            chosen = "; ".join(f"{limit} ({count} times)" for limit, count in limits[logged].most_common())
+            rows.append(["logged" if logged else "not logged", *cells, chosen])
+        return table(["interventions", "stopped of collapsing", "stopped of sound", "limits"], rows)
 
     def failures(self) -> str:
         """How many runs of a setting are judged wrongly."""
