@@ -9,8 +9,9 @@ use super::CommandLine;
 const HEAD: &str = "\
 # Commands
 
-`conceptwatch <command> --help` prints the same. The exit status is 0 when a command has done its work, 1 when it failed, when
-`doctor` found faults or when `rm` kept a run, and 2 for bad input, which one line on standard error explains.
+`conceptwatch <command> --help` prints the same. An environment variable that replaces an option is named behind it; for `serve`
+only where it is not CONCEPTWATCH_ and the option's name in capitals. The exit status is 0 when a command has done its work, 1
+when it failed, when `doctor` found faults or when `rm` kept a run, and 2 for bad input, which one line on standard error explains.
 ";
 
 /// As it is typed: `--seed SEED`, or `FILE` for what has no name.
@@ -39,33 +40,28 @@ fn about(argument: &Arg) -> String {
     text
 }
 
-/// An option as it is typed, its environment variable or nothing, and its help.
-type Row = [String; 3];
+/// An option as it is typed, and its help.
+type Row = [String; 2];
 
 fn rows(command: &clap::Command) -> Vec<Row> {
     let row = |argument: &Arg| {
-        let variable = argument.get_env().and_then(|name| name.to_str()).map(|name| format!("`{name}`"));
-        [format!("`{}`", typed(argument)), variable.unwrap_or_default(), about(argument)]
+        let mut text = about(argument);
+        if let Some(variable) = argument.get_env().and_then(|name| name.to_str()) {
+            let usual = argument.get_long().unwrap_or_default().to_uppercase().replace('-', "_");
+            if command.get_name() != "serve" || variable != format!("CONCEPTWATCH_{usual}") {
+                write!(text, " [`{variable}`]").unwrap();
+            }
+        }
+        [format!("`{}`", typed(argument)), text]
     };
     let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_id() != "help");
     arguments.map(row).collect()
 }
 
 fn table(rows: &[&Row]) -> String {
-    let with_variables = rows.iter().any(|[_, variable, _]| !variable.is_empty());
-    let head = if with_variables {
-        "| option | environment variable | |\n|---|---|---|\n"
-    } else {
-        "| option | |\n|---|---|\n"
-    };
-    let mut text = head.to_owned();
-    for [option, variable, about] in rows {
-        let variable = match (with_variables, variable.as_str()) {
-            (false, _) => String::new(),
-            (true, "") => " |".to_owned(),
-            (true, name) => format!(" {name} |"),
-        };
-        writeln!(text, "| {option} |{variable} {about} |").unwrap();
+    let mut text = "| option | |\n|---|---|\n".to_owned();
+    for [option, about] in rows {
+        writeln!(text, "| {option} | {about} |").unwrap();
     }
     text
 }
