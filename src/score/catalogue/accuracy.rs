@@ -48,10 +48,10 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Accuracy a head reaches on true concepts, minus the accuracy of this head after all concepts were \
-               replaced by their true values. Where the run does not state reference_task_accuracy, both are balanced, and \
-               the first is that of heads trained on the true concepts: the linear one's for a run with head_weights, \
-               else the better one's; the score is then slow.",
+        help: "Accuracy a head reaches on true concepts, minus that of this head after all concepts were replaced by \
+               their true values. Where the run does not state reference_task_accuracy, both are balanced, and the \
+               first is that of heads trained on the true concepts: the linear one's for a run with head_weights, else \
+               the better one's.",
         trust: &[
             "As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th percentiles \
                  gave an accuracy of 0.69 where the percentiles gave 0.89. Reference heads are tested on a fifth of \
@@ -71,9 +71,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is high: a \
-               linear head is misspecified. Low like the MLP's: the concept set is incomplete. The standard error is \
-               that of the fifth of the rows it is tested on.",
+        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is \
+               high: a linear head is misspecified. Low like the MLP's: the concept set is incomplete.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
@@ -202,9 +201,9 @@ pub(super) const ROWS: [Score; 23] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a number, \
-               R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked into them. \
-               Where concepts are badly predicted, true ones help and can hide a loss: see the curve.",
+        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a \
+               number, R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked \
+               into them.",
         trust: &[
             "The outcome that leakage scores are judged by: 0.78 at λ = 0.01 and −0.08 at λ = 5 in soft models on \
                  digits with 7 concepts. It needs the job's own head, and sees no leakage that an intervention removes \
@@ -222,9 +221,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their true \
-               values, from none to all. The order in which concepts are set decides the curve between its ends: compare \
-               runs of one policy.",
+        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their \
+               true values, from none to all. Compare runs whose concepts are set in the same order.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervention_area,
@@ -367,8 +365,8 @@ pub(super) const ROWS: [Score; 23] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
-               for categorical concepts the mean over pairs of classes. For concepts that are numbers the concordance: \
-               the probability that of two rows the one with the higher label has the higher activation.",
+               for categorical concepts the mean over pairs of classes. For concepts that are numbers, that of two \
+               rows the one with the higher label has the higher activation.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },

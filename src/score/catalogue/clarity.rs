@@ -117,7 +117,7 @@ pub(super) const ROWS: [Score; 10] = [
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
                the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
-               is; the paper retrains its head at each threshold. The standard error takes the threshold as given.",
+               is; the paper retrains its head at each threshold.",
         trust: &["The highest of 17 values on the same rows, so it is biased upwards; the standard error leaves that \
                  out."],
         compute: clarity::clarity_best,

@@ -51,9 +51,8 @@ pub(super) const ROWS: [Score; 16] = [
         cost: Cost::Slow,
         latents: true,
         help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
-               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of latents \
-               the 256 whose ranks predict the concept best. The standard error is that of those rows and takes the \
-               classifiers as given.",
+               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of \
+               latents the 256 whose ranks predict the concept best.",
         trust: &[PREFER_OIS],
         memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::sap,
@@ -71,10 +70,10 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
-        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean over \
-               activations by their share of all importance. Importances are those of gradient-boosted trees (100 of depth \
-               3, learning rate 0.1) that predict each concept from all activations, and the matrix; of more than 256 \
-               columns trees read the 256 whose ranks predict the concept best.",
+        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean \
+               over activations by their share of all importance. Importances, which are the matrix, are those of \
+               gradient-boosted trees (100 of depth 3, learning rate 0.1); of more than 256 columns trees read the 256 \
+               whose ranks predict the concept best.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::disentanglement,
@@ -148,10 +147,9 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_OF_CAS,
         cost: Cost::Slow,
         no_standard_error: Some("clusters change with the rows"),
-        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no embeddings, \
-               share its label: homogeneity of k-medoids clusters, mean over 50 numbers of clusters from 2 to N. It is 1 at N \
-               clusters whatever the embedding, so values are high, and comparable at equal N only; at most 400 rows are \
-               clustered.",
+        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no \
+               embeddings, share its label: homogeneity of k-medoids clusters, mean over 50 numbers of clusters from 2 \
+               to N. It is 1 at N clusters whatever the embedding; at most 400 rows are clustered.",
         trust: &["Compare at equal N only."],
         memory: Memory { pairs: 24, more: memory::distances, ..Memory::LINEAR },
         compute: concept_alignment::concept_alignment,

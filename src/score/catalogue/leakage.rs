@@ -173,9 +173,9 @@ pub(super) const ROWS: [Score; 12] = [
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Numbers(TaskLabels)],
-        help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true concept, \
-               that the activation explains where all are jointly normal. The information of a number about itself \
-               grows with its precision, so ctl_conditional, a share of that, stays low.",
+        help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true \
+               concept, that the activation explains where all are jointly normal. ctl_conditional stays low there, \
+               because the entropy of a number grows with its precision.",
         trust: &[
             "Of the same information as ctl_conditional. For regressions of known collapse see docs/diagnosis.md.",
         ],
@@ -195,7 +195,7 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_LABELS,
         help: "I(ĉ_i; c_j | c_i) / H(c_j): information about every other true concept in each learnt concept beyond \
                its own true concept, unclipped, mean over ordered pairs. Blind to information about the task that no \
-               annotated concept has, and to information that only several concepts have together.",
+               annotated concept has.",
         trust: &[
             "r with the loss of accuracy under intervention is 0.92 (7 concepts) and 0.80 (4) on digits; 0.82 and 0.62 \
                  on TabularToy(0.25) and (0.75). On digits with 7 concepts soft models read 0.25 at λ = 0.01, 0.14 and \
