@@ -4,18 +4,10 @@ Each takes a batch as in the library's own training loop, and what the model ret
 
     p.log(**adapters.scbm(batch, model(batch["features"], epoch, validation=True)))
 
-An adapter also serves as `extract` of the callbacks; functools.partial sets its options:
-
-    LeakageMonitor("cub-cem", concepts=112, method="_forward", extract=partial(adapters.cem, embedding_size=16))
-
-None of the libraries has row numbers in its batches; `Numbered` adds them. Without them every pass samples other rows
-of a large set, and rows that a distributed sampler repeats count twice.
-
-Where a library's head can be told from its model, `head` adds the intervention curves: with it `Pass.log` predicts the
-task with concepts set to true and to wrong values.
-
-In a run declared with missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then
-unknown, otherwise the concept is absent.
+An adapter also serves as `extract` of the callbacks; functools.partial sets its options. None of the libraries has row
+numbers in its batches; `Numbered` adds them. `head` adds the intervention curves. In a run declared with
+missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then unknown, otherwise the
+concept is absent.
 
 n rows, k concepts, l classes, d the size of an embedding.
 """

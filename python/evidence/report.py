@@ -123,14 +123,6 @@ class Report:
             found.setdefault(group(run), []).append(run)
         return found
 
-    def data(self) -> str:
-        rows = []
-        for title, runs in self.groups(self.runs).items():
-            of = Counter(self.outcome[name(run)] for run in runs)
-            counts = (of[outcome] for outcome in ("collapsing", "sound", "between"))
-            rows.append([title, runs[0]["rows"], len(runs[0]["loss"]) - 1, *counts])
-        return table(["data", "N", "epochs", "collapsing", "sound", "between"], rows)
-
     def ends(self) -> str:
         """Quantiles of the scores after the last epoch."""
         scores = (
@@ -230,8 +222,8 @@ class Report:
         for title, of in groups:
             cells = [self.row(title, of, self.by("default", logged)) for logged in (True, False)]
             counts = [cell if title == "**all**" else cell.split(" (")[0] for cell in cells[0][1:3] + cells[1][1:3]]
-            rows.append([title, *counts, f"{cells[0][3]}, {cells[1][3]}"])
-        head = ["data", "logged: collapsing", "sound", "not logged: collapsing", "sound", "median epochs"]
+            rows.append([title, *counts, f"{cells[0][3]}, {cells[1][3]}", len(self.having(of, "between"))])
+        head = ["data", "logged: collapsing", "sound", "not logged: collapsing", "sound", "median epochs", "between"]
         return table(head, rows)
 
     def reasons(self) -> str:
@@ -343,7 +335,6 @@ def text(report: Report, reproduced: Path, kinds: Path) -> str:
             main=len(report.main),
             seeds=SEEDS,
             apart_seeds=APART_SEEDS,
-            data=report.data(),
             cost=cost(report.runs),
             ends=report.ends(),
             stretches=report.stretches(),

@@ -9,9 +9,9 @@ use super::CommandLine;
 const HEAD: &str = "\
 # Commands
 
-`conceptwatch <command> --help` prints the same. An environment variable that replaces an option is named behind it; for `serve`
-only where it is not CONCEPTWATCH_ and the option's name in capitals. The exit status is 0 when a command has done its work, 1
-when it failed, when `doctor` found faults or when `rm` kept a run, and 2 for bad input, which one line on standard error explains.
+`conceptwatch <command> --help` prints the same. An environment variable that replaces an option is named behind it. The exit status
+is 0 when a command has done its work, 1 when it failed, when `doctor` found faults or when `rm` kept a run, and 2 for bad input,
+which one line on standard error explains.
 ";
 
 /// As it is typed: `--seed SEED`, or `FILE` for what has no name.
@@ -47,10 +47,7 @@ fn rows(command: &clap::Command) -> Vec<Row> {
     let row = |argument: &Arg| {
         let mut text = about(argument);
         if let Some(variable) = argument.get_env().and_then(|name| name.to_str()) {
-            let usual = argument.get_long().unwrap_or_default().to_uppercase().replace('-', "_");
-            if command.get_name() != "serve" || variable != format!("CONCEPTWATCH_{usual}") {
-                write!(text, " [`{variable}`]").unwrap();
-            }
+            write!(text, " [`{variable}`]").unwrap();
         }
         [format!("`{}`", typed(argument)), text]
     };
@@ -73,6 +70,11 @@ fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let usage = if usage.starts_with("conceptwatch") { usage } else { format!("conceptwatch {usage}") };
     let mut text = format!("\n## {name}\n\n{}\n\n```text\n{usage}\n```\n", about_command.trim().replace('<', "\\<"));
+    if name == "serve" {
+        // Its options are the keys of that file, with the same descriptions.
+        text.push_str("\n[conceptwatch.toml](../deploy/conceptwatch.toml) describes every option, with its default.\n");
+        return text;
+    }
     let all = rows(command);
     let (common, own): (Vec<&Row>, Vec<&Row>) = all.iter().partition(|row| shared.contains(row));
     if !own.is_empty() {

@@ -26,6 +26,12 @@ fn render() -> String {
          it is never 0 and never NaN. Estimation noise may take a value a little outside its range. Every score has a \
          value and, where nothing else is said, its standard error. Ids that end in `_positive` and `_negative` take \
          `positive_embeddings` and `negative_embeddings` in place of `concept_embeddings`.\n\n\
+         Where only some concepts have no value, the score is the mean over the others and names those it leaves out \
+         (`left_out`); with less than half of them it is undefined. Scores that train networks join their point later.\n\n\
+         There are two estimators. `tie_aware`, the default, is the expected value over random orders of tied \
+         distances; `published` repeats the authors' code, including noise and clipping. Compare `icl` only between \
+         points of equal N, because its normaliser grows with N. [reading.md](reading.md) says which scores to look at \
+         first.\n\n\
          | score | from | unit, range | also gives | what it shows |\n|---|---|---|---|---|\n"
     );
     for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
@@ -60,7 +66,9 @@ fn render() -> String {
         }
     }
     for (remark, ids) in remarks {
-        writeln!(text, "- {}: {remark}", ids.join(", ")).unwrap();
+        // A remark on so many scores names their kind.
+        let of = if ids.len() > 12 { String::new() } else { format!("{}: ", ids.join(", ")) };
+        writeln!(text, "- {of}{remark}").unwrap();
     }
     text += "\nPapers:\n\n";
     let papers = [
