@@ -69,7 +69,7 @@ fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let usage = if usage.starts_with("conceptwatch") { usage } else { format!("conceptwatch {usage}") };
-    let mut text = format!("\n## {name}\n\n{}\n\n```text\n{usage}\n```\n", about_command.trim().replace('<', "\\<"));
+    let mut text = format!("\n## {name}\n\n{}\n\n`{usage}`\n", about_command.trim().replace('<', "\\<"));
     if name == "serve" {
         // Its options are the keys of that file, with the same descriptions.
         text.push_str("\n[conceptwatch.toml](../deploy/conceptwatch.toml) describes every option, with its default.\n");
