@@ -316,13 +316,11 @@ class Report:
         held = [
             run for run in self.main if last(run, "ctl_conditional") > 0.16 and last(run, "intervention_drop") < 0.05
         ]
-        settings = [(group(run), run["encoding"]) for run in held]
-        rows = []
-        for setting in sorted(set(settings)):
-            of = [run for run, its in zip(held, settings, strict=True) if its == setting]
-            advised = [sum(self.by("default", logged)(run) is not None for run in of) for logged in (True, False)]
-            rows.append([*setting, len(of), *advised])
-        return table(["data", "encoding", "runs", "advised to stop: logged", "not logged"], rows)
+        counts = Counter(f"{group(run)} {run['encoding']}" for run in held)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+        advised = [sum(self.by("default", logged)(run) is not None for run in held) for logged in (True, False)]
+        text = f"{len(held)} runs ({kinds}); the default rules advise to stop {advised[0]} of them with interventions"
+        return f"{text} logged and {advised[1]} without"
 
 
 def text(report: Report, reproduced: Path, kinds: Path) -> str:
