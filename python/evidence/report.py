@@ -319,8 +319,10 @@ class Report:
         counts = Counter(f"{group(run)} {run['encoding']}" for run in held)
         kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
         advised = [sum(self.by("default", logged)(run) is not None for run in held) for logged in (True, False)]
-        text = f"{len(held)} runs ({kinds}); the default rules advise to stop {advised[0]} of them with interventions"
-        return f"{text} logged and {advised[1]} without"
+        return (
+            f"{len(held)} of the {len(self.main)} runs above:\n{kinds}.\n"
+            f"The default rules advise to stop {advised[0]} of them with interventions logged and {advised[1]} without."
+        )
 
 
 def text(report: Report, reproduced: Path, kinds: Path) -> str:
@@ -330,7 +332,6 @@ def text(report: Report, reproduced: Path, kinds: Path) -> str:
         .read_text()
         .format(
             runs=len(report.runs),
-            main=len(report.main),
             seeds=SEEDS,
             apart_seeds=APART_SEEDS,
             cost=cost(report.runs),
