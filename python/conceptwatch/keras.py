@@ -60,8 +60,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         for `conceptwatch.init`.
     batch_size: rows per call of the model.
     scores: ids of the scores to add to `logs`.
-    timeout: seconds that the end of an epoch waits for its scores, and the end of training for unsent batches, 5 at
-        least. With 0 `logs` get no scores.
+    timeout: seconds that the end of an epoch waits for its scores. With 0 `logs` get no scores.
     advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
     backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks. The run's name is kept there.
     """

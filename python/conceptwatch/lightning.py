@@ -68,8 +68,7 @@ class LeakageMonitor(_Callback):
     train: also stream training batches, as the split "train".
     scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors, and
         "accuracy_less_leakage": the task accuracy less the conditional leakage into the task.
-    timeout: seconds that the end of a validation waits for its scores, and the end of training for unsent batches, 5 at
-        least. With 0 no scores are logged.
+    timeout: seconds that the end of a validation waits for its scores. With 0 no scores are logged.
     """
 
     def __init__(
@@ -252,8 +251,7 @@ class LeakageEarlyStopping(_Callback):
     advice: stop when `Run.should_stop` advises it, by the sidecar's rules.
     timeout: seconds to wait for the advice.
 
-    `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart: a score that is absent or not finite
-    never stops training, and scores are always those of validations.
+    `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart.
     """
 
     def __init__(

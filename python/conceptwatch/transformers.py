@@ -55,12 +55,11 @@ class LeakageMonitor(_transformers.TrainerCallback):
         None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
         there, or set `remove_unused_columns=False`.
     module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
-    splits: names for the evaluations of a step, in order, where `eval_dataset` has several; others are not streamed.
-        Scores of the first are `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
+    splits: names for the evaluations of a step, in order, where `eval_dataset` has several. Scores of the first are
+        `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
     scores: ids of the scores to add to the metrics.
-    timeout: seconds that an evaluation waits for its scores, and the end of training for unsent batches, 5 at least.
-        With 0 the metrics get no scores.
+    timeout: seconds that an evaluation waits for its scores. With 0 the metrics get no scores.
     advice: stop training, on every process, when `Run.should_stop` advises it.
     """
 

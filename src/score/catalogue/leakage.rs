@@ -24,10 +24,10 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "Information about the task in each learnt concept beyond what the true concept has, clipped at 0.",
         trust: &[
-            "From 500 rows on; below, errors are as large as the default limits. With two classes it follows what an \
-                 intervention costs (r = 0.79 and 0.52 over 60 models each of TabularToy(0.25) and (0.75)); with ten \
-                 it need not: r = 0.02 and 0.50 on digits with 7 and with 4 concepts, where ctl_conditional has 0.92 \
-                 and 0.89. Blind to what several concepts say together: 0.013 for an exclusive or of two logits.",
+            "From 500 rows on. With two classes it follows what an intervention costs (r = 0.79 and 0.52 over 60 \
+                 models each of TabularToy(0.25) and (0.75)); with ten it need not: r = 0.02 and 0.50 on digits with 7 \
+                 and with 4 concepts, where ctl_conditional has 0.92 and 0.89. An exclusive or of two logits reads \
+                 0.013.",
         ],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
@@ -67,10 +67,9 @@ pub(super) const ROWS: [Score; 12] = [
                pair. Comparable only at equal N: its normaliser grows with the number of rows.",
         trust: &[
             "It is 29 % lower at 10,000 rows than at 1,000 with the information unchanged. Where true concepts are \
-                 correlated it reads 0 whatever leaks: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from \
-                 0.94 to 0.11 under intervention. r with that loss is 0.36 on digits with 7 concepts, 0.73 on \
-                 TabularToy(0.25). Activations in half precision raise it from 0.25 to 0.28. An exclusive or of two \
-                 logits reads 0.001.",
+                 correlated it may read 0: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from 0.94 to \
+                 0.11 under intervention. r with that loss is 0.36 on digits with 7 concepts, 0.73 on \
+                 TabularToy(0.25). Half precision raises it from 0.25 to 0.28.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl,
@@ -110,10 +109,9 @@ pub(super) const ROWS: [Score; 12] = [
                clipped at 0 per pair. It stays sensitive where concepts are correlated and ICL reads 0, but most clean \
                models show a little. Use it alongside ICL.",
         trust: &[
-            "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its area \
-                 under the curve for S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72, and most clean \
-                 checkpoints read more than 0.005. On digits with 7 concepts it follows interventions less well than \
-                 icl_conditional: r = 0.45, against 0.92.",
+            "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its AUC for \
+                 S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72. On digits with 7 concepts r with the \
+                 loss under intervention is 0.45, that of icl_conditional 0.92.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl_label,
@@ -153,10 +151,9 @@ pub(super) const ROWS: [Score; 12] = [
         trust: &[
             "r with the loss of accuracy under intervention is 0.92 and 0.89 over 50 bottlenecks each on digits with 7 \
                  and with 4 concepts. Those that lose more than 0.3 read at least 0.19 and 0.13, sound ones at most \
-                 0.16 and 0.13. Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: \
-                 leakage that is harmless once concepts are corrected. At 200 classes, 112 concepts and 2,048 rows \
-                 independent noise reads 0.000 and a class shift of one standard deviation 0.07 for each concept, \
-                 which is severe.",
+                 0.16 and 0.13. Logit models of TabularToy that lose nothing read 0.2, which is harmless. At 200 \
+                 classes and 112 concepts independent noise reads 0.000 and a class shift of one standard deviation, \
+                 which is severe, 0.07.",
         ],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
