@@ -106,8 +106,8 @@ pub(super) const ROWS: [Score; 12] = [
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Information about the other true concepts in each learnt concept beyond what the true concept has, \
-               clipped at 0 per pair. It stays sensitive where concepts are correlated and ICL reads 0, but most clean \
-               models show a little. Use it alongside ICL.",
+               clipped at 0 per pair. Sensitive where concepts are correlated and ICL reads 0, but most clean models \
+               show a little.",
         trust: &[
             "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its AUC for \
                  S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72. On digits with 7 concepts r with the \
@@ -171,8 +171,7 @@ pub(super) const ROWS: [Score; 12] = [
         per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Numbers(TaskLabels)],
         help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true \
-               concept, that the activation explains where all are jointly normal. ctl_conditional stays low there, \
-               because the entropy of a number grows with its precision.",
+               concept, that the activation explains where all are jointly normal. ctl_conditional stays low there.",
         trust: &[
             "Of the same information as ctl_conditional. For regressions of known collapse see docs/diagnosis.md.",
         ],
@@ -212,9 +211,8 @@ pub(super) const ROWS: [Score; 12] = [
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): information \
-               about the task in the true concept and not in the learnt one. CTL subtracts it from leakage. High \
-               where concepts are badly learnt; it shows no leakage.",
+        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): what CTL \
+               subtracts from leakage. High where concepts are badly learnt; it shows no leakage.",
         trust: &["Says how much CTL hides. On digits with 7 concepts it is 0.24 in soft models at λ = 0.01, where \
                  ctl_conditional is 0.30 and ctl_excess 0.06, and 0.05 at λ = 5."],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -231,10 +229,10 @@ pub(super) const ROWS: [Score; 12] = [
         cost: Cost::Slow,
         help: "I(y; ĉ | c) / H(y) of all concepts at once: the held-out log loss of a predictor of the task from the \
                true concepts less that of one from both, cross-fitted over four parts of at most 4,096 rows. Detects \
-               information that only two concepts carry jointly. It is no bound: it misses what its predictors do not \
-               learn from these rows. joint_leakage_baseline says what there is to explain. A regression target is \
-               binned into octiles; rows of classes with fewer than four rows are left out. p_value: sign flips of the \
-               differences of the rows' losses, less 0.001 of H(y).",
+               information that only two concepts carry jointly, and misses what its predictors do not learn. \
+               joint_leakage_baseline says what there is to explain. A regression target is binned into octiles; rows \
+               of classes with fewer than four rows are left out. p_value: sign flips of the differences of the rows' \
+               losses, less 0.001 of H(y).",
         trust: &[
             "At 2,048 rows, for a truth of 0.86: 0.74 for an exclusive or of two logits among 6 and 0.72 among 112; \
                  0.53 for the parity of three logits among 6. Honest activations read −0.003 to 0.000, also with 112 \
@@ -254,9 +252,8 @@ pub(super) const ROWS: [Score; 12] = [
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         cost: Cost::Slow,
-        help: "The first of the two losses of joint_leakage over H(y): that of the best of a linear model, a network \
-               and a table of concept patterns. Near 0: the true concepts determine the task, and nothing can leak \
-               about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
+        help: "The first of the two losses of joint_leakage over H(y). Near 0: the true concepts determine the task, \
+               and nothing can leak about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
         trust: &[
             "0.00 where the task is the parity of 3 of 6 concepts, 0.01 with 200 classes of 112 noisy concepts at \
                  2,048 rows, 1.00 where concepts are unrelated to the task.",
