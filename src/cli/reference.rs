@@ -80,7 +80,9 @@ fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     if !own.is_empty() {
         write!(text, "\n{}", table(&own)).unwrap();
     }
-    if !common.is_empty() {
+    if common.len() == shared.len() {
+        text.push_str("\nAnd the [common options](#common-options).\n");
+    } else if !common.is_empty() {
         let names = common.iter().map(|[option, ..]| option.split(' ').next().unwrap().trim_matches('`'));
         let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         writeln!(text, "\nAnd {names}: see [common options](#common-options).").unwrap();
