@@ -25,6 +25,8 @@ RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "adapters")
+# The description of a method that another class has, too.
+SAME = re.compile(r"; see `StoredRun\.\w+`\.$")
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")
 
 
@@ -82,6 +84,11 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
         # Attributes have no heading, so they come before the methods.
         members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
+        same = [member for member in members if SAME.search(text_of(member))]
+        if same:
+            calls = ", ".join(f"`{signature(member, f'{name}.{member.name}').partition(' -> ')[0]}`" for member in same)
+            text += f"\nAs `StoredRun` has them: {calls}.\n"
+        members = [member for member in members if member not in same]
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text
 
