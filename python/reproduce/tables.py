@@ -157,7 +157,7 @@ def cem(models: list[Model]) -> Rows:
     return [(f"λ = {w:g}, p_int = {p:g}", of(own, weight=w, intervention=p)) for w, p in settings]
 
 
-CEM = ("embedding_self", "embedding_ic", "embedding_ct_conditional", "alignment_leakage", "ctl", "icl")
+CEM = ("embedding_self", "embedding_ic", "embedding_ct_conditional", "alignment_leakage")
 # Greatest difference of the accuracies in a pair.
 ALIKE = 0.01
 
