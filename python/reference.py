@@ -25,6 +25,8 @@ RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "adapters")
+# The description of a method that another class has, too.
+SAME = re.compile(r"; see `StoredRun\.\w+`\.$")
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")
 
 
@@ -76,12 +78,17 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
         return f"\n`{signature(found, name)}`: {text_of(found)}"
     text = f"\n{'#' * level} {name}\n\n"
     if name not in RETURNED:
-        text += f"```text\n{signature(found, name)}\n```\n\n"
+        text += f"`{signature(found, name)}`\n\n"
     text += text_of(found)
     if isinstance(found, griffe.Class):
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
         # Attributes have no heading, so they come before the methods.
         members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
+        same = [member for member in members if SAME.search(text_of(member))]
+        if same:
+            calls = ", ".join(f"`{signature(member, f'{name}.{member.name}').partition(' -> ')[0]}`" for member in same)
+            text += f"\nAs `StoredRun` has them: {calls}.\n"
+        members = [member for member in members if member not in same]
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text
 
@@ -102,7 +109,10 @@ def reference() -> str:
         if found.docstring is not None:
             text += entry(found, name, 3)
     for module in (package[name] for name in MODULES):
-        text += f"\n## conceptwatch.{module.name}\n\n{text_of(module)}"
+        about = text_of(module)
+        # The examples of callbacks are those of docs/integrations.md.
+        about = about if module.name == "adapters" else about.partition("\n\n")[0] + "\n"
+        text += f"\n## conceptwatch.{module.name}\n\n{about}"
         shown = [member for member in module.members.values() if not member.is_alias and is_shown(member)]
         text += "".join(entry(member, member.name, 3) for member in shown)
     return text

@@ -104,9 +104,8 @@ def init(
     intervention_counts: numbers of concepts set in the columns of intervention predictions that you log yourself, if
         these are not evenly spaced from 0 to k.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
-    job: names this launch of the training, the same on all its ranks. Processes of one job share a run. By default
-        CONCEPTWATCH_JOB; else the launch of torchrun, Slurm or Open MPI; else, with one rank, a new job for each call.
-        Several ranks without any of these resume the run of that name.
+    job: names this launch of the training, the same on all its ranks, which share a run. By default CONCEPTWATCH_JOB,
+        or the launch of torchrun, Slurm or Open MPI; docs/integrations.md says what follows without these.
     attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0. Open evaluations of an older
         attempt are discarded.
     resume: continue the run of exactly this name, as after loading a checkpoint; if there is none, start it.
@@ -120,8 +119,7 @@ def init(
     ca_file: PEM file with the authorities of an https sidecar's certificate. cert_file, key_file: PEM files with a
         client certificate and its key. By default CONCEPTWATCH_CA_FILE, CONCEPTWATCH_CERT_FILE and
         CONCEPTWATCH_KEY_FILE.
-    spawn: start a sidecar when nothing listens at a local address. It serves other jobs too, and ends once this process
-        has ended and no job has a run. With port 0 it serves this process alone, at a free port.
+    spawn: start a sidecar when nothing listens at a local address. With port 0 it serves this process alone.
     data_dir: where the curves are to be kept; None keeps them in memory, until the sidecar ends. By default
         CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names. A running
         sidecar that keeps curves elsewhere is not joined.

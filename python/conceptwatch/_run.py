@@ -159,9 +159,9 @@ class Run:
     ) -> Scores | None:
         """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none.
 
-        With many concepts the scores that most alerts rest on come first, and those over pairs of concepts later: this
-        waits for both, and returns what there is when the time is over. Scores that train networks are not waited for.
-        None after the whole time means that the scores are late, which is logged.
+        This waits for the scores over pairs of concepts, too, and returns what there is when the time is over. Scores
+        that train networks are not waited for. None after the whole time means that the scores are late, which is
+        logged.
         """
         split = composed(split)
         if step is None:

@@ -4,18 +4,10 @@ Each takes a batch as in the library's own training loop, and what the model ret
 
     p.log(**adapters.scbm(batch, model(batch["features"], epoch, validation=True)))
 
-An adapter also serves as `extract` of the callbacks; functools.partial sets its options:
-
-    LeakageMonitor("cub-cem", concepts=112, method="_forward", extract=partial(adapters.cem, embedding_size=16))
-
-None of the libraries has row numbers in its batches; `Numbered` adds them. Without them every pass samples other rows
-of a large set, and rows that a distributed sampler repeats count twice.
-
-Where a library's head can be told from its model, `head` adds the intervention curves: with it `Pass.log` predicts the
-task with concepts set to true and to wrong values.
-
-In a run declared with missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then
-unknown, otherwise the concept is absent.
+An adapter also serves as `extract` of the callbacks; functools.partial sets its options. None of the libraries has row
+numbers in its batches; `Numbered` adds them. `head` adds the intervention curves. In a run declared with
+missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then unknown, otherwise the
+concept is absent.
 
 n rows, k concepts, l classes, d the size of an embedding.
 """
@@ -32,8 +24,7 @@ from ._head import Call, Wrapped, embedding_head
 class Numbered:
     """A map-style data set whose rows include their number: last in a tuple, as "sample_ids" in a dict.
 
-    at: the number's place in a tuple, with None between. The training of IntCEM and IntCBM reads the fourth and the
-    fifth part of a batch, so it needs at=5; other libraries' loops ignore what follows the parts that they read.
+    at: the number's place in a tuple, with None between: 5 for IntCEM and IntCBM, whose training reads five parts.
     """
 
     def __init__(self, rows: Any, at: int | None = None) -> None:
@@ -85,20 +76,15 @@ def cem(
 ) -> dict[str, Any]:
     """Concept embedding models and the bottleneck models of their repository: `_forward` of its Lightning modules.
 
-    Source: github.com/mateoespinosa/cem, cem/models/cem.py and cbm.py. `_forward` returns (c_sem [n, k] probabilities,
-    the bottleneck [n, k d] or [n, k + extra dimensions], y [n, l] or [n, 1] logits); with `output_latent` then
-    (contexts [n, k, 2 d], c_sem), with `output_embeddings` then the positive and the negative embeddings [n, k, d].
-    Batches are (x, y, c) or (x, [y, c]); uncertain concept labels count as present above 1/2, as in its metrics.
-
-    Number the rows by `Numbered(rows, at=5)`, which the training of IntCEM and IntCBM needs.
+    Source: github.com/mateoespinosa/cem, cem/models/cem.py and cbm.py. `_forward` returns (c_sem [n, k], bottleneck,
+    y logits), with `output_latent` or `output_embeddings` more. Batches are (x, y, c) or (x, [y, c]); uncertain concept
+    labels count as present above 1/2. Number the rows by `Numbered(rows, at=5)`.
 
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
     logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
         activation_kind="logit".
-    hard: for a bottleneck model with `bool=True`, whose head reads 0 and 1: with activation_kind="hard". `_forward`
-        returns the probabilities, which that head does not see.
-    head: `model.c2y_model`. Extra dimensions of the bottleneck stay as they are. That of a concept embedding model
-        needs the positive and negative embeddings, so `output_latent` or `output_embeddings`.
+    hard: for a bottleneck model with `bool=True`, whose head reads 0 and 1: with activation_kind="hard".
+    head: `model.c2y_model`. That of a concept embedding model needs `output_latent` or `output_embeddings`.
     """
     if hard and (logits or embedding_size is not None):
         raise ValueError("hard: got a model of logits or embeddings, expected a bottleneck model with bool=True")
@@ -135,9 +121,8 @@ def torch_explain(
 ) -> dict[str, Any]:
     """Models made of `torch_explain.nn.ConceptEmbedding` and a task predictor.
 
-    Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. ConceptEmbedding returns (embeddings [n, k, d],
-    probabilities [n, k]); the predictor returns [n, l], or [n, 1] logits. `outputs` are the three, or the first two.
-    Batches are (x, c, y) as in its examples; y may be one-hot.
+    Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. `outputs` are the embeddings and probabilities that
+    ConceptEmbedding returns, and the predictor's logits if there are any. Batches are (x, c, y); y may be one-hot.
     """
     _, c, y, *rest = batch
     embeddings, probabilities, *task = outputs
@@ -159,10 +144,8 @@ def scbm(
 ) -> dict[str, Any]:
     """Stochastic concept bottleneck models, whose concepts are Monte-Carlo samples.
 
-    Source: github.com/mvandenhi/SCBM, models/models.py (class SCBM) and utils/training.py. `forward` returns
-    (samples of probabilities [n, k, m], a triangular factor of the covariance [n, k, k], y [n, l] or [n, 1] logits);
-    with `return_full` the means of the logits come second. Batches are {"features", "concepts" [n, k], "labels" [n]}.
-    The sidecar averages the samples, as their own metrics do.
+    Source: github.com/mvandenhi/SCBM, models/models.py (class SCBM) and utils/training.py. Batches are {"features",
+    "concepts" [n, k], "labels" [n]}. The sidecar averages the samples, as their own metrics do.
 
     head: `model.head`, which then gets these averages.
     """
@@ -178,12 +161,10 @@ def scbm(
 def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, Any]:
     """Label-free concept bottleneck models: activation_kind="continuous", and only scores that need no concept labels.
 
-    Source: github.com/Trustworthy-ML-Lab/Label-free-CBM, cbm.py (class CBM_model). `forward` returns (y [n, l] logits,
-    concept projections [n, k], standardised); batches are (images, labels [n]).
-
+    Source: github.com/Trustworthy-ML-Lab/Label-free-CBM, cbm.py (class CBM_model). Batches are (images, labels [n]).
     The projections also serve as embeddings of size 1, so that `embedding_ct` is the information each concept carries
-    about the task. That includes information it should carry, which only labels could separate: compare it along a run,
-    not between concept sets. State head_weights=model.final.weight for the scores of active concepts.
+    about the task: compare it along a run, not between concept sets. State head_weights=model.final.weight for the
+    scores of active concepts.
     """
     _, y, *rest = batch
     task, projections = outputs
@@ -206,11 +187,9 @@ def pytorch_concepts(
 ) -> dict[str, Any]:
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
-    Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py, tensor.py and
-    examples/high_level. `forward` returns an output whose `logits` contain the columns of each queried variable under
-    its name; older versions return one tensor of all columns, in the order of the annotations. A binary variable has
-    one column, a categorical one a column for each class. Batches are {"inputs": …, "concepts": {"c": [n, variables]}}
-    with class numbers, in the order of the annotations.
+    Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py and tensor.py. `outputs` have
+    `logits` by variable; those of older versions are one tensor, in the order of the annotations. Batches are
+    {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, in the order of the annotations.
 
     annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; all others are
     concepts. head: from the columns of these concepts, in the order of the annotations and with one column for two

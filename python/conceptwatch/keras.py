@@ -47,26 +47,22 @@ class LeakageMonitor(_keras.callbacks.Callback):
     one in the list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). A score that is late, missing
     or undefined is left out: those callbacks then warn and continue, without using up patience.
 
-    A second `fit` with the same callback continues its run. Keras callbacks have no state in a checkpoint. With
-    `backup_dir`, that of a BackupAndRestore, a training that it restores continues its run too; after loading another
-    checkpoint in a new process, pass `resume=True` and the run's name, which `run.name` states.
+    A second `fit` with the same callback continues its run, and with `backup_dir` so does a training that a
+    BackupAndRestore restores. After loading another checkpoint in a new process, pass `resume=True` and the run's name.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
     inputs: model inputs for the n rows of the probe set: an array, or a list or dict of arrays.
     labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
         rows are numbered from 0.
-    outputs: tensors of `Pass.log` by name that the model produces, each as a layer's name or a symbolic tensor of a
-        functional model; for other models a function from a batch of inputs to these tensors. A sigmoid layer given as
-        `task_logits` is turned into logits.
-    head: the part from concept activations to the task: the name of the layer that predicts the task, or its symbolic
-        tensor, in a functional model whose concepts are given by layer too; else as for `conceptwatch.init`.
+    outputs: tensors of `Pass.log` that the model produces, by name, each as a layer's name or a symbolic tensor of a
+        functional model; for other models a function from a batch of inputs to these tensors.
+    head: the layer that predicts the task from the concepts, by name or symbolic tensor in a functional model; else as
+        for `conceptwatch.init`.
     batch_size: rows per call of the model.
     scores: ids of the scores to add to `logs`.
-    timeout: seconds that the end of an epoch waits for its scores, and the end of training for unsent batches (the
-        latter at least 5). With 0 it does not wait, and `logs` get no scores.
+    timeout: seconds that the end of an epoch waits for its scores. With 0 `logs` get no scores.
     advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
-    backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks, which restores interrupted
-        training runs and removes the folder when one ends. The run's name is kept there.
+    backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks. The run's name is kept there.
     """
 
     def __init__(

@@ -61,15 +61,14 @@ class LeakageMonitor(_Callback):
         `embedding_head`, is the entry "head" of what `extract` returns.
     extract: from a batch and what `validation_step` returned, the tensors of `Pass.log` by name; None leaves the batch
         out. With `sample_ids` the rows that a distributed sampler repeats count once.
-    method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, in place of the
-        step's outputs. For modules whose steps return only losses.
+    method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, for modules
+        whose steps return only losses.
     splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
         logged as `leakage/<id>`, those of others as `leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
     scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors, and
         "accuracy_less_leakage": the task accuracy less the conditional leakage into the task.
-    timeout: seconds that the end of a validation waits for its scores, and the end of training for unsent batches (the
-        latter at least 5). With 0 it does not wait, and logs no scores.
+    timeout: seconds that the end of a validation waits for its scores. With 0 no scores are logged.
     """
 
     def __init__(
@@ -252,8 +251,7 @@ class LeakageEarlyStopping(_Callback):
     advice: stop when `Run.should_stop` advises it, by the sidecar's rules.
     timeout: seconds to wait for the advice.
 
-    `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart: a score that is absent or not finite
-    never stops training, and scores are always those of validations.
+    `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart.
     """
 
     def __init__(

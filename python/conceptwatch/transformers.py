@@ -42,10 +42,9 @@ _SAVED = "conceptwatch"
 class LeakageMonitor(_transformers.TrainerCallback):
     """Streams the model's batches and outputs in every evaluation during training, and stops training by advice.
 
-    A hook on the model's forward sees the batches, so model and Trainer need no change. The scores are added to the
-    evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks after this one in the list and
-    for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined is left out; for
-    `metric_for_best_model`, which has to be present, it is NaN.
+    The scores are added to the evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks
+    after this one in the list and for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined
+    is left out; for `metric_for_best_model` it is NaN.
 
     All processes belong to one job, which the first one determines. A second `train` with the same callback, and one
     that resumes from a checkpoint with a callback of the same name, continue the run.
@@ -54,15 +53,13 @@ class LeakageMonitor(_transformers.TrainerCallback):
         also be the name of a part of the model; a head of one batch is the entry "head" of what `extract` returns.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
         None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
-        there, or set `remove_unused_columns=False`. With `sample_ids` the rows repeated to fill the last batch of
-        several processes count once.
+        there, or set `remove_unused_columns=False`.
     module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
-    splits: names for the evaluations of a step, in order, where `eval_dataset` has several; others are not streamed.
-        Scores of the first are `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
+    splits: names for the evaluations of a step, in order, where `eval_dataset` has several. Scores of the first are
+        `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
     scores: ids of the scores to add to the metrics.
-    timeout: seconds that an evaluation waits for its scores, and the end of training for unsent batches (the latter at
-        least 5). With 0 it does not wait, and the metrics get no scores.
+    timeout: seconds that an evaluation waits for its scores. With 0 the metrics get no scores.
     advice: stop training, on every process, when `Run.should_stop` advises it.
     """
 

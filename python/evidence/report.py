@@ -123,14 +123,6 @@ class Report:
             found.setdefault(group(run), []).append(run)
         return found
 
-    def data(self) -> str:
-        rows = []
-        for title, runs in self.groups(self.runs).items():
-            of = Counter(self.outcome[name(run)] for run in runs)
-            counts = (of[outcome] for outcome in ("collapsing", "sound", "between"))
-            rows.append([title, runs[0]["rows"], len(runs[0]["loss"]) - 1, *counts])
-        return table(["data", "N", "epochs", "collapsing", "sound", "between"], rows)
-
     def ends(self) -> str:
         """Quantiles of the scores after the last epoch."""
         scores = (
@@ -230,19 +222,19 @@ class Report:
         for title, of in groups:
             cells = [self.row(title, of, self.by("default", logged)) for logged in (True, False)]
             counts = [cell if title == "**all**" else cell.split(" (")[0] for cell in cells[0][1:3] + cells[1][1:3]]
-            rows.append([title, *counts, f"{cells[0][3]}, {cells[1][3]}"])
-        head = ["data", "logged: collapsing", "sound", "not logged: collapsing", "sound", "median epochs"]
+            rows.append([title, *counts, f"{cells[0][3]}, {cells[1][3]}", len(self.having(of, "between"))])
+        head = ["data", "logged: collapsing", "sound", "not logged: collapsing", "sound", "median epochs", "between"]
         return table(head, rows)
 
     def reasons(self) -> str:
-        rows = []
-        for interventions in (True, False):
-            first_of = Counter(
-                self.advice[name(run), "default", interventions][1] for run in self.having(self.main, "collapsing")
-            )
-            for rule, count in first_of.most_common():
-                rows.append(["logged" if interventions else "not logged", rule or "none: not stopped", count])
-        return table(["interventions", "first advice to stop by", "collapsing runs"], rows)
+        """The rules that first advise to stop, with interventions and without."""
+        runs = self.having(self.main, "collapsing")
+        logged, not_logged = (
+            Counter(self.advice[name(run), "default", arm][1] for run in runs) for arm in (True, False)
+        )
+        rows = [[rule or "none: not stopped", logged[rule], not_logged[rule]] for rule in {**logged, **not_logged}]
+        rows.sort(key=lambda row: -row[1])
+        return table(["first advice to stop by", "logged", "not logged"], rows)
 
     def beside(self) -> str:
         """The default rules and others, on the runs that limits were chosen on and on those held out."""
@@ -282,17 +274,24 @@ class Report:
         return min(near, key=lambda limits: float((((np.array(limits) - middle) / spread) ** 2).sum()))
 
     def left_out(self) -> str:
-        rows = []
+        """Each data set judged by limits that were chosen on the others."""
+        found: dict[tuple[bool, str], list[bool]] = {}
+        limits: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for data, held in self.groups(self.main).items():
             others = [run for run in self.main if run["data"] != data]
-            leak = self.chosen(others, LEAKAGE, leaks)
-            drop = self.chosen(others, DROPS, drops)
-            cells = [*self.row(data, held, without(leak))[1:3], *self.row(data, held, drops(drop))[1:3]]
-            of_leak = [cell.split(" (")[0] for cell in cells[:2]] + ["{:g}, {:g}, {}".format(*leak)]
-            of_drop = [cell.split(" (")[0] for cell in cells[2:]] + ["{:g}, {}".format(*drop)]
-            rows.append([data, *of_leak, *of_drop])
-        head = ["left out", "not logged: collapsing", "sound", "limits", "logged: collapsing", "sound", "limits"]
-        return table(head, rows)
+            leak, drop = self.chosen(others, LEAKAGE, leaks), self.chosen(others, DROPS, drops)
+            limits[False]["{:g}, {:g}, {}".format(*leak)] += 1
+            limits[True]["{:g}, {}".format(*drop)] += 1
+            for logged, stops in ((True, drops(drop)), (False, without(leak))):
+                for outcome in ("collapsing", "sound"):
+                    stopped = [stops(run) is not None for run in self.having(held, outcome)]
+                    found.setdefault((logged, outcome), []).extend(stopped)
+        rows = []
+        for logged in (True, False):
+            cells = [share(sum(of), len(of)) for of in (found[logged, "collapsing"], found[logged, "sound"])]
+            chosen = "; ".join(f"{limit} ({count} times)" for limit, count in limits[logged].most_common())
+            rows.append(["logged" if logged else "not logged", *cells, chosen])
+        return table(["interventions", "stopped of collapsing", "stopped of sound", "limits"], rows)
 
     def failures(self) -> str:
         """How many runs of a setting are judged wrongly."""
@@ -317,13 +316,13 @@ class Report:
         held = [
             run for run in self.main if last(run, "ctl_conditional") > 0.16 and last(run, "intervention_drop") < 0.05
         ]
-        settings = [(group(run), run["encoding"]) for run in held]
-        rows = []
-        for setting in sorted(set(settings)):
-            of = [run for run, its in zip(held, settings, strict=True) if its == setting]
-            advised = [sum(self.by("default", logged)(run) is not None for run in of) for logged in (True, False)]
-            rows.append([*setting, len(of), *advised])
-        return table(["data", "encoding", "runs", "advised to stop: logged", "not logged"], rows)
+        counts = Counter(f"{group(run)} {run['encoding']}" for run in held)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+        advised = [sum(self.by("default", logged)(run) is not None for run in held) for logged in (True, False)]
+        return (
+            f"{len(held)} of the {len(self.main)} runs above:\n{kinds}.\n"
+            f"The default rules advise to stop {advised[0]} of them with interventions logged and {advised[1]} without."
+        )
 
 
 def text(report: Report, reproduced: Path, kinds: Path) -> str:
@@ -333,10 +332,8 @@ def text(report: Report, reproduced: Path, kinds: Path) -> str:
         .read_text()
         .format(
             runs=len(report.runs),
-            main=len(report.main),
             seeds=SEEDS,
             apart_seeds=APART_SEEDS,
-            data=report.data(),
             cost=cost(report.runs),
             ends=report.ends(),
             stretches=report.stretches(),

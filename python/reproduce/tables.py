@@ -75,8 +75,8 @@ def correlations(models: list[Model]) -> list[str]:
                 "" if paper is None else f"{paper:.2f}",
                 f"{published.r:.2f}",
                 f"{published.p:.1g}",
-                f"{pooled(found, error, s_int).r:.2f}",
-                MISSING if parted is None else f"{parted.auc:.2f}",
+                f"{pooled(found, error, s_int):.2f}",
+                MISSING if parted is None else f"{parted:.2f}",
             ]
             lines.append(f"| {data} | {SCORES[score]} | {' | '.join(cells)} |")
     return lines
@@ -98,7 +98,7 @@ def held(models: list[Model]) -> list[str]:
                 cells.append(MISSING)
                 continue
             left_out = "" if known.all() else f", {known.sum()} of {len(known)}"
-            cells.append(f"{np.corrcoef(found[known], drop[known])[0, 1]:.2f} ({parted.auc:.2f}{left_out})")
+            cells.append(f"{np.corrcoef(found[known], drop[known])[0, 1]:.2f} ({parted:.2f}{left_out})")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     counts = [f"{int((values(grid, 'drop') > LEAKING).sum())} of {len(grid)}" for grid in data.values()]
     return [*lines, f"| drop > {LEAKING:g} | {' | '.join(counts)} |"]
@@ -157,7 +157,7 @@ def cem(models: list[Model]) -> Rows:
     return [(f"λ = {w:g}, p_int = {p:g}", of(own, weight=w, intervention=p)) for w, p in settings]
 
 
-CEM = ("embedding_self", "embedding_ic", "embedding_ct_conditional", "alignment_leakage", "ctl", "icl")
+CEM = ("embedding_self", "embedding_ic", "embedding_ct_conditional", "alignment_leakage")
 # Greatest difference of the accuracies in a pair.
 ALIKE = 0.01
 

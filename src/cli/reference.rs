@@ -9,8 +9,9 @@ use super::CommandLine;
 const HEAD: &str = "\
 # Commands
 
-`conceptwatch <command> --help` prints the same. The exit status is 0 when a command has done its work, 1 when it failed, when
-`doctor` found faults or when `rm` kept a run, and 2 for bad input, which one line on standard error explains.
+`conceptwatch <command> --help` prints the same. An environment variable that replaces an option is named behind it. The exit status
+is 0 when a command has done its work, 1 when it failed, when `doctor` found faults or when `rm` kept a run, and 2 for bad input,
+which one line on standard error explains.
 ";
 
 /// As it is typed: `--seed SEED`, or `FILE` for what has no name.
@@ -39,33 +40,25 @@ fn about(argument: &Arg) -> String {
     text
 }
 
-/// An option as it is typed, its environment variable or nothing, and its help.
-type Row = [String; 3];
+/// An option as it is typed, and its help.
+type Row = [String; 2];
 
 fn rows(command: &clap::Command) -> Vec<Row> {
     let row = |argument: &Arg| {
-        let variable = argument.get_env().and_then(|name| name.to_str()).map(|name| format!("`{name}`"));
-        [format!("`{}`", typed(argument)), variable.unwrap_or_default(), about(argument)]
+        let mut text = about(argument);
+        if let Some(variable) = argument.get_env().and_then(|name| name.to_str()) {
+            write!(text, " [`{variable}`]").unwrap();
+        }
+        [format!("`{}`", typed(argument)), text]
     };
     let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set() && argument.get_id() != "help");
     arguments.map(row).collect()
 }
 
 fn table(rows: &[&Row]) -> String {
-    let with_variables = rows.iter().any(|[_, variable, _]| !variable.is_empty());
-    let head = if with_variables {
-        "| option | environment variable | |\n|---|---|---|\n"
-    } else {
-        "| option | |\n|---|---|\n"
-    };
-    let mut text = head.to_owned();
-    for [option, variable, about] in rows {
-        let variable = match (with_variables, variable.as_str()) {
-            (false, _) => String::new(),
-            (true, "") => " |".to_owned(),
-            (true, name) => format!(" {name} |"),
-        };
-        writeln!(text, "| {option} |{variable} {about} |").unwrap();
+    let mut text = "| option | |\n|---|---|\n".to_owned();
+    for [option, about] in rows {
+        writeln!(text, "| {option} | {about} |").unwrap();
     }
     text
 }
@@ -76,13 +69,20 @@ fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let usage = if usage.starts_with("conceptwatch") { usage } else { format!("conceptwatch {usage}") };
-    let mut text = format!("\n## {name}\n\n{}\n\n```text\n{usage}\n```\n", about_command.trim().replace('<', "\\<"));
+    let mut text = format!("\n## {name}\n\n{}\n\n`{usage}`\n", about_command.trim().replace('<', "\\<"));
+    if name == "serve" {
+        // Its options are the keys of that file, with the same descriptions.
+        text.push_str("\n[conceptwatch.toml](../deploy/conceptwatch.toml) describes every option, with its default.\n");
+        return text;
+    }
     let all = rows(command);
     let (common, own): (Vec<&Row>, Vec<&Row>) = all.iter().partition(|row| shared.contains(row));
     if !own.is_empty() {
         write!(text, "\n{}", table(&own)).unwrap();
     }
-    if !common.is_empty() {
+    if common.len() == shared.len() {
+        text.push_str("\nAnd the [common options](#common-options).\n");
+    } else if !common.is_empty() {
         let names = common.iter().map(|[option, ..]| option.split(' ').next().unwrap().trim_matches('`'));
         let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         writeln!(text, "\nAnd {names}: see [common options](#common-options).").unwrap();

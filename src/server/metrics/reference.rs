@@ -17,12 +17,12 @@ const HEAD: &str = "\
 # Metrics
 
 Every family of `/metrics`. [Prometheus](prometheus.md) says how to scrape them, [Operating](operating.md#metrics-to-watch) which of
-them to watch. Besides these, each score has the gauge `conceptwatch_<score>` with labels `run, split` and, where it has a value for
-each concept, `conceptwatch_per_concept_<score>` with labels `run, split, concept`; [Scores](scores.md) lists them.
+them to watch. Besides these, each score has the family `conceptwatch_<score>{run,split}` and, where it has a value for each concept,
+`conceptwatch_per_concept_<score>{run,split,concept}`; [Scores](scores.md) lists them. Families that end in `_total` are counters,
+`conceptwatch_score_duration_seconds` is a histogram, the others are gauges.
 ";
 
 struct Family {
-    kind: &'static str,
     labels: Vec<String>,
     help: String,
 }
@@ -68,22 +68,19 @@ fn of_hubs() -> BTreeMap<String, Family> {
 
 fn described(registry: &Registry) -> BTreeMap<String, Family> {
     let described = |family: prometheus::proto::MetricFamily| {
-        let kind = match family.get_field_type() {
-            MetricType::COUNTER => "counter",
-            MetricType::GAUGE => "gauge",
-            _ => "histogram",
-        };
+        // The page says the type by the name.
+        let is_counter = family.get_field_type() == MetricType::COUNTER;
+        assert_eq!(is_counter, family.name().ends_with("_total"), "{}", family.name());
         let labels = family.get_metric()[0].get_label().iter().map(|label| label.name().to_owned()).collect();
-        (family.name().to_owned(), Family { kind, labels, help: family.help().to_owned() })
+        (family.name().to_owned(), Family { labels, help: family.help().to_owned() })
     };
     registry.gather().into_iter().map(described).collect()
 }
 
 /// Returns the families of each curve and of each alert rule.
 fn of_runs() -> BTreeMap<String, Family> {
-    let described = |name: &str, help: &str, labels: Vec<String>| {
-        (name.to_owned(), Family { kind: "gauge", labels, help: help.to_owned() })
-    };
+    let described =
+        |name: &str, help: &str, labels: Vec<String>| (name.to_owned(), Family { labels, help: help.to_owned() });
     let curves = CURVE_FAMILIES
         .iter()
         .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
@@ -95,13 +92,13 @@ fn of_runs() -> BTreeMap<String, Family> {
 }
 
 fn table(families: &BTreeMap<String, Family>) -> String {
-    let mut table = "| family | type | labels | |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| family | |\n|---|---|\n".to_owned();
     for (name, family) in families {
-        let labels = match family.labels.join(", ") {
+        let labels = match family.labels.join(",") {
             none if none.is_empty() => none,
-            some => format!("`{some}`"),
+            some => format!("{{{some}}}"),
         };
-        writeln!(table, "| `{name}` | {} | {labels} | {} |", family.kind, family.help).unwrap();
+        writeln!(table, "| `{name}{labels}` | {} |", family.help).unwrap();
     }
     table
 }

@@ -24,16 +24,25 @@ fn render() -> String {
          comparable.\n\n\
          A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
          it is never 0 and never NaN. Estimation noise may take a value a little outside its range. Every score has a \
-         value and, where nothing else is said, its standard error.\n\n\
-         | score | from | unit, range | also gives | what it shows |\n|---|---|---|---|---|\n"
+         value and, where nothing else is said, its standard error. Scores without a source are this project's own or \
+         textbook measures. Ids that end in `_positive` and `_negative` take \
+         `positive_embeddings` and `negative_embeddings` in place of `concept_embeddings`.\n\n\
+         Where only some concepts have no value, the score is the mean over the others and names those it leaves out \
+         (`left_out`); with less than half of them it is undefined. Scores that train networks join their point later.\n\n\
+         There are two estimators. `tie_aware`, the default, is the expected value over random orders of tied \
+         distances; `published` repeats the authors' code, including noise and clipping. Compare `icl` only between \
+         points of equal N, because its normaliser grows with N. [reading.md](reading.md) says which scores to look at \
+         first.\n\n\
+         | score and source | from | unit, range; also gives | what it shows |\n|---|---|---|---|\n"
     );
-    for score in CATALOGUE {
+    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
+        let variants = CATALOGUE.iter().filter(|other| base(other) == score.id);
+        let ids = variants.map(|other| format!("`{}`", other.id)).collect::<Vec<_>>().join(", ");
         let range = format!("{} to {}", score.range.0, score.range.1).replace("inf", "∞");
         let cells = [
-            format!("`{}`: {} ({})", score.id, score.title, source(score)),
+            format!("{ids}: {}{}", score.title, source(score)),
             score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
-            format!("{}, {range}", score.unit),
-            gives(score),
+            format!("{}, {range}{}", score.unit, gives(score)),
             score.help.to_owned(),
         ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
@@ -47,7 +56,7 @@ fn render() -> String {
              Each remark was measured on data of known truth or against interventions. Digits are scikit-learn's; the \
              other data sets are those of the papers.\n\n";
     let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
-    for score in CATALOGUE {
+    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
         for &remark in score.trust {
             let id = format!("`{}`", score.id);
             match remarks.iter_mut().find(|(known, _)| *known == remark) {
@@ -57,7 +66,9 @@ fn render() -> String {
         }
     }
     for (remark, ids) in remarks {
-        writeln!(text, "- {}: {remark}", ids.join(", ")).unwrap();
+        // A remark on so many scores names their kind.
+        let of = if ids.len() > 12 { String::new() } else { format!("{}: ", ids.join(", ")) };
+        writeln!(text, "- {of}{remark}").unwrap();
     }
     text += "\nPapers:\n\n";
     let papers = [
@@ -78,13 +89,20 @@ fn render() -> String {
     text
 }
 
+/// The id of a score, or of the one that it repeats on positive or negative embeddings.
+fn base(score: &Score) -> &'static str {
+    let base = score.id.strip_suffix("_positive").or_else(|| score.id.strip_suffix("_negative"));
+    base.filter(|base| CATALOGUE.iter().any(|other| other.id == *base)).unwrap_or(score.id)
+}
+
 fn source(score: &Score) -> String {
     let paper = short(score.paper);
     match (score.paper, score.equation) {
-        (_, "") => paper.to_owned(),
-        (Paper::Own, equation) => format!("{paper}, after P0 eq. {equation}"),
-        (_, equation) if equation.starts_with(|c: char| c.is_ascii_digit()) => format!("{paper} eq. {equation}"),
-        (_, equation) => format!("{paper} {equation}"),
+        (Paper::Own | Paper::Common, "") => String::new(),
+        (_, "") => format!(" ({paper})"),
+        (Paper::Own, equation) => format!(" (after P0 eq. {equation})"),
+        (_, equation) if equation.starts_with(|c: char| c.is_ascii_digit()) => format!(" ({paper} eq. {equation})"),
+        (_, equation) => format!(" ({paper} {equation})"),
     }
 }
 
@@ -118,5 +136,6 @@ fn gives(score: &Score) -> String {
         [(score.per_concept, "per concept"), (score.matrix, "matrix"), (curve, "curve"), (tested, "permutation test")];
     let given = parts.into_iter().filter(|(given, _)| *given).map(|(_, part)| part.to_owned());
     let no_error = score.no_standard_error.map(|why| format!("no standard error ({why})"));
-    no_error.into_iter().chain(given).collect::<Vec<_>>().join(", ")
+    let parts = no_error.into_iter().chain(given).collect::<Vec<_>>().join(", ");
+    if parts.is_empty() { parts } else { format!("; {parts}") }
 }

@@ -48,10 +48,9 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Accuracy a head reaches on true concepts, minus the accuracy of this head after all concepts were \
-               replaced by their true values. Where the run does not state reference_task_accuracy, both are balanced, and \
-               the first is that of heads trained on the true concepts: the linear one's for a run with head_weights, \
-               else the better one's; the score is then slow.",
+        help: "Accuracy a head reaches on true concepts, minus that of this head after all concepts were replaced by \
+               their true values. Without reference_task_accuracy both are balanced, and the first is that of heads \
+               trained on the true concepts: the linear one's for a run with head_weights, else the better one's.",
         trust: &[
             "As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th percentiles \
                  gave an accuracy of 0.69 where the percentiles gave 0.89. Reference heads are tested on a fifth of \
@@ -71,9 +70,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is high: a \
-               linear head is misspecified. Low like the MLP's: the concept set is incomplete. The standard error is \
-               that of the fifth of the rows it is tested on.",
+        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is \
+               high: a linear head is misspecified. Low like the MLP's: the concept set is incomplete.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
@@ -107,8 +105,7 @@ pub(super) const ROWS: [Score; 23] = [
         cost: Cost::Slow,
         help: "(a_c - a_r) / (a_f - a_r): accuracy of the better of a linear and an MLP head trained on the \
                activations, over that of the model, both above the share of the most frequent class. Near 1 where the \
-               bottleneck holds all that the model knows of the task, leaked or not; above 1 where a new head is \
-               better.",
+               bottleneck holds all that the model knows of the task, leaked or not.",
         trust: &["As the heads it trains: tested on a fifth of the rows."],
         memory: Memory { more: memory::heads_on_activations, ..Memory::LINEAR },
         compute: completeness::of_activations,
@@ -123,8 +120,8 @@ pub(super) const ROWS: [Score; 23] = [
         range: UNBOUNDED,
         inputs: &[Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Concept completeness with the true concepts in place of the activations. Below 1 the model is better at the \
-               task than its concepts allow: the concept set is incomplete, or the model uses leaked information.",
+        help: "Concept completeness with the true concepts in place of the activations. Below 1 the concept set is \
+               incomplete, or the model uses leaked information.",
         trust: &["As the heads it trains: tested on a fifth of the rows."],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: completeness::of_labels,
@@ -138,10 +135,9 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Balanced task accuracy minus the one that a head reaches on the true concepts, or task accuracy minus \
-               reference_task_accuracy where the run states it. Above 0 the model predicts what the concepts do not \
-               determine, and loses that much when all are set to their true values. Heads are trained as for \
-               intervention_score; undefined then with fewer than 10 rows a class.",
+        help: "Balanced task accuracy minus the one that heads, trained as for intervention_score, reach on the true \
+               concepts; or task accuracy minus reference_task_accuracy where the run states it. Above 0 the model \
+               predicts what the concepts do not determine. Undefined with fewer than 10 rows a class.",
         trust: &[
             "Of 213 sound models of nine data sets none ended above 0.02, and of 317 that collapse under intervention \
              one in twenty above 0.29: it sees only what no concept of the set determines.",
@@ -186,8 +182,7 @@ pub(super) const ROWS: [Score; 23] = [
         paper: Paper::Own,
         unit: "R²",
         inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
-        help: "Of a task that is a number: R² after all concepts were replaced by their true values. Predictions worse than \
-               a constant count as one, which has an R² of 0.",
+        help: "Of a task that is a number: R² after all concepts were replaced by their true values, 0 at least.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_r2,
@@ -203,9 +198,9 @@ pub(super) const ROWS: [Score; 23] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a number, \
-               R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked into them. \
-               Where concepts are badly predicted, true ones help and can hide a loss: see the curve.",
+        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a \
+               number, R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked \
+               into them.",
         trust: &[
             "The outcome that leakage scores are judged by: 0.78 at λ = 0.01 and −0.08 at λ = 5 in soft models on \
                  digits with 7 concepts. It needs the job's own head, and sees no leakage that an intervention removes \
@@ -223,9 +218,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their true \
-               values, from none to all. The order in which concepts are set decides the curve between its ends: compare \
-               runs of one policy.",
+        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their \
+               true values, from none to all. Compare runs whose concepts are set in the same order.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervention_area,
@@ -267,8 +261,7 @@ pub(super) const ROWS: [Score; 23] = [
         family: FAMILY,
         unit: "accuracy",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        help: "Share of a class's rows that are predicted as that class (recall), mean over the classes that occur. It is the \
-               task accuracy where classes are equally frequent.",
+        help: "Share of a class's rows that are predicted as that class (recall), mean over the classes that occur.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -282,8 +275,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "R²",
         range: UNBOUNDED,
         inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
-        help: "Of a task that is a number: the share of its variance that the predictions explain; below 0 where a constant \
-               would do better. Without task_predictions those are the only column of task_logits.",
+        help: "Of a task that is a number: the share of its variance that the predictions explain; below 0 where a \
+               constant would do better.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::task_r2,
@@ -307,8 +300,8 @@ pub(super) const ROWS: [Score; 23] = [
         family: FAMILY,
         unit: "AUC",
         inputs: &[Input::Tensor(TaskLogits), Input::Tensor(TaskLabels)],
-        help: "Probability that a row of class 1 has the higher logit, ties counting one half; with more than two \
-               classes the mean over classes that occur of each against the rest, by the softmax of the logits.",
+        help: "Probability that a row of class 1 has the higher logit, ties counting one half; with more classes the \
+               mean over classes of each against the rest, by the softmax.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_auc,
@@ -340,7 +333,7 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Share of a class's rows in which the concept is predicted right, mean over its classes that occur; mean over \
+        help: "Share of a class's rows in which the concept is predicted right, mean over its classes and over \
                concepts. One half where a rare concept is never predicted.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
@@ -369,8 +362,8 @@ pub(super) const ROWS: [Score; 23] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
-               for categorical concepts the mean over pairs of classes. For concepts that are numbers the concordance: \
-               the probability that of two rows the one with the higher label has the higher activation.",
+               for categorical concepts over pairs of classes. For concepts that are numbers, that of two rows the one \
+               with the higher label has the higher activation.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -385,8 +378,8 @@ pub(super) const ROWS: [Score; 23] = [
         range: UNBOUNDED,
         per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Numbers(ConceptLabels)],
-        help: "Of concepts that are numbers: the share of a label's variance that its activation explains, in the label's \
-               unit, mean over concepts; below 0 where a constant would do better.",
+        help: "Of concepts that are numbers: the share of a label's variance that its activation explains, mean over \
+               concepts; below 0 where a constant would do better.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },

@@ -69,7 +69,7 @@ pub(super) const ROWS: [Score; 10] = [
         per_concept: true,
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
         help: "Share of rows in which a concept is active if and only if it is present, mean over concepts. High \
-               wherever most concepts are absent and few are active.",
+               wherever most concepts are absent.",
         trust: &[MEANS],
         compute: clarity::binary_accuracy,
         ..ROW
@@ -116,8 +116,8 @@ pub(super) const ROWS: [Score; 10] = [
         }),
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
-               the run has no head_weights, with the curve over all of them. Task accuracy is that of the model as it \
-               is; the paper retrains its head at each threshold. The standard error takes the threshold as given.",
+               the run has no head_weights; the curve has all. The paper retrains the head at each threshold, this \
+               does not.",
         trust: &["The highest of 17 values on the same rows, so it is biased upwards; the standard error leaves that \
                  out."],
         compute: clarity::clarity_best,
@@ -165,8 +165,7 @@ pub(super) const ROWS: [Score; 10] = [
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
         latents: true,
         help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective \
-               concepts; the curve has each. The authors fit a sparse head for each level before they cut, which is at \
-               least as accurate. Biases are head_bias, or 0.",
+               concepts; the curve has each. The authors fit a sparse head for each level before they cut.",
         trust: &[MEANS],
         compute: head::accuracy_at_effective_concepts,
         ..ROW

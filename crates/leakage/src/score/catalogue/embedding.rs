@@ -76,8 +76,8 @@ pub(super) const ROWS: [Score; 14] = [
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "Normalised information between each concept's weighted embedding and every other true concept. The \
-               paper's sum runs over j < i; as in its authors' code, all ordered pairs are averaged.",
+        help: "Normalised information between each concept's weighted embedding and every other true concept, over all \
+               ordered pairs as in the authors' code.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: embedding::interconcept,
@@ -124,8 +124,7 @@ pub(super) const ROWS: [Score; 14] = [
         per_concept: true,
         inputs: EMBEDDINGS_AND_ALL_LABELS,
         help: "I(ĉ^w_i; y | c_i) / H(y): information about the task in each concept's weighted embedding beyond its \
-               own true concept, unclipped. Vectors of many dimensions are estimated too low: compare models of one \
-               dimension.",
+               own true concept, unclipped.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task,
@@ -172,8 +171,7 @@ pub(super) const ROWS: [Score; 14] = [
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
         help: "I(ĉ^w_i; c_j | c_i) / H(c_j): information about every other true concept in each concept's weighted \
-               embedding beyond its own true concept, unclipped, mean over ordered pairs. Compare only \
-               models whose embeddings have the same dimension.",
+               embedding beyond its own true concept, unclipped, mean over ordered pairs.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: conditional_embedding::interconcept,
@@ -240,9 +238,8 @@ pub(super) const ROWS: [Score; 14] = [
             Input::Tensor(ConceptLabels),
             Input::Tensor(TaskLabels),
         ],
-        help: "How much more information about the task embeddings that agree with the true concept carry than those that \
-               do not. \
-               For each concept both groups are cut to the smaller one's size, so that N is equal in the subtraction.",
+        help: "How much more information about the task embeddings that agree with the true concept carry than those \
+               that do not. Both groups are cut to the smaller one's size.",
         trust: &["Needs rows of both classes of each concept.", COVERED, WIDTH],
         compute: embedding::alignment,
         ..ROW

@@ -34,7 +34,7 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: ACTIVATIONS_AND_LABELS,
         latents: true,
         help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
-               about it, over its entropy (Chen et al. 2018). The standard error takes the two as given.",
+               about it, over its entropy (Chen et al. 2018).",
         trust: &[PREFER_OIS],
         memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::mig,
@@ -51,9 +51,8 @@ pub(super) const ROWS: [Score; 16] = [
         cost: Cost::Slow,
         latents: true,
         help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
-               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of latents \
-               the 256 whose ranks predict the concept best. The standard error is that of those rows and takes the \
-               classifiers as given.",
+               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of \
+               latents the 256 whose ranks predict the concept best.",
         trust: &[PREFER_OIS],
         memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::sap,
@@ -71,10 +70,9 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
-        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean over \
-               activations by their share of all importance. Importances are those of gradient-boosted trees (100 of depth \
-               3, learning rate 0.1) that predict each concept from all activations, and the matrix; of more than 256 \
-               columns trees read the 256 whose ranks predict the concept best.",
+        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean \
+               over activations by their share of all importance. The importances, which are the matrix, are those of \
+               gradient-boosted trees (100 of depth 3, learning rate 0.1) on at most 256 columns.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::disentanglement,
@@ -92,8 +90,8 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
-        help: "Whether each true concept is captured by one activation: 1 less the entropy of the importances for it. It \
-               does not say whether that is its own activation.",
+        help: "Whether each true concept is captured by one activation, its own or another: 1 less the entropy of the \
+               importances for it.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::completeness,
@@ -110,8 +108,8 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: ACTIVATIONS_AND_LABELS,
         latents: true,
         cost: Cost::Slow,
-        help: "How well all activations together predict each true concept: accuracy of the same trees on the fifth of the \
-               rows they were not trained on. The standard error is that of these rows and takes the trees as given.",
+        help: "How well all activations together predict each true concept: accuracy of the same trees on the fifth of \
+               the rows they were not trained on.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::informativeness,
@@ -129,9 +127,9 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("it is the largest of several"),
-        help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over the activations, \
-               of gradient-boosted trees on held-out rows, mean over five choices of these. As in the authors' code the R² of \
-               classes is an accuracy, so it does not fall to 0 where nothing is known.",
+        help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over the \
+               activations, of gradient-boosted trees on held-out rows, mean over five choices of these. As in the \
+               authors' code the R² of classes is an accuracy.",
         trust: &[PREFER_OIS],
         memory: Memory { inputs: 12.0, pairs: 120, ..Memory::LINEAR },
         compute: r4::r4,
@@ -148,10 +146,9 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_OF_CAS,
         cost: Cost::Slow,
         no_standard_error: Some("clusters change with the rows"),
-        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no embeddings, \
-               share its label: homogeneity of k-medoids clusters, mean over 50 numbers of clusters from 2 to N. It is 1 at N \
-               clusters whatever the embedding, so values are high, and comparable at equal N only; at most 400 rows are \
-               clustered.",
+        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no \
+               embeddings, share its label: homogeneity of k-medoids clusters of at most 400 rows, mean over 50 \
+               numbers of clusters from 2 to N.",
         trust: &["Compare at equal N only."],
         memory: Memory { pairs: 24, more: memory::distances, ..Memory::LINEAR },
         compute: concept_alignment::concept_alignment,
@@ -171,7 +168,7 @@ pub(super) const ROWS: [Score; 16] = [
         help: "How far what small networks learn about each true concept from each activation, or embedding where \
                there are none, deviates from what they learn from the true concepts: 2/k times the Frobenius norm of \
                the purity matrix minus the oracle's, which is the matrix given. The score is the root mean square of \
-               its concepts. The standard error is that of the fifth of the rows the networks are tested on.",
+               its concepts.",
         trust: &[
             "On the paper's Table 1 (3,000 rows, 5 concepts) pure rows read 4.5 to 5.9 % and impure ones 18.0 to 23.6 \
                  % (published 4.69 ± 0.43 and 22.58 ± 2.34 %). Its budget of 25 epochs is part of its definition: an \
@@ -212,8 +209,7 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "How well small networks predict each true concept from another true one, mean over pairs: the information \
-               that true concepts carry about each other. The matrix has 1 on its diagonal.",
+        help: "How well small networks predict each true concept from another true one, mean over pairs.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::oracle_purity,
@@ -239,9 +235,8 @@ pub(super) const ROWS: [Score; 16] = [
         no_standard_error: Some("the matching itself changes with the rows"),
         latents: true,
         help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the curve has \
-               the number of the matched column. The matrix has 1 where the learnt concept of the row is matched to \
-               the true one of the column; with latents row j is the AUC with which the latent matched to concept j \
-               predicts each concept.",
+               the number of the matched column. The matrix has 1 where a learnt concept is matched to a true one; \
+               with latents, row j has the AUC of each concept from the latent matched to concept j.",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::alignment,
@@ -298,15 +293,13 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "How well a classifier of all concepts predicts each one once the activations correlated with it by more \
-               than β are masked, integrated over β; the curve has the AUC at each β. The classifier is the authors', \
-               scikit-learn's MLPClassifier with random_state 1 (for seed 0). Of an embedding the largest absolute \
-               correlation over coordinates counts. The standard error is that of the fifth of the rows it is tested \
-               on.",
+        help: "How well a classifier of all concepts, the authors' MLPClassifier, predicts each one once the \
+               activations correlated with it by more than β are masked, integrated over β; the curve has the AUC at \
+               each β. Of an embedding the largest absolute correlation over coordinates counts.",
         trust: &[
-            "Compare only points with the same seed: the start of its classifier moves it more than the rows do. The pure rows of \
-                 Table 1 read 67.0 ± 2.2 % over 8 data sets at seed 0 and 74.6 ± 1.3 % at seed 2; scikit-learn reads \
-                 66.4 ± 2.9 %, the paper 66.25 ± 2.31 % and 72.36 ± 1.26 % for impure rows.",
+            "Compare only points with the same seed: the start of its classifier moves it more than the rows do. The \
+                 pure rows of Table 1 read 67.0 ± 2.2 % over 8 data sets at seed 0 and 74.6 ± 1.3 % at seed 2; the \
+                 paper 66.25 ± 2.31 %.",
         ],
         memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis,

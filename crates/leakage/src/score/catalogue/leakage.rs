@@ -24,10 +24,10 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "Information about the task in each learnt concept beyond what the true concept has, clipped at 0.",
         trust: &[
-            "From 500 rows on; below, errors are as large as the default limits. With two classes it follows what an \
-                 intervention costs (r = 0.79 and 0.52 over 60 models each of TabularToy(0.25) and (0.75)); with ten \
-                 it need not: r = 0.02 and 0.50 on digits with 7 and with 4 concepts, where ctl_conditional has 0.92 \
-                 and 0.89. Blind to what several concepts say together: 0.013 for an exclusive or of two logits.",
+            "From 500 rows on. With two classes it follows what an intervention costs (r = 0.79 and 0.52 over 60 \
+                 models each of TabularToy(0.25) and (0.75)); with ten it need not: r = 0.02 and 0.50 on digits with 7 \
+                 and with 4 concepts, where ctl_conditional has 0.92 and 0.89. An exclusive or of two logits reads \
+                 0.013.",
         ],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
@@ -68,10 +68,9 @@ pub(super) const ROWS: [Score; 12] = [
                pair. Comparable only at equal N: its normaliser grows with the number of rows.",
         trust: &[
             "It is 29 % lower at 10,000 rows than at 1,000 with the information unchanged. Where true concepts are \
-                 correlated it reads 0 whatever leaks: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from \
-                 0.94 to 0.11 under intervention. r with that loss is 0.36 on digits with 7 concepts, 0.73 on \
-                 TabularToy(0.25). Activations in half precision raise it from 0.25 to 0.28. An exclusive or of two \
-                 logits reads 0.001.",
+                 correlated it may read 0: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from 0.94 to \
+                 0.11 under intervention. r with that loss is 0.36 on digits with 7 concepts, 0.73 on \
+                 TabularToy(0.25). Half precision raises it from 0.25 to 0.28.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl,
@@ -109,13 +108,12 @@ pub(super) const ROWS: [Score; 12] = [
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Information about the other true concepts in each learnt concept beyond what the true concept has, \
-               clipped at 0 per pair. It stays sensitive where concepts are correlated and ICL reads 0, but most clean \
-               models show a little. Use it alongside ICL.",
+               clipped at 0 per pair. Sensitive where concepts are correlated and ICL reads 0, but most clean models \
+               show a little.",
         trust: &[
-            "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its area \
-                 under the curve for S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72, and most clean \
-                 checkpoints read more than 0.005. On digits with 7 concepts it follows interventions less well than \
-                 icl_conditional: r = 0.45, against 0.92.",
+            "More sensitive and less specific than icl: over 60 models each of TabularToy(0.25) and (0.75) its AUC for \
+                 S_int above 0.05 is 0.83 and 0.82 where icl has 0.78 and 0.72. On digits with 7 concepts r with the \
+                 loss under intervention is 0.45, that of icl_conditional 0.92.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl_label,
@@ -156,10 +154,9 @@ pub(super) const ROWS: [Score; 12] = [
         trust: &[
             "r with the loss of accuracy under intervention is 0.92 and 0.89 over 50 bottlenecks each on digits with 7 \
                  and with 4 concepts. Those that lose more than 0.3 read at least 0.19 and 0.13, sound ones at most \
-                 0.16 and 0.13. Early epochs pass through 0.16. Logit models of TabularToy that lose nothing read 0.2: \
-                 leakage that is harmless once concepts are corrected. At 200 classes, 112 concepts and 2,048 rows \
-                 independent noise reads 0.000 and a class shift of one standard deviation 0.07 for each concept, \
-                 which is severe.",
+                 0.16 and 0.13. Logit models of TabularToy that lose nothing read 0.2, which is harmless. At 200 \
+                 classes and 112 concepts independent noise reads 0.000 and a class shift of one standard deviation, \
+                 which is severe, 0.07.",
         ],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -177,9 +174,8 @@ pub(super) const ROWS: [Score; 12] = [
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Numbers(TaskLabels)],
-        help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true concept, \
-               that the activation explains where all are jointly normal. The information of a number about itself \
-               grows with its precision, so ctl_conditional, a share of that, stays low.",
+        help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a task that is a number: the share of its variance, beyond the true \
+               concept, that the activation explains where all are jointly normal. ctl_conditional stays low there.",
         trust: &[
             "Of the same information as ctl_conditional. For regressions of known collapse see docs/diagnosis.md.",
         ],
@@ -200,7 +196,7 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_LABELS,
         help: "I(ĉ_i; c_j | c_i) / H(c_j): information about every other true concept in each learnt concept beyond \
                its own true concept, unclipped, mean over ordered pairs. Blind to information about the task that no \
-               annotated concept has, and to information that only several concepts have together.",
+               annotated concept has.",
         trust: &[
             "r with the loss of accuracy under intervention is 0.92 (7 concepts) and 0.80 (4) on digits; 0.82 and 0.62 \
                  on TabularToy(0.25) and (0.75). On digits with 7 concepts soft models read 0.25 at λ = 0.01, 0.14 and \
@@ -220,9 +216,8 @@ pub(super) const ROWS: [Score; 12] = [
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): information \
-               about the task in the true concept and not in the learnt one. CTL subtracts it from leakage. High \
-               where concepts are badly learnt; it shows no leakage.",
+        help: "ctl_conditional less ctl_excess of each concept, which estimates I(c_i; y | ĉ_i) / H(y): what CTL \
+               subtracts from leakage. High where concepts are badly learnt; it shows no leakage.",
         trust: &["Says how much CTL hides. On digits with 7 concepts it is 0.24 in soft models at λ = 0.01, where \
                  ctl_conditional is 0.30 and ctl_excess 0.06, and 0.05 at λ = 5."],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -239,10 +234,10 @@ pub(super) const ROWS: [Score; 12] = [
         cost: Cost::Slow,
         help: "I(y; ĉ | c) / H(y) of all concepts at once: the held-out log loss of a predictor of the task from the \
                true concepts less that of one from both, cross-fitted over four parts of at most 4,096 rows. Detects \
-               information that only two concepts carry jointly. It is no bound: it misses what its predictors do not \
-               learn from these rows. joint_leakage_baseline says what there is to explain. A regression target is \
-               binned into octiles; rows of classes with fewer than four rows are left out. p_value: sign flips of the \
-               differences of the rows' losses, less 0.001 of H(y).",
+               information that only two concepts carry jointly, and misses what its predictors do not learn. \
+               joint_leakage_baseline says what there is to explain. A regression target is binned into octiles; rows \
+               of classes with fewer than four rows are left out. p_value: sign flips of the differences of the rows' \
+               losses, less 0.001 of H(y).",
         trust: &[
             "At 2,048 rows, for a truth of 0.86: 0.74 for an exclusive or of two logits among 6 and 0.72 among 112; \
                  0.53 for the parity of three logits among 6. Honest activations read −0.003 to 0.000, also with 112 \
@@ -262,9 +257,8 @@ pub(super) const ROWS: [Score; 12] = [
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         cost: Cost::Slow,
-        help: "The first of the two losses of joint_leakage over H(y): that of the best of a linear model, a network \
-               and a table of concept patterns. Near 0: the true concepts determine the task, and nothing can leak \
-               about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
+        help: "The first of the two losses of joint_leakage over H(y). Near 0: the true concepts determine the task, \
+               and nothing can leak about it. Near 1: they say nothing of it. Above 1: too few rows to learn from.",
         trust: &[
             "0.00 where the task is the parity of 3 of 6 concepts, 0.01 with 200 classes of 112 noisy concepts at \
                  2,048 rows, 1.00 where concepts are unrelated to the task.",

@@ -77,9 +77,8 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "7-10",
         unit: "METEOR",
         inputs: TEXTS,
-        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal words \
-               and equal English Snowball stems. Synonyms do not match: that takes WordNet, which is not part of this \
-               program.",
+        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal \
+               words and equal English Snowball stems, without synonyms.",
         trust: &["Equal to NLTK 3.10 without synonyms on the pairs of texts that the tests hold."],
         compute: text::meteor,
         ..ROW

@@ -83,9 +83,9 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "squared similarity",
         range: (0.0, 1e12),
         inputs: FEATURES,
-        help: "Squared differences between the cosine similarities of every two windows in the deep and in the shallow feature \
-               map, summed over ordered pairs, mean over windows of 1 x 1 and 2 x 2 cells; mean over rows. Low where the deep \
-               map keeps the layout of the image. Its size grows with the number of cells.",
+        help: "Squared differences between the cosine similarities of every two windows in the deep and in the shallow \
+               feature map, summed over ordered pairs, mean over windows of 1 x 1 and 2 x 2 cells and over rows. Low \
+               where the deep map keeps the layout of the image.",
         trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_layer,
         ..ROW
