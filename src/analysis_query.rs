@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::baseline::Baseline;
-use crate::compare::{
+use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
+use leakage::baseline::Baseline;
+use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
 };
-use crate::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, StopAdvised, diagnose, verdict};
-use crate::fault::{Fault, in_short};
-use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
-use crate::point::Point;
-use crate::run::Run;
-use crate::score::catalogue;
+use leakage::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, StopAdvised, diagnose, verdict};
+use leakage::field_error::{FieldError, in_short};
+use leakage::point::Point;
+use leakage::run::Run;
+use leakage::score::catalogue;
 
 /// Evaluations of each run that are compared by default: the paper repeats each of its evaluations five times (Appendix
 /// A.3). Of a run with fewer than twice as many its later half: the first ones are of a model that has learnt little.
@@ -83,20 +83,20 @@ pub enum Report {
 pub enum Refused {
     /// The run, split, score or label does not exist.
     #[error("{0}")]
-    Unknown(Fault),
+    Unknown(FieldError),
     /// A parameter is missing, malformed, out of range or in conflict with another.
     #[error("{0}")]
-    Bad(Fault),
+    Bad(FieldError),
     #[error(transparent)]
     History(#[from] HistoryError),
 }
 
 fn bad(field: &str, message: impl Into<String>) -> Refused {
-    Refused::Bad(Fault::new(field, message))
+    Refused::Bad(FieldError::new(field, message))
 }
 
 fn unknown(field: &str, message: impl Into<String>) -> Refused {
-    Refused::Unknown(Fault::new(field, message))
+    Refused::Unknown(FieldError::new(field, message))
 }
 
 impl Question {

@@ -22,13 +22,6 @@
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-// The modules of the libraries, under the names that they have here.
-pub use information as estimate;
-pub use leakage::{
-    alert, baseline, batch, compare, diagnosis, fault, limits, lock, name, nn, pair_cache, point, prepare, repeats,
-    run, sample, score, step, tensor, trees,
-};
-
 // The memory that the program holds, and the freed memory that the allocator keeps.
 pub mod memory;
 

@@ -5,9 +5,9 @@ mod common;
 
 use std::time::Duration;
 
-use conceptwatch::pair_cache::refresh::{least, most_ticks};
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, Point, WatchRequest};
+use leakage::pair_cache::refresh::{least, most_ticks};
 
 use common::rows::{batch_of, run_of};
 use common::{Client, PATIENCE, Sidecar, Stream, end_pass, point, until};

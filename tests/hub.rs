@@ -8,12 +8,12 @@ use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
 
 use conceptwatch::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::Run;
 use conceptwatch::server::hub_protocol::convert;
 use conceptwatch::server::hub_protocol::proto::hub_client::HubClient;
 use conceptwatch::server::hub_protocol::proto::{Entry, PushRequest, PushResponse, entry};
-use conceptwatch::step::Rank;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::Run;
+use leakage::step::Rank;
 use serde_json::{Value, json};
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;

@@ -91,7 +91,7 @@ async fn slow_scores_join_the_point_of_their_sample() {
     assert!(["ctl_conditional", "icl_conditional"].iter().all(|id| p_value(&whole, id).is_some_and(|p| p > 0.0)));
     assert_eq!(whole.step, 1);
     assert!(["icl", "ois", "nis", "aligned_ois"].iter().all(|id| has(&whole, id)));
-    let catalogue = conceptwatch::score::catalogue::CATALOGUE;
+    let catalogue = leakage::score::catalogue::CATALOGUE;
     let place = |id: &str| catalogue.iter().position(|score| score.id == id);
     assert!(whole.scores.is_sorted_by_key(|score| place(&score.id)), "in catalogue order");
     let ois = sidecar.metric("conceptwatch_ois", "val");

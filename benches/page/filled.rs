@@ -3,11 +3,11 @@
 //! usage: filled DIRECTORY RUNS POINTS CONCEPTS
 
 use conceptwatch::history::{Identity, Limits, Sqlite, Store};
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::sample::Attempt;
-use conceptwatch::sample::priority::priority;
-use conceptwatch::score::catalogue::CATALOGUE_VERSION;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
+use leakage::sample::priority::priority;
+use leakage::score::catalogue::CATALOGUE_VERSION;
 
 const LIMITS: Limits = Limits { bytes: 4 << 30 };
 const LAMBDAS: [&str; 5] = ["0.01", "0.1", "1", "5", "10"];

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use conceptwatch::history::{Identity, Postgres, Store};
-use conceptwatch::score::catalogue::CATALOGUE;
+use leakage::score::catalogue::CATALOGUE;
 use postgres::{Client, NoTls};
 use serde_json::{Value, json};
 

@@ -9,9 +9,9 @@ mod push;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::score::catalogue::CATALOGUE;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::score::catalogue::CATALOGUE;
 
 /// The options of a command, by name.
 struct Options(BTreeMap<String, String>);
@@ -62,7 +62,7 @@ fn run(name: &str, at: usize, concepts: usize) -> Run {
 
 /// A pseudorandom number in [0, 1) for an index.
 fn noise(at: u64) -> f64 {
-    (conceptwatch::sample::priority::priority(1, at) >> 11) as f64 / (1_u64 << 53) as f64
+    (leakage::sample::priority::priority(1, at) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// All scores of the catalogue, every other one with values per concept; with `matrices`, four with values per pair.

@@ -8,7 +8,7 @@ use conceptwatch::history::{Change, Declared, Launch};
 use conceptwatch::server::hub_protocol::convert;
 use conceptwatch::server::hub_protocol::proto::hub_client::HubClient;
 use conceptwatch::server::hub_protocol::proto::{Entry, PushRequest};
-use conceptwatch::step::Rank;
+use leakage::step::Rank;
 use postgres::{Client, NoTls};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};

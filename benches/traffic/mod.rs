@@ -1,10 +1,10 @@
 //! The traffic of a training job: batches of 112 concepts, as messages ready for the wire.
 
 use bytes::Bytes;
-use conceptwatch::run::{Concept, Run, RunFields};
 use conceptwatch::server::proto::{
     BatchChunk, DataType, EndPass, IngestRequest, StartRunRequest, Tensor, ingest_request,
 };
+use leakage::run::{Concept, Run, RunFields};
 
 /// k.
 pub const CONCEPTS: usize = 112;

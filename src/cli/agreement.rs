@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
+use leakage::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
 
 use super::failure::{BAD_INPUT, conclude};
 use super::terminal::tell;

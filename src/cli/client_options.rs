@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::fault::Fault;
 use crate::server::peers::{Dialer, Protocol, Remote, Trust, own_user, read_token};
+use leakage::field_error::FieldError;
 
 #[derive(Args)]
 pub struct Contact {
@@ -29,12 +29,12 @@ pub struct Contact {
 }
 
 impl Contact {
-    pub fn token(&self) -> Result<Option<String>, Fault> {
+    pub fn token(&self) -> Result<Option<String>, FieldError> {
         let shared = self.shared_secrets.unwrap_or(false);
         self.token_file.as_deref().map(|path| read_token("token_file", path, shared)).transpose()
     }
 
-    pub fn dialer(&self, remote: &Remote, protocol: Protocol) -> Result<Dialer, Fault> {
+    pub fn dialer(&self, remote: &Remote, protocol: Protocol) -> Result<Dialer, FieldError> {
         let identity = self.cert_file.clone().zip(self.key_file.clone());
         Dialer::new(remote.clone(), &Trust { ca_file: self.ca_file.clone(), identity }, protocol)
     }

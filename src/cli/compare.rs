@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::analysis_query::{Question, Report};
-use crate::compare::{
+use leakage::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
     SplitReport, Verdict, Weighed, WeighedVerdict,
 };
-use crate::fault::in_short;
+use leakage::field_error::in_short;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

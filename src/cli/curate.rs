@@ -8,8 +8,8 @@ use axum::http::Method;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::fault::printable;
 use crate::history::HistoryError;
+use leakage::field_error::printable;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

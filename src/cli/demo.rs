@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio::runtime::Runtime;
 
-use crate::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
-use crate::nn::rows::Rows;
-use crate::nn::tabular_toy::{Split, TabularToy};
-use crate::run::{Concept, Run, RunFields};
 use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::peers::Remote;
 use crate::server::proto;
-use crate::tensor::TensorName;
+use leakage::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
+use leakage::nn::rows::Rows;
+use leakage::nn::tabular_toy::{Split, TabularToy};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::tensor::TensorName;
 
 use super::in_process::{InProcess, Port};
 use super::logs;

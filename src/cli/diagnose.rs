@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::analysis_query::assessment_of;
-use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Assessment, State};
 use crate::history::Store;
+use leakage::compare::USUAL_OF_GROUPS;
+use leakage::diagnosis::{Assessment, State};
 
 use super::failure::{Failure, conclude};
 use super::report::{Page, RunReport};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use crate::fault::{Fault, in_short};
 use crate::history::{Limits, Sqlite};
 use crate::search::Search;
+use leakage::field_error::{FieldError, in_short};
 
 use super::failure::{Failure, conclude};
 use super::import::{copy, database};
@@ -162,7 +162,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn export(options: &Options) -> Result<String, Failure> {
     if options.format == Format::Parquet {
         let how = "got parquet, which the Python package writes: python -m conceptwatch export, with pyarrow or Polars";
-        return Err(Fault::new("format", how).into());
+        return Err(FieldError::new("format", how).into());
     }
     if options.format == Format::History {
         return history(options);
@@ -198,7 +198,7 @@ fn export(options: &Options) -> Result<String, Failure> {
     };
     if let Some(missing) = options.runs.iter().find(|wanted| !found.contains(wanted)) {
         let why = unread.first().map(|why| format!(", and {why}")).unwrap_or_default();
-        return Err(Fault::new("run", format!("'{}' is unknown{why}", in_short(missing))).into());
+        return Err(FieldError::new("run", format!("'{}' is unknown{why}", in_short(missing))).into());
     }
     if let (true, Some(why)) = (holders == 0, unread.first()) {
         return Err(Failure::running(why));
@@ -213,10 +213,10 @@ fn export(options: &Options) -> Result<String, Failure> {
 /// Copies runs of a database into a data directory.
 fn history(options: &Options) -> Result<String, Failure> {
     let Some(url) = &options.store else {
-        return Err(Fault::new("format", "got history without a database, expected --store").into());
+        return Err(FieldError::new("format", "got history without a database, expected --store").into());
     };
     if !options.without.is_empty() {
-        return Err(Fault::new("without", "got kinds to leave out, expected none of a history").into());
+        return Err(FieldError::new("without", "got kinds to leave out, expected none of a history").into());
     }
     let from = database(url)?;
     let to = Sqlite::open(Some(&options.to), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
@@ -271,7 +271,7 @@ impl Tables {
     fn create(options: &Options) -> Result<Self, Failure> {
         let Options { to: directory, format, without, as_is, .. } = options;
         let format = *format;
-        let fault = |message: String| Failure::from(Fault::new("to", message));
+        let fault = |message: String| Failure::from(FieldError::new("to", message));
         std::fs::create_dir_all(directory)
             .map_err(|error| fault(format!("{} cannot be created: {error}", directory.display())))?;
         let mut tables = Self { directory: directory.to_owned(), as_is: *as_is, tables: Vec::new() };
@@ -423,7 +423,7 @@ impl Tables {
 }
 
 fn cannot_be_written(directory: &Path, error: &std::io::Error) -> Failure {
-    Failure::bad_input(Fault::new("to", format!("{} cannot be written: {error}", directory.display())))
+    Failure::bad_input(FieldError::new("to", format!("{} cannot be written: {error}", directory.display())))
 }
 
 /// Fields of an object in the order of the columns; null where it has none.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::analysis_query::Refused;
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 use super::terminal::{has_gone, tell, written};
 
@@ -40,8 +40,8 @@ impl Failure {
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<FieldError> for Failure {
+    fn from(fault: FieldError) -> Self {
         Self::bad_input(fault)
     }
 }

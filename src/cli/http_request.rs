@@ -9,8 +9,8 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 
-use crate::fault::Fault;
 use crate::server::peers::{Dialer, Protocol, Remote};
+use leakage::field_error::FieldError;
 
 use super::client_options::Contact;
 use super::failure::Failure;
@@ -53,8 +53,8 @@ impl From<Failure> for Unanswered {
     }
 }
 
-impl From<Fault> for Unanswered {
-    fn from(fault: Fault) -> Self {
+impl From<FieldError> for Unanswered {
+    fn from(fault: FieldError) -> Self {
         Self::Failure(fault.into())
     }
 }

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::fault::Fault;
 use crate::history::{DEFAULT_PROJECT, FILE_NAME, HistoryError, Postgres, Sqlite, Store, StoredRun, copy_run};
-use crate::name::check_name;
+use leakage::field_error::FieldError;
+use leakage::name::check_name;
 
 use super::failure::{Failure, conclude};
 
@@ -35,7 +35,7 @@ pub fn run(options: &Options) -> ExitCode {
 fn import(options: &Options) -> Result<String, Failure> {
     let directory = options.directory.as_path();
     if !directory.join(FILE_NAME).is_file() {
-        return Err(Fault::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
+        return Err(FieldError::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
     }
     let from = Sqlite::open_to_read(directory).map_err(Failure::running)?;
     check_name("project", &options.project)?;

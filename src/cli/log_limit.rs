@@ -4,7 +4,7 @@
 //! Warnings and errors are counted by the place in the code that writes them and by the peer of the call, which a span
 //! names. Each may write a few lines at once and then one a second; a summary says how many were left out.
 
-use crate::lock::lock;
+use leakage::lock::lock;
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::log_limit::LogLimit;
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 /// The limit of the logger that runs.
 static LIMIT: OnceLock<LogLimit> = OnceLock::new();
@@ -21,10 +21,10 @@ pub fn settle() {
 }
 
 /// Starts logging at `level`, such as `info` or `conceptwatch=debug,warn`.
-pub fn start(level: &str, json: bool) -> Result<(), Fault> {
+pub fn start(level: &str, json: bool) -> Result<(), FieldError> {
     let filter: Targets = level
         .parse()
-        .map_err(|error| Fault::new("log", format!("got '{level}', expected a level such as info: {error}")))?;
+        .map_err(|error| FieldError::new("log", format!("got '{level}', expected a level such as info: {error}")))?;
     let colours = std::io::stderr().is_terminal();
     // A log line that cannot be written, such as on a full disk, must not end the program. Reporting the failure would
     // write to standard error again, and panic.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::fault::printable;
+use leakage::field_error::printable;
 
 use super::failure::{Failure, conclude};
 use super::source::Source;

@@ -8,18 +8,18 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 
-use crate::alert::{Fields, RuleFault, Rules, default_rules};
-use crate::batch::NonFinite;
-use crate::estimate::{Kind, Settings};
-use crate::fault::{Fault, in_short};
-use crate::name::check_name;
-use crate::sample::{Sampling, WindowKind};
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Remote, Tls, TlsFiles, read_token};
 use crate::server::{
     HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, UpstreamOptions, WorkerOptions,
     projects,
 };
+use information::{Kind, Settings};
+use leakage::alert::{Fields, RuleFault, Rules, default_rules};
+use leakage::batch::NonFinite;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::check_name;
+use leakage::sample::{Sampling, WindowKind};
 
 /// Run the sidecar: receive batches, score them and show the curves
 ///
@@ -228,23 +228,23 @@ fn non_finite(text: &str) -> Result<NonFinite, String> {
 
 impl ServeOptions {
     /// The options of a file, and nothing else.
-    pub fn of_file(config: Option<PathBuf>) -> Result<Self, Fault> {
+    pub fn of_file(config: Option<PathBuf>) -> Result<Self, FieldError> {
         Self { config, ..Self::default() }.with_file()
     }
 
     /// Adds the file's options where the command line and the environment have none.
-    pub fn with_file(self) -> Result<Self, Fault> {
+    pub fn with_file(self) -> Result<Self, FieldError> {
         let Some(path) = &self.config else { return Ok(self) };
         let field = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| Fault::new(field.as_str(), format!("cannot be read: {error}")))?;
+            .map_err(|error| FieldError::new(field.as_str(), format!("cannot be read: {error}")))?;
         let file: Self = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Fault::new(format!("{field} line {line}"), error.message().to_owned())
+            FieldError::new(format!("{field} line {line}"), error.message().to_owned())
         })?;
         let rules = file.alerts.clone().unwrap_or_default();
-        Rules::read(rules).map_err(|fault| Fault {
-            field: format!("{field} line {}: {}", line_of(&text, &fault), Fault::from(fault.clone()).field),
+        Rules::read(rules).map_err(|fault| FieldError {
+            field: format!("{field} line {}: {}", line_of(&text, &fault), FieldError::from(fault.clone()).field),
             message: fault.message,
         })?;
         macro_rules! either {
@@ -304,7 +304,7 @@ impl ServeOptions {
         ))
     }
 
-    fn notify(&self) -> Result<NotifyOptions, Fault> {
+    fn notify(&self) -> Result<NotifyOptions, FieldError> {
         let target = |field: &str, address: &Option<String>| {
             address.as_deref().map(|address| Target::parse(field, address)).transpose()
         };
@@ -316,18 +316,18 @@ impl ServeOptions {
         })
     }
 
-    fn token(&self) -> Result<Option<String>, Fault> {
+    fn token(&self) -> Result<Option<String>, FieldError> {
         let read = |path| read_token("token_file", path, self.shares_secrets());
         self.token_file.as_deref().map(read).transpose()
     }
 
     /// `None` without a hub.
-    fn upstream(&self) -> Result<Option<UpstreamOptions>, Fault> {
+    fn upstream(&self) -> Result<Option<UpstreamOptions>, FieldError> {
         let Some(addresses) = self.upstream.as_ref().filter(|addresses| !addresses.is_empty()) else {
             let alone = [("upstream_token_file", &self.upstream_token_file), ("upstream_ca", &self.upstream_ca)];
             return match alone.iter().find(|(_, file)| file.is_some()) {
                 Some((field, _)) => {
-                    Err(Fault::new(*field, "got one without upstream, expected the hub's address beside it"))
+                    Err(FieldError::new(*field, "got one without upstream, expected the hub's address beside it"))
                 }
                 None => Ok(None),
             };
@@ -353,25 +353,25 @@ impl ServeOptions {
     }
 
     /// The files of TLS; `None` without a certificate.
-    fn tls(&self) -> Result<Option<Tls>, Fault> {
+    fn tls(&self) -> Result<Option<Tls>, FieldError> {
         match (&self.tls_cert, &self.tls_key, &self.client_ca) {
             (None, None, None) => Ok(None),
             (Some(cert), Some(key), client_ca) => {
                 let (cert, key, client_ca) = (cert.clone(), key.clone(), client_ca.clone());
                 Tls::load(TlsFiles { cert, key, client_ca, shared: self.shares_secrets() }).map(Some)
             }
-            (None, ..) => Err(Fault::new("tls_cert", "is missing, expected it beside tls_key and client_ca")),
-            (_, None, _) => Err(Fault::new("tls_key", "is missing, expected it beside tls_cert")),
+            (None, ..) => Err(FieldError::new("tls_cert", "is missing, expected it beside tls_key and client_ca")),
+            (_, None, _) => Err(FieldError::new("tls_key", "is missing, expected it beside tls_cert")),
         }
     }
 
     /// Returns the further options of a hub; `None` for a sidecar.
-    pub fn hub(&self) -> Result<Option<HubOptions>, Fault> {
+    pub fn hub(&self) -> Result<Option<HubOptions>, FieldError> {
         let Some(store) = self.store.clone() else {
             let of_hubs = [("projects", self.projects.is_some()), ("history_days", self.history_days.is_some())];
             return match of_hubs.iter().find(|(_, given)| *given) {
                 None => Ok(None),
-                Some((field, _)) => Err(Fault::new(*field, "is an option of a hub, expected store as well")),
+                Some((field, _)) => Err(FieldError::new(*field, "is an option of a hub, expected store as well")),
             };
         };
         let of_sidecars = [
@@ -380,13 +380,16 @@ impl ServeOptions {
             ("alertmanager", self.alertmanager.is_some()),
         ];
         if let Some((field, _)) = of_sidecars.iter().find(|(_, given)| *given) {
-            return Err(Fault::new(*field, "is an option of sidecars, which judge and notify: a hub does neither"));
+            return Err(FieldError::new(
+                *field,
+                "is an option of sidecars, which judge and notify: a hub does neither",
+            ));
         }
         if self.data_dir.is_some() {
-            return Err(Fault::new("store", "cannot be combined with data_dir, expected one of them"));
+            return Err(FieldError::new("store", "cannot be combined with data_dir, expected one of them"));
         }
         if self.upstream.is_some() {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "store",
                 "cannot be combined with upstream, expected one of them: a hub does not push to another hub",
             ));
@@ -394,12 +397,12 @@ impl ServeOptions {
         let of_file = self.projects.as_deref().map(projects).transpose()?.unwrap_or_default();
         let read =
             |(name, path): (String, PathBuf)| Ok((name, read_token("token_file", &path, self.shares_secrets())?));
-        let projects = of_file.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
+        let projects = of_file.into_iter().map(read).collect::<Result<Vec<_>, FieldError>>()?;
         let of_others = self.token()?;
         let mut seen: Vec<&str> = of_others.as_deref().into_iter().collect();
         for (name, token) in &projects {
             if seen.contains(&token.as_str()) {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     "projects",
                     format!("'{name}' has the token of another, expected one of its own"),
                 ));
@@ -411,7 +414,7 @@ impl ServeOptions {
         if !projects.is_empty() && is_open {
             let message = "got it without a token for the page, where anybody could then change the runs of every project: \
                            expected --token-file or --client-ca as well, or a Unix socket as --http-address";
-            return Err(Fault::new("projects", message));
+            return Err(FieldError::new("projects", message));
         }
         let days = self.history_days.map(|days| within("history_days", days, 1, 36_500)).transpose()?;
         let age = days.map(|days| Duration::from_secs(u64::from(days) * 86_400));
@@ -419,7 +422,7 @@ impl ServeOptions {
     }
 
     /// The server's options, checked.
-    pub fn server(&self) -> Result<Options, Fault> {
+    pub fn server(&self) -> Result<Options, FieldError> {
         let mut windows = self.windows.clone().unwrap_or_default();
         windows.extend(self.window.clone().unwrap_or_default());
         for split in windows.keys() {
@@ -439,7 +442,7 @@ impl ServeOptions {
             forget_after: seconds("forget_after", self.forget_after, 3600.0)?,
         };
         let kind = self.estimator.as_deref().map_or(Ok(Kind::TieAware), |name| {
-            name.parse().map_err(|why| Fault::new("estimator", format!("got '{}', {why}", in_short(name))))
+            name.parse().map_err(|why| FieldError::new("estimator", format!("got '{}', {why}", in_short(name))))
         })?;
         let neighbours = usize::from(within("neighbours", self.neighbours.unwrap_or(3), 1, 1000)?);
         let history = if self.data_dir.is_some() || self.data_home.is_some() { 1024 } else { 64 };
@@ -489,8 +492,8 @@ pub(super) fn upstream(
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     shared_secrets: bool,
-) -> Result<UpstreamOptions, Fault> {
-    let remote = |text: &String| text.parse::<Remote>().map_err(|message| Fault::new("upstream", message));
+) -> Result<UpstreamOptions, FieldError> {
+    let remote = |text: &String| text.parse::<Remote>().map_err(|message| FieldError::new("upstream", message));
     let addresses = addresses.iter().map(remote).collect::<Result<_, _>>()?;
     let options = UpstreamOptions { addresses, token_file, shared_secrets, ca_file };
     options.check()?;
@@ -508,20 +511,20 @@ fn line_of(text: &str, fault: &RuleFault) -> usize {
     place().map_or(1, |at: usize| text[..at].matches('\n').count() + 1)
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, most: T) -> Result<T, Fault> {
+fn within<T: PartialOrd + std::fmt::Display>(field: &str, value: T, least: T, most: T) -> Result<T, FieldError> {
     if value >= least && value <= most {
         Ok(value)
     } else {
-        Err(Fault::new(field, format!("got {value}, expected {least} to {most}")))
+        Err(FieldError::new(field, format!("got {value}, expected {least} to {most}")))
     }
 }
 
 /// At most a year; more is taken for a mistake.
-fn seconds(field: &str, value: Option<f64>, default: f64) -> Result<Duration, Fault> {
+fn seconds(field: &str, value: Option<f64>, default: f64) -> Result<Duration, FieldError> {
     within(field, value.unwrap_or(default), 0.0, 31_536_000.0).map(Duration::from_secs_f64)
 }
 
-fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, Fault> {
+fn mebibytes(field: &str, value: Option<u32>, default: u32) -> Result<usize, FieldError> {
     within(field, value.unwrap_or(default), 8, 1 << 20).map(|mebibytes| (mebibytes as usize) << 20)
 }
 

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::terminal::tell_part;
-use crate::fault::printable;
-use crate::lock::lock;
+use leakage::field_error::printable;
+use leakage::lock::lock;
 
 /// Shorter work is over before anyone wonders.
 const QUIET: Duration = Duration::from_secs(2);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::fault::Fault;
 use crate::history::{FILE_NAME, HistoryError, Limits, Sqlite};
 use crate::server::push as push_outbox;
+use leakage::field_error::FieldError;
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -46,7 +46,7 @@ fn push(options: Options) -> Result<String, Failure> {
     let Options { data_dir, upstream_token_file: token, upstream_ca: ca, shared_secrets, .. } = options;
     let hubs = upstream(&options.upstream, token, ca, shared_secrets.unwrap_or(false))?;
     if !data_dir.join(FILE_NAME).is_file() {
-        return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", data_dir.display())).into());
+        return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", data_dir.display())).into());
     }
     // Nothing is removed here.
     let history = Sqlite::open(Some(&data_dir), Limits { bytes: u64::MAX }).map_err(|error| match error {

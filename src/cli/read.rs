@@ -7,9 +7,9 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::fault::Fault;
 use crate::history::{FILE_NAME, Sqlite};
 use crate::server::http::stored_answers;
+use leakage::field_error::FieldError;
 
 use super::failure::{Failure, conclude};
 use super::options::ServeOptions;
@@ -39,7 +39,7 @@ pub fn run(options: &ReadOptions) -> ExitCode {
 fn read(options: &ReadOptions) -> Result<String, Failure> {
     let rules = ServeOptions::of_file(options.config.clone())?.server()?.alerts;
     if !options.data_dir.join(FILE_NAME).is_file() {
-        return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", options.data_dir.display())).into());
+        return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", options.data_dir.display())).into());
     }
     let history = Sqlite::open_to_read(&options.data_dir).map_err(Failure::running)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;

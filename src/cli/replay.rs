@@ -9,12 +9,12 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::fault::Fault;
-use crate::score::catalogue;
 use crate::server::client::{ClientError, Relay};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
+use leakage::field_error::FieldError;
+use leakage::score::catalogue;
 
 use super::client_options::Contact;
 use super::failure::{Failure, conclude};
@@ -217,7 +217,7 @@ impl Merged {
             let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
             if ranks < world_size {
                 let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
-                return Err(Fault::new(recording.path().display().to_string(), message).into());
+                return Err(FieldError::new(recording.path().display().to_string(), message).into());
             }
             let next = read(&mut recording)?;
             let run = recording.run().to_owned();

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::alert::Rules;
-use crate::fault::Fault;
 use crate::server::metrics::names;
+use leakage::alert::Rules;
+use leakage::field_error::FieldError;
 
 use super::failure::{Failure, conclude};
 use super::options::ServeOptions;
@@ -46,7 +46,7 @@ pub fn run(options: RulesOptions) -> ExitCode {
     conclude("rules", rules(&options).map_err(Failure::from))
 }
 
-fn rules(options: &RulesOptions) -> Result<String, Fault> {
+fn rules(options: &RulesOptions) -> Result<String, FieldError> {
     let server = ServeOptions::of_file(options.config.clone())?.server()?;
     server.check()?;
     Ok(prometheus(&server.alerts, &options.r#for))
@@ -162,7 +162,7 @@ fn label(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::default_rules;
+    use leakage::alert::default_rules;
 
     #[test]
     fn the_deployed_rules_are_those_of_the_defaults() {

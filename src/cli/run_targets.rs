@@ -7,10 +7,10 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::fault::{Fault, in_short};
 use crate::history::{FILE_NAME, Store};
 use crate::server::http::StoredApi;
 use crate::server::peers::Remote;
+use leakage::field_error::{FieldError, in_short};
 
 use super::data_dirs::{Place, place_of, places};
 use super::failure::Failure;
@@ -46,7 +46,7 @@ impl Source {
     ) -> Result<Vec<String>, Failure> {
         if let Some(directory) = self.data_dir() {
             if !directory.join(FILE_NAME).is_file() {
-                return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
+                return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
             }
             take(&self.holder_of(&place_of(directory.to_owned()))?)?;
             return Ok(Vec::new());

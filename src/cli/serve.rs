@@ -12,11 +12,11 @@ use futures::stream::FuturesUnordered;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::VERSION;
-use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::memory;
 use crate::server::peers::{Endpoint, Listener, Tls, fitting, raise_file_limit};
 use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
+use leakage::field_error::FieldError;
 
 use super::failure::{Failure, conclude};
 use super::logs;
@@ -39,7 +39,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
         if !proved {
             let message =
                 format!("{open} can be reached from other machines, which requires --token-file or --client-ca");
-            return Err(Fault::new("token_file", message).into());
+            return Err(FieldError::new("token_file", message).into());
         }
         if server.tls.is_none() {
             tracing::warn!(address = %open, "the token and the data cross the network unencrypted: set --tls-cert and --tls-key");
@@ -92,7 +92,7 @@ fn serve(options: ServeOptions) -> Result<(), Failure> {
             }
         }
         .map_err(|error| match error {
-            ServeError::History(HistoryError::Invalid { field, message }) => Fault::new(field, message).into(),
+            ServeError::History(HistoryError::Invalid { field, message }) => FieldError::new(field, message).into(),
             error => Failure::running(error),
         })?;
         announced

@@ -9,9 +9,9 @@ use hyper::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 
 use crate::analysis_query::Refused;
-use crate::fault::Fault;
 use crate::history::{FILE_NAME, Sqlite, Store};
 use crate::server::peers::Remote;
+use leakage::field_error::FieldError;
 
 use super::client_options::Contact;
 use super::data_dirs::{nowhere, places};
@@ -52,7 +52,7 @@ impl Source {
             };
         };
         if !directory.join(FILE_NAME).is_file() {
-            return Err(Fault::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
+            return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", directory.display())).into());
         }
         let history = Sqlite::open_to_read(directory).map_err(Refused::from)?;
         Ok(local(&history)?)

@@ -11,11 +11,11 @@ use tokio::runtime::Runtime;
 use tokio_stream::StreamExt;
 
 use crate::analysis_query::assessment_of;
-use crate::diagnosis::Verdict;
-use crate::score::catalogue;
 use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
+use leakage::diagnosis::Verdict;
+use leakage::score::catalogue;
 
 use super::client_options::{Contact, default_address};
 use super::data_dirs::{Place, places};

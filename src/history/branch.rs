@@ -8,9 +8,9 @@
 
 use super::error::HistoryError;
 use super::point::completeness;
-use crate::point::Point;
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::point::Point;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// The mark of a superseded point that has no number of its own yet.
 pub(super) const UNNUMBERED: i64 = -1;

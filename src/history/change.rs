@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Remark;
 use super::settled::Unscored;
-use crate::point::Point;
-use crate::run::Run;
-use crate::step::Rank;
+use leakage::point::Point;
+use leakage::run::Run;
+use leakage::step::Rank;
 
 /// A change. Runs have the names of the history in which it was made first.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,9 +12,9 @@ use super::point::WholePoint;
 use super::run::{Identity, Remark, StoredLaunch, StoredRun};
 use super::settled::{Ending, Unscored};
 use super::store::Store;
-use crate::point::Point;
-use crate::sample::Attempt;
-use crate::step::Rank;
+use leakage::point::Point;
+use leakage::sample::Attempt;
+use leakage::step::Rank;
 
 /// Points that are read at once; an answer also ends after some megabytes.
 const AT_ONCE: usize = 256;

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::error::HistoryError;
-use crate::fault::in_short;
-use crate::name::MAX_NAME;
-use crate::run::{Run, RunFields};
+use leakage::field_error::in_short;
+use leakage::name::MAX_NAME;
+use leakage::run::{Run, RunFields};
 
 /// The name `declared` with a number, shortened where it would be too long.
 pub(super) fn numbered(declared: &str, number: u64) -> String {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::error::HistoryError;
-use crate::point::{LeftOut, Point};
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::point::{LeftOut, Point};
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// The outcome of [`Store::record_point`](super::Store::record_point).
 #[derive(Clone, Copy, Debug, PartialEq)]

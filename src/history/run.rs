@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::fault::Fault;
-use crate::name::check_name;
-use crate::run::Run;
-use crate::sample::{Attempt, Seen, restart_of};
-use crate::step::Rank;
+use leakage::field_error::FieldError;
+use leakage::name::check_name;
+use leakage::run::Run;
+use leakage::sample::{Attempt, Seen, restart_of};
+use leakage::step::Rank;
 
 /// The launch that declares a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Identity<'a> {
     /// The client that sends as this rank.
     pub client: &'a str,
     /// The process that the launcher started as this rank; empty where it is not known. Where it is, `restart` is the
-    /// lowest that the rank can belong to: see [`restart_of`](crate::sample::restart_of).
+    /// lowest that the rank can belong to: see [`restart_of`](leakage::sample::restart_of).
     pub process: &'a str,
 }
 
@@ -120,19 +120,19 @@ impl Remark {
         (changed(title, &self.title).filter(|title| title != run), changed(note, &self.note))
     }
 
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), FieldError> {
         if let Some(title) = self.title.as_deref().filter(|title| !title.is_empty()) {
             check_name("title", title)?;
         }
         let note = self.note.as_deref().unwrap_or_default();
         let characters = note.chars().count();
         if characters > MAX_NOTE {
-            return Err(Fault::new("note", format!("got {characters} characters, expected at most {MAX_NOTE}")));
+            return Err(FieldError::new("note", format!("got {characters} characters, expected at most {MAX_NOTE}")));
         }
         match note.chars().find(|one| one.is_control() && !"\n\t".contains(*one)) {
             Some(one) => {
                 let message = format!("has the character {}, expected text in lines", one.escape_unicode());
-                Err(Fault::new("note", message))
+                Err(FieldError::new("note", message))
             }
             None => Ok(()),
         }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::point::Point;
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::point::Point;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// How a pass without a complete point ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,11 +9,11 @@ use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::usage::{Usage, Waiting};
-use crate::diagnosis::Verdict;
-use crate::point::{Brief, Point};
-use crate::run::Run;
-use crate::sample::Attempt;
-use crate::step::{Ordinal, Rank};
+use leakage::diagnosis::Verdict;
+use leakage::point::{Brief, Point};
+use leakage::run::Run;
+use leakage::sample::Attempt;
+use leakage::step::{Ordinal, Rank};
 
 /// Runs and their curve points.
 ///

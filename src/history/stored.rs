@@ -2,7 +2,7 @@
 
 use super::blob;
 use super::error::HistoryError;
-use crate::point::{LeftOut, Outcome, ScoreValue, Undefined};
+use leakage::point::{LeftOut, Outcome, ScoreValue, Undefined};
 
 /// A score of a point. Either `value` or `undefined` is set.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 /// Limits on the CPU time of scoring.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,10 +43,13 @@ impl Budget {
     }
 
     /// Errors with the name of a field that is out of range.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), FieldError> {
         for (name, share) in [("cpu_share", self.cpu_share), ("busy_cpu_share", self.busy_cpu_share)] {
             if !(share.is_finite() && share >= 1e-6) {
-                return Err(Fault::new(name, format!("got {share}, expected a finite number of at least 0.000001")));
+                return Err(FieldError::new(
+                    name,
+                    format!("got {share}, expected a finite number of at least 0.000001"),
+                ));
             }
         }
         Ok(())

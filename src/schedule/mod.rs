@@ -11,7 +11,7 @@
 //! - Cheap, fast and slow scores each have a schedule and a part of the share ([`Budget::parts`]), so no score waits for
 //!   one of a higher cost.
 //! - A tick may take the CPU time that the share provides in one interval ([`Schedule::allowance`]). If that does not
-//!   suffice for every pair of concepts, [`refresh`](crate::pair_cache::refresh) orders the pairs.
+//!   suffice for every pair of concepts, [`refresh`](leakage::pair_cache::refresh) orders the pairs.
 //! - The run goes first whose wait is longest for what its job is expected to take: short jobs go before long ones, and a
 //!   long one grows older. The wait restarts with each job of the run, so between two jobs of a run that waits, every other
 //!   run whose jobs are not shorter starts at most one. What a job is expected to take follows from its shape and the last
@@ -23,8 +23,8 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use crate::run::SplitKey;
 pub use account::Budget;
+pub use leakage::run::SplitKey;
 pub use line::{Closed, Room, Skipped, Why};
 
 use std::collections::BTreeMap;

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use crate::alert::{Alerts, Change, Judged, Rule, Standing, State};
-use crate::point::Point;
-use crate::sample::Attempt;
+use leakage::alert::{Alerts, Change, Judged, Rule, Standing, State};
+use leakage::point::Point;
+use leakage::sample::Attempt;
 
 use super::events::Events;
 use super::live::{AlertChange, AlertsStatus, Event};
 use super::notify::Notifier;
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Answers kept for each run; few are enough, since all ranks ask about a step at almost the same time.
 const KEPT: usize = 4096;
@@ -259,9 +259,9 @@ fn change_of(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::default_rules;
     use crate::server::events::Bounds;
     use crate::server::metrics::Metrics;
+    use leakage::alert::default_rules;
 
     fn advice() -> Advice {
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::lock::lock;
-use crate::point::Point;
-use crate::run::SplitKey;
-use crate::sample::{Attempt, Evaluation};
-use crate::score::catalogue::Cost;
-use crate::step::{Ordinal, PassKey, Step};
+use leakage::lock::lock;
+use leakage::point::Point;
+use leakage::run::SplitKey;
+use leakage::sample::{Attempt, Evaluation};
+use leakage::score::catalogue::Cost;
+use leakage::step::{Ordinal, PassKey, Step};
 
 use super::clock::unix_time;
 use super::live::Latest;

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::sample::Now;
+use leakage::sample::Now;
 
 /// Reads the time since its start together with the time since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use futures::Stream;
 use tokio::sync::Notify;
 
 use super::live::Event;
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// The limits of what waits for the slowest watcher. The newest event always waits.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::point::{Outcome, Point, ScoreValue};
+    use leakage::point::{Outcome, Point, ScoreValue};
 
     fn run(name: &str) -> Event {
         Event::Run(name.into())

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::{Rule, Severity, State};
-use crate::diagnosis::{StopAdvised, Verdict};
 use crate::history::{Unwritable, Waiting};
-use crate::point::Point;
+use leakage::alert::{Rule, Severity, State};
+use leakage::diagnosis::{StopAdvised, Verdict};
+use leakage::point::Point;
 
 /// The state of a running sidecar or hub. Calls must be fast, but may block: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {

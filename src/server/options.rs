@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::alert::Rules;
-use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::schedule::{Budget as CpuBudget, Ticks};
+use leakage::alert::Rules;
+use leakage::field_error::FieldError;
 
 use super::grpc::IngestLimits;
 use super::notify::Options as NotifyOptions;
@@ -78,7 +78,7 @@ pub(super) fn page_url(http: &Endpoint, tls: bool) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error(transparent)]
-    Configuration(#[from] Fault),
+    Configuration(#[from] FieldError),
     #[error(transparent)]
     History(#[from] HistoryError),
     #[error("metrics: {0}")]
@@ -89,7 +89,7 @@ pub enum ServeError {
 
 impl Options {
     /// Errors when an option is out of range; the fault names it.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), FieldError> {
         self.sampling.split("val").check()?;
         self.cpu.check()
     }

@@ -14,13 +14,13 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::{Ending, HistoryError, Store, Unscored, Written};
-use crate::run::SplitKey;
-use crate::sample::{Attempt, Evaluation};
-use crate::step::{PassKey, Step};
+use leakage::run::SplitKey;
+use leakage::sample::{Attempt, Evaluation};
+use leakage::step::{PassKey, Step};
 
 use super::clock::unix_time;
 use super::metrics::Metrics;
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Interval at which records are written.
 const FLUSH: Duration = Duration::from_millis(100);
@@ -417,7 +417,7 @@ mod tests {
 
     use super::*;
     use crate::history::{Identity, Limits, Sqlite};
-    use crate::run::{Concept, Run, RunFields};
+    use leakage::run::{Concept, Run, RunFields};
 
     fn settlement() -> Settlement {
         let history = Sqlite::open(None, Limits { bytes: 1 << 26 }).unwrap();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::history::{Ending, Recorded, Store};
-use crate::point::{Outcome as Score, Point};
-use crate::sample::Evaluation;
-use crate::score::catalogue::Cost;
+use leakage::point::{Outcome as Score, Point};
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::Cost;
 
 use super::advice::Advice;
 use super::board::Board;

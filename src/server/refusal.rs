@@ -1,25 +1,25 @@
 //! The reasons for which the sidecar refuses a message or a request, shared by both ports.
 
 use crate::analysis_query::Refused;
-use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
-use crate::sample::CommitError;
+use leakage::field_error::{FieldError, in_short};
+use leakage::sample::CommitError;
 
 /// Why a message or a request was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
-    Invalid(#[from] Fault),
+    Invalid(#[from] FieldError),
     /// The subject of the request belongs to another project.
     #[error(transparent)]
-    Forbidden(Fault),
+    Forbidden(FieldError),
     #[error(transparent)]
     Commit(#[from] CommitError),
     #[error("{what}: '{name}' is unknown")]
     Unknown { what: &'static str, name: String },
     /// The subject of a comparison or diagnosis does not exist.
     #[error(transparent)]
-    Nothing(Fault),
+    Nothing(FieldError),
     #[error("run: '{0}' has finished, start it again to resume it")]
     Finished(String),
     #[error("{what} is at its limit of {limit}, send it again later")]

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use crate::VERSION;
 use crate::history::Store;
-use crate::point::Point;
-use crate::sample::Evaluation;
-use crate::score::catalogue::CATALOGUE_VERSION;
+use leakage::point::Point;
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::CATALOGUE_VERSION;
 
 use super::advice::Advice;
 use super::board::Board;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::history::{Ending, Store};
-use crate::sample::Evaluation;
+use leakage::sample::Evaluation;
 
 use super::advice::Advice;
 use super::board::Board;
@@ -51,19 +51,19 @@ impl Traces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alert::{Alerts, default_rules};
     use crate::history::{Limits, Sqlite};
-    use crate::pair_cache::Kept;
-    use crate::point::Point;
-    use crate::run::SplitKey;
-    use crate::sample::Attempt;
     use crate::schedule::{Budget, Room, Ticks};
-    use crate::score::Influences;
     use crate::server::board::Beginning;
     use crate::server::events::{Bounds, Events};
     use crate::server::metrics::Metrics;
     use crate::server::notify::Notifier;
-    use crate::step::Step;
+    use leakage::alert::{Alerts, default_rules};
+    use leakage::pair_cache::Kept;
+    use leakage::point::Point;
+    use leakage::run::SplitKey;
+    use leakage::sample::Attempt;
+    use leakage::score::Influences;
+    use leakage::step::Step;
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
 
@@ -102,7 +102,7 @@ mod tests {
             concepts: Arc::default(),
         };
         traces.board.begin(&key, beginning);
-        traces.advice.start(&name, crate::alert::Judged::default(), 0.0);
+        traces.advice.start(&name, leakage::alert::Judged::default(), 0.0);
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
         traces.advice.decide(&name, Attempt::default(), 0, &[]);
         traces.keeping.put(key.clone(), 0, Kept::default());

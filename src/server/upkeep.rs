@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory;
-use crate::sample::Evaluation;
+use leakage::sample::Evaluation;
 
 use super::advice::Advice;
 use super::board::Board;

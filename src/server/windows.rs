@@ -14,8 +14,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Store;
-use crate::run::SplitKey;
-use crate::sample::{Checksum, SavedWindow, client_hash};
+use leakage::run::SplitKey;
+use leakage::sample::{Checksum, SavedWindow, client_hash};
 
 use super::metrics::Metrics;
 

@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::VERSION;
-use crate::alert::Alerts;
 use crate::history::Store;
-use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
+use leakage::alert::Alerts;
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 use super::advice::Advice;
 use super::board::Board;

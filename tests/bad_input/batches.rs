@@ -1,7 +1,7 @@
 //! Invalid batches of one chunk.
 
 use conceptwatch::server::proto::{BatchChunk, DataType, Tensor};
-use conceptwatch::tensor::{Content, Dim, TensorName};
+use leakage::tensor::{Content, Dim, TensorName};
 
 use super::messages::Case;
 use super::names;

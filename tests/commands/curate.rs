@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::common::{Sidecar, program, run as declaration, text};
 use conceptwatch::history::{Identity, Limits, Sqlite, Store};
-use conceptwatch::point::{LeftOut, Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::sample::Attempt;
 use conceptwatch::server::proto::{FinishRunRequest, ListRunsRequest, StartRunRequest};
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
 use serde_json::{Value, json};
 
 const LIMITS: Limits = Limits { bytes: 1 << 30 };

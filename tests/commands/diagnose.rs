@@ -107,7 +107,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_eq!((answer.step, answer.rows, answer.lines.len()), (1, 1000, 13));
     let line = answer.lines.iter().find(|line| line.rule == "insufficient_supervision").unwrap();
     assert_eq!(line.state(), proto::DiagnosisState::Found);
-    assert_eq!(line.evidence[0].limit, Some(conceptwatch::limits::CTL_CONDITIONAL));
+    assert_eq!(line.evidence[0].limit, Some(leakage::limits::CTL_CONDITIONAL));
     assert_eq!(line.subject, "Concept supervision");
     // One verdict, wherever it is read.
     client.finish_run(FinishRunRequest { run: "poor".into(), ..Default::default() }).await.unwrap();

@@ -8,8 +8,8 @@ use std::process::Output;
 
 use crate::common::{Sidecar, program, text};
 use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
 
 const LIMITS: Limits = Limits { bytes: 1 << 30 };
 const STEPS: u64 = 50;

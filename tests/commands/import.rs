@@ -8,10 +8,10 @@ use crate::common::program;
 use conceptwatch::history::{
     Ending, Identity, Limits, Postgres, Remark, Sqlite, Store, StoredRun, Unscored, WholePoint,
 };
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::sample::Attempt;
-use conceptwatch::step::Rank;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
+use leakage::step::Rank;
 
 fn run(name: &str, k: usize) -> Run {
     let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();

@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 
 use crate::common::{program, text};
 use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
 
 /// A user without a right to anything.
 const NOBODY: u32 = 65534;

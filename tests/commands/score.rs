@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Output;
 
-use conceptwatch::score::catalogue::{CATALOGUE, Input, Score, find};
-use conceptwatch::tensor::TensorName;
 use half::f16;
+use leakage::score::catalogue::{CATALOGUE, Input, Score, find};
+use leakage::tensor::TensorName;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{program, text};
 use conceptwatch::history::{ADDRESS_FILE, Identity, Limits, Sqlite, Store};
-use conceptwatch::run::{Concept, Run, RunFields};
+use leakage::run::{Concept, Run, RunFields};
 
 /// A port that answers every request with what is set.
 fn stranger(answer: &Arc<Mutex<String>>) -> u16 {

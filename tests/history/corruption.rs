@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use conceptwatch::history::{FILE_NAME, HistoryError, Identity, Sqlite, Store, examine, repair};
-use conceptwatch::point::Outcome;
+use leakage::point::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

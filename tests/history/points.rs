@@ -1,8 +1,8 @@
 //! Runs and points whose every value follows from run, split and step.
 
 use conceptwatch::history::{Limits, Sqlite, Store};
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::run::{Concept, Run, RunFields};
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
 
 pub const LIMITS: Limits = Limits { bytes: 1 << 30 };
 

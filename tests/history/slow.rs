@@ -1,7 +1,7 @@
 //! Disks whose syncs take long: nobody waits for them but those who ask for that.
 
 use conceptwatch::history::{Identity, Recorded, Sqlite, Store};
-use conceptwatch::sample::Attempt;
+use leakage::sample::Attempt;
 
 use crate::points::{LIMITS, point, run};
 use crate::vfs::{Event, Watch};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conceptwatch::analysis_query::Question;
-use conceptwatch::compare::OF_GROUPS;
 use conceptwatch::history::{Identity, LabelledRun, Limits, Postgres, Sqlite, Store};
-use conceptwatch::point::{Brief, Outcome, Point, ScoreValue};
-use conceptwatch::run::{Run, RunFields};
-use conceptwatch::sample::Attempt;
+use leakage::compare::OF_GROUPS;
+use leakage::point::{Brief, Outcome, Point, ScoreValue};
+use leakage::run::{Run, RunFields};
+use leakage::sample::Attempt;
 
 use super::common::postgres::{Server, database};
 use super::fixtures;

@@ -1,9 +1,9 @@
 //! Runs and points with something in every column.
 
 use conceptwatch::history::{Ending, Store, Unscored};
-use conceptwatch::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
-use conceptwatch::run::{Concept, Run, RunFields};
-use conceptwatch::sample::Attempt;
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
 
 pub fn run(name: &str, k: usize) -> Run {
     let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();

@@ -1,11 +1,11 @@
 //! What a process caches of the database equals the database, whoever changes it and in whatever order changes are
 //! committed.
 
-use conceptwatch::compare::OF_GROUPS;
 use conceptwatch::history::{Identity, Listing, Postgres, Remark, Store, Wanted};
-use conceptwatch::point::Point;
-use conceptwatch::sample::Attempt;
 use conceptwatch::search::Search;
+use leakage::compare::OF_GROUPS;
+use leakage::point::Point;
+use leakage::sample::Attempt;
 
 use super::common::postgres::{Server, database};
 use super::comparing::one_by_one;

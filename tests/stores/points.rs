@@ -3,9 +3,9 @@
 use conceptwatch::history::{
     Ending, HistoryError, Identity, Recorded, SeriesPoint, Store, StoredSplit, Unscored, Wanted, WholePoint,
 };
-use conceptwatch::point::{Outcome, Point, ScoreValue};
-use conceptwatch::sample::Attempt;
-use conceptwatch::step::Ordinal;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 use super::fixtures::{point, run, steps, without_matrices};
 

@@ -1,11 +1,11 @@
 //! Runs: names, declarations, lists, remarks and removal.
 
 use conceptwatch::history::{Cursor, HistoryError, Identity, Listing, Remark, RunRecord, Store, StoredSplit, Wanted};
-use conceptwatch::point::Outcome;
-use conceptwatch::run::{Run, RunFields};
-use conceptwatch::sample::Attempt;
 use conceptwatch::search::Search;
-use conceptwatch::step::Rank;
+use leakage::point::Outcome;
+use leakage::run::{Run, RunFields};
+use leakage::sample::Attempt;
+use leakage::step::Rank;
 
 use super::fixtures::{point, run};
 
@@ -23,7 +23,7 @@ pub fn a_declaration_does_not_change(history: &dyn Store) {
         ("run.concepts[1].name", |f| f.concepts[1].name = "other".into()),
         ("run.labels.lambda", |f| f.labels.clear()),
         ("run.constants.reference_task_accuracy", |f| f.constants.reference_task_accuracy = Some(0.3)),
-        ("run.activation_kind", |f| f.activation_kind = conceptwatch::run::ActivationKind::Logit),
+        ("run.activation_kind", |f| f.activation_kind = leakage::run::ActivationKind::Logit),
     ];
     for (expected, change) in changes {
         let mut other = fields.clone();

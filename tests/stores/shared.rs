@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use conceptwatch::history::{Applied, HistoryError, Identity, Postgres, Store, Unwritable};
-use conceptwatch::point::Point;
-use conceptwatch::sample::Attempt;
+use leakage::point::Point;
+use leakage::sample::Attempt;
 
 use super::common::certificates::Authority;
 use super::common::postgres::{Server, database};

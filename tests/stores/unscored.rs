@@ -1,7 +1,7 @@
 //! Passes without a point.
 
 use conceptwatch::history::{Ending, Identity, Store, UNSCORED_PER_RUN, Unscored};
-use conceptwatch::point::Point;
+use leakage::point::Point;
 
 use super::fixtures::{point, run, unscored};
 

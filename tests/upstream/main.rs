@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use conceptwatch::history::{Identity, Limits, Sqlite, Store};
-use conceptwatch::point::Point;
-use conceptwatch::run::{Concept, Run, RunFields};
 use conceptwatch::server::hub_protocol::proto::entry::Change;
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, StartRunRequest};
+use leakage::point::Point;
+use leakage::run::{Concept, Run, RunFields};
 use serde_json::Value;
 
 use common::certificates::Authority;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::run::{ActivationKind, Concept, Run};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
@@ -35,10 +35,10 @@ pub struct Schema(BTreeMap<TensorName, (DataType, Vec<usize>)>);
 
 impl Schema {
     /// Errors with the name of the tensor when `other` differs from `self`, the schema of earlier chunks of the batch.
-    pub fn check_same(&self, other: &Schema) -> Result<(), Fault> {
+    pub fn check_same(&self, other: &Schema) -> Result<(), FieldError> {
         for (name, (dtype, _)) in &self.0 {
             if let Some((got, _)) = other.0.get(name).filter(|(got, _)| got != dtype) {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     format!("tensors.{name}.dtype"),
                     format!("got {}, expected {} as in earlier chunks of the batch", got.name(), dtype.name()),
                 ));
@@ -49,17 +49,17 @@ impl Schema {
 
     /// Errors with the name of the tensor when names or row shapes of `other` differ from `self`, the schema of earlier
     /// batches.
-    pub fn check_alike(&self, other: &Schema) -> Result<(), Fault> {
+    pub fn check_alike(&self, other: &Schema) -> Result<(), FieldError> {
         for (name, (_, dims)) in &self.0 {
             match other.0.get(name) {
                 None => {
-                    return Err(Fault::new(
+                    return Err(FieldError::new(
                         format!("tensors.{name}"),
                         "is missing, expected as in earlier batches of this run and split",
                     ));
                 }
                 Some((_, got)) if got != dims => {
-                    return Err(Fault::new(
+                    return Err(FieldError::new(
                         format!("tensors.{name}.shape"),
                         format!("got rows of shape {got:?}, expected {dims:?} as in earlier batches"),
                     ));
@@ -68,7 +68,7 @@ impl Schema {
             }
         }
         match other.0.keys().find(|name| !self.0.contains_key(name)) {
-            Some(name) => Err(Fault::new(
+            Some(name) => Err(FieldError::new(
                 format!("tensors.{name}"),
                 "is new, expected the tensors of earlier batches of this run and split",
             )),
@@ -103,9 +103,9 @@ pub struct Batch {
 
 impl Batch {
     /// Checks names, row counts, shapes against the run, element types, finiteness and label ranges.
-    pub fn new(tensors: Vec<Tensor>, run: &Run, policy: NonFinite) -> Result<Self, Fault> {
+    pub fn new(tensors: Vec<Tensor>, run: &Run, policy: NonFinite) -> Result<Self, FieldError> {
         let Some((first, rows)) = tensors.first().map(|tensor| (tensor.name(), tensor.rows())) else {
-            return Err(Fault::new("tensors", "got none, expected at least one"));
+            return Err(FieldError::new("tensors", "got none, expected at least one"));
         };
         let mut named = BTreeMap::new();
         let mut dropped = vec![false; rows];
@@ -115,7 +115,7 @@ impl Batch {
             let rounds = name == TensorName::ConceptActivations && probabilities;
             let tensor = if rounds { tensor.rounded_into_unit(ROUNDING) } else { tensor };
             if tensor.rows() != rows {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     format!("tensors.{name}.shape"),
                     format!("got {} rows, expected {rows} as in {first}", tensor.rows()),
                 ));
@@ -124,11 +124,11 @@ impl Batch {
             check_type(&tensor)?;
             check_finite(&tensor, run, policy, &mut dropped)?;
             if named.insert(name, tensor).is_some() {
-                return Err(Fault::new(format!("tensors.{name}"), "is given twice"));
+                return Err(FieldError::new(format!("tensors.{name}"), "is given twice"));
             }
         }
         if named.keys().all(|name| *name == TensorName::SampleIds) {
-            return Err(Fault::new("tensors", "got only sample_ids, expected something to score"));
+            return Err(FieldError::new("tensors", "got only sample_ids, expected something to score"));
         }
         let batch = Self { rows, tensors: named, dropped };
         // Runs after the non-finite rows of all tensors are known, so that errors do not depend on the tensors' order.
@@ -180,10 +180,10 @@ impl Batch {
         self.tensors.values().map(Tensor::bytes).sum()
     }
 
-    fn check_embeddings_agree(&self) -> Result<(), Fault> {
+    fn check_embeddings_agree(&self) -> Result<(), FieldError> {
         let pair = (self.tensor(TensorName::PositiveEmbeddings), self.tensor(TensorName::NegativeEmbeddings));
         match pair {
-            (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(Fault::new(
+            (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(FieldError::new(
                 "tensors.negative_embeddings.shape",
                 format!("got {:?}, expected {:?} as in positive_embeddings", negative.shape(), positive.shape()),
             )),
@@ -192,21 +192,21 @@ impl Batch {
     }
 
     /// Feature maps are compared cell by cell, on a grid whose pairs of cells a sample can hold.
-    fn check_features_agree(&self) -> Result<(), Fault> {
+    fn check_features_agree(&self) -> Result<(), FieldError> {
         use TensorName::{DeepFeatures, ShallowFeatures};
         let maps = [DeepFeatures, ShallowFeatures].map(|name| self.tensor(name));
         for map in maps.into_iter().flatten() {
             let (name, shape) = (map.name(), map.shape());
             let cells = shape[2].saturating_mul(shape[3]);
             if !(2..=MOST_CELLS).contains(&cells) {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     format!("tensors.{name}.shape"),
                     format!("got {shape:?}, {cells} cells, expected 2 to {MOST_CELLS}; pool or fold larger maps"),
                 ));
             }
         }
         match maps {
-            [Some(deep), Some(shallow)] if deep.shape()[2..] != shallow.shape()[2..] => Err(Fault::new(
+            [Some(deep), Some(shallow)] if deep.shape()[2..] != shallow.shape()[2..] => Err(FieldError::new(
                 format!("tensors.{ShallowFeatures}.shape"),
                 format!(
                     "got {:?}, expected the {} x {} cells of {DeepFeatures}; fold windows of the map into channels",
@@ -219,7 +219,7 @@ impl Batch {
         }
     }
 
-    fn check_interventions_agree(&self, run: &Run) -> Result<(), Fault> {
+    fn check_interventions_agree(&self, run: &Run) -> Result<(), FieldError> {
         use TensorName::{InterventionPredictions, WrongInterventionPredictions};
         for name in [InterventionPredictions, WrongInterventionPredictions] {
             let Some(tensor) = self.tensor(name) else { continue };
@@ -233,11 +233,14 @@ impl Batch {
                     ),
                     m => format!("[n, {m}] as in run.constants.intervention_counts = {counts:?}"),
                 };
-                return Err(Fault::new(format!("tensors.{name}.shape"), format!("got {shape:?}, expected {expected}")));
+                return Err(FieldError::new(
+                    format!("tensors.{name}.shape"),
+                    format!("got {shape:?}, expected {expected}"),
+                ));
             }
         }
         match (self.tensor(InterventionPredictions), self.tensor(WrongInterventionPredictions)) {
-            (Some(right), Some(wrong)) if right.shape() != wrong.shape() => Err(Fault::new(
+            (Some(right), Some(wrong)) if right.shape() != wrong.shape() => Err(FieldError::new(
                 format!("tensors.{WrongInterventionPredictions}.shape"),
                 format!("got {:?}, expected {:?} as in {InterventionPredictions}", wrong.shape(), right.shape()),
             )),
@@ -245,7 +248,7 @@ impl Batch {
         }
     }
 
-    fn check_labels_within_logits(&self, run: &Run) -> Result<(), Fault> {
+    fn check_labels_within_logits(&self, run: &Run) -> Result<(), FieldError> {
         let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
         let classes = logits.width();
         use TensorName::{IntervenedTaskPredictions, TaskLabels, TaskPredictions};
@@ -262,7 +265,7 @@ impl Batch {
     }
 }
 
-fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
+fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
     let (name, shape) = (tensor.name(), tensor.shape());
     let k = run.concept_count();
     let fits = |dim: Dim, size: usize| match dim {
@@ -279,7 +282,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
     if name == TensorName::TaskLabels && shape.len() == 2 {
         let hint = "; of one-hot labels send the class numbers, of several tasks one each";
-        return Err(Fault::new(
+        return Err(FieldError::new(
             format!("tensors.{name}.shape"),
             format!("got {shape:?}, expected {}{hint}", expected.join(" or ")),
         ));
@@ -293,7 +296,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), Fault> {
         Some(latents) if name == TensorName::ConceptActivations => format!("{latents} latents"),
         _ => format!("k = {k} concepts"),
     };
-    Err(Fault::new(
+    Err(FieldError::new(
         format!("tensors.{name}.shape"),
         format!("got {shape:?}, expected {} with {with}{hint}", expected.join(" or ")),
     ))
@@ -311,7 +314,7 @@ fn describe(dims: &[Dim], run: &Run) -> String {
     format!("[{}]", dims.join(", "))
 }
 
-fn check_type(tensor: &Tensor) -> Result<(), Fault> {
+fn check_type(tensor: &Tensor) -> Result<(), FieldError> {
     let (name, dtype) = (tensor.name(), tensor.dtype());
     let (allowed, expected) = match name.content() {
         Content::Floats if name == TensorName::ConceptActivations => {
@@ -324,13 +327,16 @@ fn check_type(tensor: &Tensor) -> Result<(), Fault> {
         Content::Texts => (dtype == DataType::String, "string"),
     };
     if !allowed {
-        return Err(Fault::new(format!("tensors.{name}.dtype"), format!("got {}, expected {expected}", dtype.name())));
+        return Err(FieldError::new(
+            format!("tensors.{name}.dtype"),
+            format!("got {}, expected {expected}", dtype.name()),
+        ));
     }
     Ok(())
 }
 
 /// Class numbers may be floats with integral values.
-fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
+fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), FieldError> {
     let name = tensor.name();
     let numbers_classes = matches!(name.content(), Content::Labels | Content::LabelsOrNone);
     let classes = numbers_classes && !run.has_continuous_labels(name);
@@ -352,7 +358,7 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fa
                 }
                 _ => "",
             };
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 format!("tensors.{name}"),
                 format!("row {row} has {value}, expected class numbers{hint}"),
             ));
@@ -366,7 +372,7 @@ fn may_be_unknown(tensor: &Tensor, run: &Run) -> bool {
     run.missing_concept_labels && tensor.name() == TensorName::ConceptLabels
 }
 
-fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bool]) -> Result<(), Fault> {
+fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bool]) -> Result<(), FieldError> {
     let unknown_is_allowed = may_be_unknown(tensor, run);
     let content = tensor.name().content();
     let nan_is_allowed = unknown_is_allowed
@@ -393,7 +399,7 @@ fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bo
                 false => ("a NaN or an infinity", "finite values"),
             };
             let message = format!("row {row} has {got}, expected {expected}");
-            return Err(Fault::new(format!("tensors.{}", tensor.name()), message));
+            return Err(FieldError::new(format!("tensors.{}", tensor.name()), message));
         }
         dropped[row] = true;
         from = row + 1;
@@ -414,7 +420,7 @@ fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
     Some(if tensor.dtype() == DataType::Bool { limit.min(2) } else { limit })
 }
 
-fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault> {
+fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), FieldError> {
     let name = tensor.name();
     if tensor.dtype() == DataType::Bool {
         check_below(tensor, 2, "values of a bool", dropped)?;
@@ -447,7 +453,7 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fault
         Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
         Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
             Some(row) => {
-                Err(Fault::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
+                Err(FieldError::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
             }
             None => Ok(()),
         },
@@ -468,7 +474,7 @@ fn holds_zero(tensor: &Tensor, column: usize, dropped: &[bool]) -> bool {
     found
 }
 
-fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {
+fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), FieldError> {
     if u32::try_from(limit).is_ok_and(|limit| tensor.holds_classes_below(limit)) {
         return Ok(());
     }
@@ -478,7 +484,7 @@ fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Res
 }
 
 /// As [`check_below`], and -1 passes.
-fn check_below_or_none(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), Fault> {
+fn check_below_or_none(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), FieldError> {
     each_row(tensor, dropped, |row, _, value| {
         let expected = || format!("row {row} has {value}, expected 0 to {} ({what}), or -1 for none", limit - 1);
         (value < -1 || value >= limit).then(expected)
@@ -489,7 +495,7 @@ fn each_row(
     tensor: &Tensor,
     dropped: &[bool],
     mut fault: impl FnMut(usize, usize, i64) -> Option<String>,
-) -> Result<(), Fault> {
+) -> Result<(), FieldError> {
     let kept = dropped.iter().enumerate().filter(|(_, dropped)| !**dropped);
     for (row, _) in kept {
         let (mut column, mut found) = (0, None);
@@ -498,7 +504,7 @@ fn each_row(
             column += 1;
         });
         if let Some(message) = found {
-            return Err(Fault::new(format!("tensors.{}", tensor.name()), message));
+            return Err(FieldError::new(format!("tensors.{}", tensor.name()), message));
         }
     }
     Ok(())

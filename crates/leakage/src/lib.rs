@@ -7,7 +7,7 @@
 // --- Shared by all.
 
 // A field, what was got and what was expected.
-pub mod fault;
+pub mod field_error;
 
 // The rules for names.
 pub mod name;

@@ -5,7 +5,7 @@
 use unicode_normalization::is_nfc;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 
 /// Most characters (code points) of a name.
 pub const MAX_NAME: usize = 200;
@@ -16,32 +16,35 @@ pub const MAX_NAME: usize = 200;
 ///
 /// Normalised text has one spelling for what looks the same; control and formatting characters could forge a line of a
 /// log or reverse the text that follows.
-pub fn check_name(field: &str, name: &str) -> Result<(), Fault> {
+pub fn check_name(field: &str, name: &str) -> Result<(), FieldError> {
     let characters = name.chars().take(MAX_NAME + 1).count();
     if characters == 0 || characters > MAX_NAME {
         let got = if characters == 0 { "none".to_owned() } else { format!("{} bytes", name.len()) };
-        return Err(Fault::new(field, format!("got {got}, expected 1 to {MAX_NAME} characters")));
+        return Err(FieldError::new(field, format!("got {got}, expected 1 to {MAX_NAME} characters")));
     }
     if let Some(character) = name.chars().find(|character| is_hidden(*character)) {
         let message =
             format!("has the character {}, expected text without control characters", character.escape_unicode());
-        return Err(Fault::new(field, message));
+        return Err(FieldError::new(field, message));
     }
     if !name.chars().any(is_seen) {
-        return Err(Fault::new(field, "is blank, expected text"));
+        return Err(FieldError::new(field, "is blank, expected text"));
     }
     if !joiners_join(name) {
         let message = "has a joiner (U+200C or U+200D) that joins nothing, expected it between two characters";
-        return Err(Fault::new(field, message));
+        return Err(FieldError::new(field, message));
     }
     if !is_nfc(name) {
-        return Err(Fault::new(field, "is not in Unicode normalisation form C (NFC), expected composed characters"));
+        return Err(FieldError::new(
+            field,
+            "is not in Unicode normalisation form C (NFC), expected composed characters",
+        ));
     }
     Ok(())
 }
 
 /// As [`check_name`], for a name that may be left out: then it is empty.
-pub fn check_optional_name(field: &str, name: &str) -> Result<(), Fault> {
+pub fn check_optional_name(field: &str, name: &str) -> Result<(), FieldError> {
     if name.is_empty() { Ok(()) } else { check_name(field, name) }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::name::check_name;
 use crate::tensor::TensorName;
 
@@ -251,25 +251,25 @@ impl std::ops::Deref for Run {
 }
 
 impl TryFrom<RunFields> for Run {
-    type Error = Fault;
+    type Error = FieldError;
 
-    fn try_from(mut fields: RunFields) -> Result<Self, Fault> {
+    fn try_from(mut fields: RunFields) -> Result<Self, FieldError> {
         check_name("run.name", &fields.name)?;
         let k = fields.concepts.len();
         if k == 0 || k > MAX_CONCEPTS {
-            return Err(Fault::new("run.concepts", format!("got {k} concepts, expected 1 to {MAX_CONCEPTS}")));
+            return Err(FieldError::new("run.concepts", format!("got {k} concepts, expected 1 to {MAX_CONCEPTS}")));
         }
         let mut names = std::collections::HashSet::new();
         for (i, concept) in fields.concepts.iter().enumerate() {
             check_name(&format!("run.concepts[{i}].name"), &concept.name)?;
             if !names.insert(concept.name.as_str()) {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     format!("run.concepts[{i}].name"),
                     format!("'{}' names two concepts", concept.name),
                 ));
             }
             if concept.cardinality > MAX_CARDINALITY {
-                return Err(Fault::new(
+                return Err(FieldError::new(
                     format!("run.concepts[{i}].cardinality"),
                     format!("got {}, expected at most {MAX_CARDINALITY}", concept.cardinality),
                 ));
@@ -277,13 +277,13 @@ impl TryFrom<RunFields> for Run {
         }
         fields.world_size = fields.world_size.max(1);
         if fields.world_size > MAX_WORLD_SIZE {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "run.world_size",
                 format!("got {}, expected 1 to {MAX_WORLD_SIZE}", fields.world_size),
             ));
         }
         if fields.labels.len() > MAX_LABELS {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "run.labels",
                 format!("got {} labels, expected at most {MAX_LABELS}", fields.labels.len()),
             ));
@@ -436,16 +436,16 @@ impl ContinuousLabels {
 }
 
 /// Latents are at least as many as the concepts they are matched to, and have no other layout.
-fn check_latents(latents: u32, fields: &RunFields) -> Result<(), Fault> {
+fn check_latents(latents: u32, fields: &RunFields) -> Result<(), FieldError> {
     let k = fields.concepts.len();
     if (latents as usize) < k || latents > MAX_LATENTS {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.latents",
             format!("got {latents}, expected at least one for each of {k} concepts and at most {MAX_LATENTS}"),
         ));
     }
     if !fields.activation_columns.is_default() {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.activation_columns",
             format!("got {} with {latents} latents, expected one of the two", fields.activation_columns.text()),
         ));
@@ -454,10 +454,10 @@ fn check_latents(latents: u32, fields: &RunFields) -> Result<(), Fault> {
 }
 
 /// `columns` is the number of weights of a class in `head_weights`: k, or the number of latents.
-fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result<(), Fault> {
+fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result<(), FieldError> {
     let within = |field: &str, value: Option<f64>, low: f64, high: f64| match value {
         Some(v) if !(v >= low && v <= high) => {
-            Err(Fault::new(format!("run.constants.{field}"), format!("got {v}, expected {low} to {high}")))
+            Err(FieldError::new(format!("run.constants.{field}"), format!("got {v}, expected {low} to {high}")))
         }
         _ => Ok(()),
     };
@@ -470,7 +470,7 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
     for (field, weights, count) in weights {
         let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0) && weights.iter().any(|w| *w > 0.0);
         if !weights.is_empty() && (weights.len() != count || !valid) {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 format!("run.constants.{field}"),
                 format!("got {} weights, expected {count} finite ones, at least 0 and not all 0", weights.len()),
             ));
@@ -478,14 +478,14 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
     }
     let counts = &constants.intervention_counts;
     if !counts.is_sorted_by(|a, b| a < b) || counts.last().is_some_and(|&last| last as usize > k) {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.constants.intervention_counts",
             format!("got {counts:?}, expected strictly ascending numbers from 0 to {k}"),
         ));
     }
     let head = &constants.head_weights;
     if !head.len().is_multiple_of(columns) || head.iter().any(|w| !w.is_finite()) {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.constants.head_weights",
             format!("got {} weights, expected a multiple of {columns} finite ones", head.len()),
         ));
@@ -493,13 +493,13 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
     let bias = &constants.head_bias;
     let classes = head.len() / columns;
     if !bias.is_empty() && (bias.len() != classes || bias.iter().any(|b| !b.is_finite())) {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.constants.head_bias",
             format!("got {} biases, expected {classes} finite ones, one for each class of head_weights", bias.len()),
         ));
     }
     if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "run.constants.concept_parts",
             format!("got {} lists, expected {k}", constants.concept_parts.len()),
         ));
@@ -508,7 +508,7 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
         if let Some((height, width)) = size
             && (height == 0 || width == 0 || height > 65_536 || width > 65_536)
         {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 format!("run.constants.{field}"),
                 format!("got {height} x {width}, expected 1 to 65536 pixels each"),
             ));

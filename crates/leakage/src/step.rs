@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 
 /// Number of optimiser steps so far, at most 2⁶³ − 1 because the history's integers are signed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -13,10 +13,10 @@ pub struct Step(u64);
 
 impl Step {
     /// Errors in the field `step` above 2⁶³ − 1.
-    pub fn new(step: u64) -> Result<Self, Fault> {
+    pub fn new(step: u64) -> Result<Self, FieldError> {
         match i64::try_from(step) {
             Ok(_) => Ok(Self(step)),
-            Err(_) => Err(Fault::new("step", format!("got {step}, expected at most {}", i64::MAX))),
+            Err(_) => Err(FieldError::new("step", format!("got {step}, expected at most {}", i64::MAX))),
         }
     }
 
@@ -90,11 +90,11 @@ pub struct Epoch(f64);
 
 impl Epoch {
     /// Errors in the field `epoch` unless the number is finite and at least 0.
-    pub fn new(epoch: f64) -> Result<Self, Fault> {
+    pub fn new(epoch: f64) -> Result<Self, FieldError> {
         if epoch.is_finite() && epoch >= 0.0 {
             return Ok(Self(epoch));
         }
-        Err(Fault::new("epoch", format!("got {epoch}, expected a finite number of at least 0")))
+        Err(FieldError::new("epoch", format!("got {epoch}, expected a finite number of at least 0")))
     }
 
     pub fn get(self) -> f64 {
@@ -116,12 +116,12 @@ pub struct Rank(u32);
 
 impl Rank {
     /// Errors in the field `rank` unless it is below the number of ranks.
-    pub fn of(rank: u32, world_size: u32) -> Result<Self, Fault> {
+    pub fn of(rank: u32, world_size: u32) -> Result<Self, FieldError> {
         if rank < world_size {
             return Ok(Self(rank));
         }
         let last = world_size.saturating_sub(1);
-        Err(Fault::new("rank", format!("got {rank}, expected 0 to {last} (world_size is {world_size})")))
+        Err(FieldError::new("rank", format!("got {rank}, expected 0 to {last} (world_size is {world_size})")))
     }
 
     /// A rank that was checked when it was declared, or that is only looked up among those that were.

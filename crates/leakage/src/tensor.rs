@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 
 /// Maximum number of dimensions of a tensor.
 pub const MAX_RANK: usize = 8;
@@ -259,7 +259,7 @@ enum Data {
 impl Tensor {
     /// A tensor of numbers. Errors when the shape is empty, has a zero, more than [`MAX_RANK`] dimensions, overflows,
     /// or does not match the length of `data`.
-    pub fn numbers(name: TensorName, dtype: DataType, shape: &[u64], data: Bytes) -> Result<Self, Fault> {
+    pub fn numbers(name: TensorName, dtype: DataType, shape: &[u64], data: Bytes) -> Result<Self, FieldError> {
         let shape = checked_shape(name, shape)?;
         if dtype == DataType::String {
             return Err(fault(name, "dtype", "string elements belong in `texts`, not in `data`".into()));
@@ -277,7 +277,7 @@ impl Tensor {
     }
 
     /// A tensor of texts, one per row, each at most [`MAX_TEXT`] bytes. Errors otherwise.
-    pub fn texts(name: TensorName, shape: &[u64], texts: Vec<String>) -> Result<Self, Fault> {
+    pub fn texts(name: TensorName, shape: &[u64], texts: Vec<String>) -> Result<Self, FieldError> {
         let shape = checked_shape(name, shape)?;
         if shape.len() != 1 || shape[0] != texts.len() {
             return Err(fault(
@@ -353,7 +353,7 @@ impl Tensor {
     }
 }
 
-fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
+fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, FieldError> {
     if shape.is_empty() || shape.len() > MAX_RANK {
         return Err(fault(name, "shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
     }
@@ -364,6 +364,6 @@ fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, Fault> {
     sizes.map_err(|_| fault(name, "shape", format!("{shape:?} does not fit in memory")))
 }
 
-fn fault(name: TensorName, part: &str, message: String) -> Fault {
-    Fault::new(format!("tensors.{name}.{part}"), message)
+fn fault(name: TensorName, part: &str, message: String) -> FieldError {
+    FieldError::new(format!("tensors.{name}.{part}"), message)
 }

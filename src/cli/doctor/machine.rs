@@ -14,9 +14,9 @@ use crate::cli::http_request::{Answering, who_answers};
 use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
 use crate::cli::system_memory;
 use crate::cli::terminal::print;
-use crate::fault::in_short;
 use crate::history::{HistoryError, SCHEMA, check_access, examine, on_network, user_home};
 use crate::server::peers::Remote;
+use leakage::field_error::in_short;
 
 use super::timing;
 

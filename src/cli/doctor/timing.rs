@@ -6,14 +6,14 @@ use std::time::Instant;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::batch::{Batch, NonFinite};
-use crate::estimate::{Kind, Settings};
-use crate::prepare::Prepared;
-use crate::run::{Concept, Run, RunFields};
-use crate::sample::Sample;
-use crate::score::catalogue::find;
-use crate::score::{Wanted, evaluate};
-use crate::tensor::{DataType, Tensor, TensorName};
+use information::{Kind, Settings};
+use leakage::batch::{Batch, NonFinite};
+use leakage::prepare::Prepared;
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Sample;
+use leakage::score::catalogue::find;
+use leakage::score::{Wanted, evaluate};
+use leakage::tensor::{DataType, Tensor, TensorName};
 
 const ROWS: usize = 2048;
 const CLASSES: u32 = 10;

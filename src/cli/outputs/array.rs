@@ -1,7 +1,7 @@
 //! One array of a file, and the memory that arrays may take.
 
-use crate::fault::Fault;
-use crate::tensor::{DataType, Tensor, TensorName};
+use leakage::field_error::FieldError;
+use leakage::tensor::{DataType, Tensor, TensorName};
 
 /// Bytes of an array that is no tensor, such as a constant of the run: its numbers are copied, as 64-bit ones.
 const MAX_CONSTANT_BYTES: usize = 64 << 20;
@@ -14,16 +14,16 @@ pub struct Memory {
 
 impl Memory {
     /// Takes what an array needs, `None` if that cannot be counted; the fault names it.
-    pub fn take(&mut self, name: &str, shape: &[u64], needs: Option<usize>) -> Result<(), Fault> {
+    pub fn take(&mut self, name: &str, shape: &[u64], needs: Option<usize>) -> Result<(), FieldError> {
         let total = needs.and_then(|needs| self.used.checked_add(needs));
-        let total = total.ok_or_else(|| Fault::new(name, format!("has shape {shape:?}, which is too large")))?;
+        let total = total.ok_or_else(|| FieldError::new(name, format!("has shape {shape:?}, which is too large")))?;
         if total > self.limit {
             let (needs, limit) = (total.div_ceil(1 << 20), self.limit >> 20);
             let before = if self.used > 0 { " with the arrays before it" } else { "" };
             let message = format!(
                 "has shape {shape:?}, which needs {needs} MiB{before}, expected at most {limit}: see --memory-mib"
             );
-            return Err(Fault::new(name, message));
+            return Err(FieldError::new(name, message));
         }
         self.used = total;
         Ok(())
@@ -37,7 +37,7 @@ impl Memory {
         shape: &[u64],
         item_bytes: usize,
         copies: usize,
-    ) -> Result<usize, Fault> {
+    ) -> Result<usize, FieldError> {
         let elements = elements(shape);
         let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
         let needs = || bytes?.checked_mul(copies)?.checked_add(elements?.checked_mul(size_of::<f64>())?);
@@ -54,9 +54,9 @@ pub fn elements(shape: &[u64]) -> Option<usize> {
 }
 
 /// Errors when an array that is no tensor is larger than any constant.
-pub fn check_constant(name: &str, shape: &[u64], bytes: usize) -> Result<(), Fault> {
+pub fn check_constant(name: &str, shape: &[u64], bytes: usize) -> Result<(), FieldError> {
     if TensorName::parse(name).is_none() && bytes > MAX_CONSTANT_BYTES {
-        return Err(Fault::new(name, format!("has shape {shape:?}, which is too large for a constant")));
+        return Err(FieldError::new(name, format!("has shape {shape:?}, which is too large for a constant")));
     }
     Ok(())
 }
@@ -74,52 +74,53 @@ pub enum Elements {
 }
 
 impl Array {
-    pub fn into_tensor(self, name: TensorName) -> Result<Tensor, Fault> {
+    pub fn into_tensor(self, name: TensorName) -> Result<Tensor, FieldError> {
         match self.elements {
             Elements::Texts(texts) => Tensor::texts(name, &self.shape, texts),
             Elements::Numbers(dtype, data) => Tensor::numbers(name, dtype, &self.shape, data.into()),
         }
     }
 
-    pub fn texts(&self) -> Result<&[String], Fault> {
+    pub fn texts(&self) -> Result<&[String], FieldError> {
         match &self.elements {
             Elements::Texts(texts) => Ok(texts),
-            Elements::Numbers(..) => Err(Fault::new(self.name.clone(), "holds numbers, expected strings")),
+            Elements::Numbers(..) => Err(FieldError::new(self.name.clone(), "holds numbers, expected strings")),
         }
     }
 
-    pub fn numbers(&self) -> Result<Vec<f64>, Fault> {
+    pub fn numbers(&self) -> Result<Vec<f64>, FieldError> {
         let Elements::Numbers(dtype, data) = &self.elements else {
-            return Err(Fault::new(self.name.clone(), "holds strings, expected numbers"));
+            return Err(FieldError::new(self.name.clone(), "holds strings, expected numbers"));
         };
         let count = (data.len() / dtype.size()) as u64;
         if count == 0 {
-            return Err(Fault::new(self.name.clone(), "is empty, expected numbers"));
+            return Err(FieldError::new(self.name.clone(), "is empty, expected numbers"));
         }
         // Any numeric tensor name will do for decoding; a fault is reported under this array's name.
         let decoded = Tensor::numbers(TensorName::TaskLogits, *dtype, &[1, count], data.clone().into());
-        let tensor = decoded.map_err(|fault| Fault { field: self.name.clone(), ..fault })?;
+        let tensor = decoded.map_err(|fault| FieldError { field: self.name.clone(), ..fault })?;
         let mut numbers = Vec::new();
         tensor.for_each_float(0, |value| numbers.push(value));
         Ok(numbers)
     }
 
     /// The elements as whole numbers of at least 0.
-    pub fn counts(&self) -> Result<Vec<u32>, Fault> {
+    pub fn counts(&self) -> Result<Vec<u32>, FieldError> {
         let count = |value: f64| match value as u32 {
             count if f64::from(count) == value => Ok(count),
-            _ => {
-                Err(Fault::new(self.name.clone(), format!("got {value}, expected whole numbers of 0 to {}", u32::MAX)))
-            }
+            _ => Err(FieldError::new(
+                self.name.clone(),
+                format!("got {value}, expected whole numbers of 0 to {}", u32::MAX),
+            )),
         };
         self.numbers()?.into_iter().map(count).collect()
     }
 
     /// The one element as a whole number of at least 0.
-    pub fn count(&self) -> Result<u32, Fault> {
+    pub fn count(&self) -> Result<u32, FieldError> {
         match self.counts()?.as_slice() {
             [count] => Ok(*count),
-            counts => Err(Fault::new(self.name.clone(), format!("got {} numbers, expected one", counts.len()))),
+            counts => Err(FieldError::new(self.name.clone(), format!("got {} numbers, expected one", counts.len()))),
         }
     }
 }

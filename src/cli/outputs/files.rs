@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::fault::{Fault, in_short};
+use leakage::field_error::{FieldError, in_short};
 
 use super::array::{Array, Memory};
 use super::names::Names;
@@ -13,7 +13,7 @@ use super::{npy, npz, table, tensors};
 const MOST_FILES: usize = 4096;
 
 /// Reads all arrays of these files and folders that scores know, each under its name for scores.
-pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) -> Result<Vec<Array>, Fault> {
+pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) -> Result<Vec<Array>, FieldError> {
     let mut sink = Sink::new(say);
     for path in paths {
         if path.is_dir() {
@@ -28,7 +28,7 @@ pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) ->
         let place = if let [path] = paths { path.display().to_string() } else { "files".to_owned() };
         let found = names.passed_over();
         let expected = "expected arrays such as concept_activations, concept_labels and task_labels";
-        return Err(Fault::new(
+        return Err(FieldError::new(
             place,
             match found.is_empty() {
                 true => format!("holds no array, {expected}"),
@@ -39,11 +39,11 @@ pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) ->
     Ok(arrays)
 }
 
-fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
+fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
     let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase()).unwrap_or_default();
     let through_python = |what: &str| {
         let message = format!("is a {what} file, which the Python package reads: python -m conceptwatch score …");
-        Err(Fault::new(path.display().to_string(), message))
+        Err(FieldError::new(path.display().to_string(), message))
     };
     match extension.as_str() {
         "npy" => {
@@ -62,7 +62,7 @@ fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Res
         _ if is_archive(path) => npz::read(path, names, memory, sink),
         _ => {
             let message = "is no file of arrays, expected .npz, .npy, .csv, .safetensors, .parquet or .pt";
-            Err(Fault::new(path.display().to_string(), message))
+            Err(FieldError::new(path.display().to_string(), message))
         }
     }
 }
@@ -78,8 +78,8 @@ fn is_archive(path: &Path) -> bool {
 }
 
 /// The arrays of a folder: its `.npy` files.
-fn folder(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
-    let fault = |message: String| Fault::new(path.display().to_string(), message);
+fn folder(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
+    let fault = |message: String| FieldError::new(path.display().to_string(), message);
     let entries = std::fs::read_dir(path).map_err(|e| fault(format!("cannot be opened: {e}")))?;
     let is_npy = |path: &PathBuf| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let mut files: Vec<PathBuf> =

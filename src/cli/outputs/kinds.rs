@@ -1,8 +1,8 @@
 //! Guesses the kind of activations and labels from their values, where neither the command nor the file states it.
 
-use crate::batch::ROUNDING;
-use crate::run::{ActivationKind, LabelKind, Run};
-use crate::tensor::{Tensor, TensorName};
+use leakage::batch::ROUNDING;
+use leakage::run::{ActivationKind, LabelKind, Run};
+use leakage::tensor::{Tensor, TensorName};
 
 /// Share of activations that may lie beyond 0 and 1 although the others are probabilities.
 const FEW: f64 = 0.01;

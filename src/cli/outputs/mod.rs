@@ -14,10 +14,10 @@ mod tensors;
 
 use std::path::PathBuf;
 
-use crate::batch::{Batch, MAX_CLASS, NonFinite};
-use crate::fault::{Fault, in_short};
-use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
-use crate::tensor::{Tensor, TensorName};
+use leakage::batch::{Batch, MAX_CLASS, NonFinite};
+use leakage::field_error::{FieldError, in_short};
+use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
+use leakage::tensor::{Tensor, TensorName};
 
 pub use array::Memory;
 pub use kinds::Guesses;
@@ -52,7 +52,7 @@ pub fn read(
     layout: Layout,
     memory: &mut Memory,
     say: &Say,
-) -> Result<(Run, Batch, Guesses), Fault> {
+) -> Result<(Run, Batch, Guesses), FieldError> {
     let arrays = files::read(paths, names, memory, say)?;
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
@@ -76,7 +76,7 @@ pub fn read(
     let (k, counted) = concept_count(&tensors, &cardinalities)?;
     for (what, len) in [("concept_names", concept_names.len()), ("cardinalities", cardinalities.len())] {
         if len != 0 && len != k {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 what,
                 format!("got {len} values, expected {k}, one for each concept of the other arrays"),
             ));
@@ -130,7 +130,7 @@ pub fn read(
     let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
         // Either of the two arrays may be wrong, so the message names both.
         match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
-            Some(name) => Fault::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
+            Some(name) => FieldError::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
             None => fault,
         }
     })?;
@@ -138,7 +138,7 @@ pub fn read(
 }
 
 /// Renames a fault's field from the protocol's terms to the array of the file.
-fn in_array_terms(fault: Fault) -> Fault {
+fn in_array_terms(fault: FieldError) -> FieldError {
     let field = fault.field.as_str();
     let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
         Some((_, "name")) => "concept_names",
@@ -156,11 +156,11 @@ fn in_array_terms(fault: Fault) -> Fault {
         .replace("declare missing_concept_labels", "pass --missing-labels")
         .replace("pass signed_labels=True", "pass --signed-labels")
         .replace("declare the run's label kind continuous", &format!("pass {label_kind} continuous"));
-    Fault::new(array, message)
+    FieldError::new(array, message)
 }
 
 /// k, and the tensor whose columns are counted.
-fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Option<TensorName>), Fault> {
+fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Option<TensorName>), FieldError> {
     use TensorName::{
         ActiveConcepts, ConceptActivations, ConceptEmbeddings, ConceptLabels, LocalizationMaps, LocalizationPeaks,
     };
@@ -171,37 +171,38 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
     let k = naming.into_iter().find_map(columns).or_else(known).or_else(|| columns(ConceptActivations));
     match k {
         Some((name, k)) if k > MAX_CONCEPTS => {
-            Err(Fault::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
+            Err(FieldError::new(name.text(), format!("has {k} concepts, expected 1 to {MAX_CONCEPTS}")))
         }
         Some((name, k)) => Ok((k, Some(name))),
         // Text and image scores need no concepts, but a declaration needs at least one.
         None if tensors.iter().any(|t| t.shape().len() <= 2) => Ok((1, None)),
-        None => {
-            Err(Fault::new(ConceptActivations.text(), "is missing, and no other array gives the number of concepts"))
-        }
+        None => Err(FieldError::new(
+            ConceptActivations.text(),
+            "is missing, and no other array gives the number of concepts",
+        )),
     }
 }
 
-fn activation_kind(array: &Array) -> Result<ActivationKind, Fault> {
+fn activation_kind(array: &Array) -> Result<ActivationKind, FieldError> {
     let texts = array.texts()?;
     let text = texts.first().map_or("", String::as_str);
     ActivationKind::parse(text).ok_or_else(|| {
         let expected = "expected hard, probability, logit or continuous";
-        Fault::new("activation_kind", format!("got '{}', {expected}", in_short(text)))
+        FieldError::new("activation_kind", format!("got '{}', {expected}", in_short(text)))
     })
 }
 
-fn activation_columns(array: &Array) -> Result<ActivationColumns, Fault> {
+fn activation_columns(array: &Array) -> Result<ActivationColumns, FieldError> {
     let texts = array.texts()?;
     let text = texts.first().map_or("", String::as_str);
     ActivationColumns::parse(text).ok_or_else(|| {
         let expected = "expected one_per_concept or two_per_concept";
-        Fault::new("activation_columns", format!("got '{}', {expected}", in_short(text)))
+        FieldError::new("activation_columns", format!("got '{}', {expected}", in_short(text)))
     })
 }
 
 /// The parts of each concept, from an array [k, p] of 0 and 1.
-fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
+fn parts(array: &Array) -> Result<Vec<Vec<u32>>, FieldError> {
     let (flags, shape) = (array.counts()?, &array.shape);
     match shape[..] {
         [_, parts] if flags.iter().all(|&flag| flag <= 1) => {
@@ -209,22 +210,22 @@ fn parts(array: &Array) -> Result<Vec<Vec<u32>>, Fault> {
                 |row: &[u32]| (0..).zip(row).filter(|(_, flag)| **flag == 1).map(|(part, _)| part).collect();
             Ok(flags.chunks(parts as usize).map(of_concept).collect())
         }
-        _ => Err(Fault::new(
+        _ => Err(FieldError::new(
             array.name.clone(),
             format!("has shape {shape:?}, expected 0 and 1 for each concept and part, [k, p]"),
         )),
     }
 }
 
-fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault> {
+fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), FieldError> {
     let one = || match array.numbers()?.as_slice() {
         [value] => Ok(Some(*value)),
-        values => Err(Fault::new(array.name.clone(), format!("got {} numbers, expected one", values.len()))),
+        values => Err(FieldError::new(array.name.clone(), format!("got {} numbers, expected one", values.len()))),
     };
     let size = || match array.counts()?.as_slice() {
         [height, width] => Ok(Some((*height, *width))),
         values => {
-            Err(Fault::new(array.name.clone(), format!("got {} numbers, expected height and width", values.len())))
+            Err(FieldError::new(array.name.clone(), format!("got {} numbers, expected height and width", values.len())))
         }
     };
     match array.name.as_str() {
@@ -242,7 +243,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Fault
         "box_size" => constants.box_size = size()?,
         unknown => {
             let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 unknown,
                 format!("is not a known array, expected a constant of the run or one of {}", known.join(", ")),
             ));

@@ -6,8 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use crate::fault::{Fault, in_short};
-use crate::tensor::TensorName;
+use leakage::field_error::{FieldError, in_short};
+use leakage::tensor::TensorName;
 
 /// Arrays that are no tensors: the declaration of the run and its constants.
 pub const CONSTANTS: [&str; 17] = [
@@ -84,12 +84,12 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn new(mappings: &[Mapping]) -> Result<Self, Fault> {
+    pub fn new(mappings: &[Mapping]) -> Result<Self, FieldError> {
         for (at, mapping) in mappings.iter().enumerate() {
             for earlier in &mappings[..at] {
                 if earlier.name == mapping.name || earlier.array == mapping.array {
                     let twice = if earlier.name == mapping.name { &mapping.name } else { &mapping.array };
-                    return Err(Fault::new("--map", format!("'{}' is given twice", in_short(twice))));
+                    return Err(FieldError::new("--map", format!("'{}' is given twice", in_short(twice))));
                 }
             }
         }
@@ -136,13 +136,13 @@ impl Names {
     }
 
     /// Errors when a mapping names an array that no file has.
-    pub fn check_used(&self) -> Result<(), Fault> {
+    pub fn check_used(&self) -> Result<(), FieldError> {
         match self.mappings.iter().find(|(_, used)| !used.get()) {
             Some((mapping, _)) => {
                 let found = self.passed_over();
                 let others =
                     if found.is_empty() { String::new() } else { format!("; others are {}", found.join(", ")) };
-                Err(Fault::new("--map", format!("no file has an array '{}'{others}", in_short(&mapping.array))))
+                Err(FieldError::new("--map", format!("no file has an array '{}'{others}", in_short(&mapping.array))))
             }
             None => Ok(()),
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, TypeStr};
 
-use crate::fault::{Fault, in_short};
-use crate::tensor::DataType;
+use leakage::field_error::{FieldError, in_short};
+use leakage::tensor::DataType;
 
 use super::array::{Array, Elements, Memory, check_constant, elements};
 
@@ -19,16 +19,16 @@ const MAX_HEADER_BYTES: usize = 10_000;
 const MAX_HEADER_DEPTH: usize = 4;
 
 /// Reads the array of a file of its own.
-pub fn read_file(path: &Path, name: &str, memory: &mut Memory) -> Result<Array, Fault> {
-    let fault = |e: std::io::Error| Fault::new(path.display().to_string(), format!("cannot be opened: {e}"));
+pub fn read_file(path: &Path, name: &str, memory: &mut Memory) -> Result<Array, FieldError> {
+    let fault = |e: std::io::Error| FieldError::new(path.display().to_string(), format!("cannot be opened: {e}"));
     let file = File::open(path).map_err(fault)?;
     let size = file.metadata().map_err(fault)?.len();
     read(name.to_owned(), BufReader::new(file), size, memory)
 }
 
 /// Reads an array of an entry that states `size` bytes.
-pub fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory) -> Result<Array, Fault> {
-    let fault = |message: String| Fault::new(name.clone(), message);
+pub fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory) -> Result<Array, FieldError> {
+    let fault = |message: String| FieldError::new(name.clone(), message);
     let (header, header_bytes) = read_header(&mut reader)
         .map_err(|e| fault(format!("has no readable npy header: {}", in_short(&e.to_string()))))?;
     let DType::Plain(kind) = header.dtype() else {
@@ -79,7 +79,7 @@ pub fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory)
     Ok(Array { name, shape, elements })
 }
 
-fn data_type(name: &str, kind: &TypeStr, item_bytes: usize) -> Result<DataType, Fault> {
+fn data_type(name: &str, kind: &TypeStr, item_bytes: usize) -> Result<DataType, FieldError> {
     Ok(match (kind.type_char(), item_bytes) {
         (TypeChar::Float, 2) => DataType::Float16,
         (TypeChar::Float, 4) => DataType::Float32,
@@ -95,21 +95,21 @@ fn data_type(name: &str, kind: &TypeStr, item_bytes: usize) -> Result<DataType, 
         (TypeChar::Bool, 1) => DataType::Bool,
         (kind, bytes) => {
             let message = format!("has {bytes}-byte elements of kind {kind:?}, expected float, int, uint or bool");
-            return Err(Fault::new(name, message));
+            return Err(FieldError::new(name, message));
         }
     })
 }
 
-fn texts(name: &str, kind: TypeChar, data: &[u8], item_bytes: usize) -> Result<Vec<String>, Fault> {
+fn texts(name: &str, kind: TypeChar, data: &[u8], item_bytes: usize) -> Result<Vec<String>, FieldError> {
     let decode = |item: &[u8]| match kind {
         TypeChar::UnicodeStr => {
             let chars = item.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).take_while(|&c| c != 0);
             let text = chars.map(char::from_u32).collect::<Option<String>>();
-            text.ok_or_else(|| Fault::new(name, "is not valid text"))
+            text.ok_or_else(|| FieldError::new(name, "is not valid text"))
         }
         _ => {
             let end = item.iter().position(|&b| b == 0).unwrap_or(item.len());
-            String::from_utf8(item[..end].to_vec()).map_err(|_| Fault::new(name, "is not valid UTF-8"))
+            String::from_utf8(item[..end].to_vec()).map_err(|_| FieldError::new(name, "is not valid UTF-8"))
         }
     };
     data.chunks(item_bytes).map(decode).collect()

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::fault::{Fault, in_short};
-use crate::name::MAX_NAME;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::MAX_NAME;
 
 use super::array::Memory;
 use super::names::Names;
@@ -15,8 +15,8 @@ use super::sink::Sink;
 /// Arrays of an archive; one has a few dozen.
 const MAX_ENTRIES: u64 = 1024;
 
-pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
-    let file_fault = |message: String| Fault::new(path.display().to_string(), message);
+pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
+    let file_fault = |message: String| FieldError::new(path.display().to_string(), message);
     let mut file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
     // The directory is read as a whole, with some hundred bytes for each entry.
     let no_archive =
@@ -39,7 +39,7 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
             continue;
         };
         if name.is_none() {
-            return Err(Fault::new(in_short(&entry_name), "is not an array, expected an entry that ends in .npy"));
+            return Err(FieldError::new(in_short(&entry_name), "is not an array, expected an entry that ends in .npy"));
         }
         let size = entry.size();
         sink.put(path, &target, |name| npy::read(name, &mut entry, size, memory))?;

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 
-use crate::fault::Fault;
-use crate::run::Concept;
-use crate::tensor::{DataType, Tensor, TensorName};
+use leakage::field_error::FieldError;
+use leakage::run::Concept;
+use leakage::tensor::{DataType, Tensor, TensorName};
 
 const FIELD: &str = TensorName::ConceptLabels.text();
 
 /// Errors where a binary concept has labels of −1 and 1 and none of 0.
-pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), Fault> {
+pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), FieldError> {
     let mut seen = vec![[false; 3]; concepts.len()]; // −1, 0, 1
     for row in 0..labels.rows() {
         let mut seen = seen.iter_mut();
@@ -22,7 +22,7 @@ pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), Fault
     let found =
         concepts.iter().zip(&seen).find(|(concept, seen)| !concept.is_categorical() && **seen == [true, false, true]);
     match found {
-        Some((concept, _)) => Err(Fault::new(
+        Some((concept, _)) => Err(FieldError::new(
             FIELD,
             format!(
                 "concept '{}' has -1 and 1 and no 0: if -1 means absent, recode it to 0 or pass --signed-labels; if it means \
@@ -35,7 +35,7 @@ pub fn check_unsigned(labels: &Tensor, concepts: &[Concept]) -> Result<(), Fault
 }
 
 /// Labels with 0 and 1 in place of −1 and 1 for binary concepts. With `missing`, 0 and NaN are unknown.
-pub fn recoded(labels: &Tensor, concepts: &[Concept], missing: bool) -> Result<Tensor, Fault> {
+pub fn recoded(labels: &Tensor, concepts: &[Concept], missing: bool) -> Result<Tensor, FieldError> {
     let mut data = Vec::with_capacity(labels.rows() * labels.width() * size_of::<f32>());
     for row in 0..labels.rows() {
         let (mut concepts, mut wrong) = (concepts.iter(), None);
@@ -58,7 +58,7 @@ pub fn recoded(labels: &Tensor, concepts: &[Concept], missing: bool) -> Result<T
             let unknown = if missing { ", or 0 where unknown" } else { "" };
             let message =
                 format!("row {row} has {label} for concept '{name}', expected -1 or 1 with --signed-labels{unknown}");
-            return Err(Fault::new(FIELD, message));
+            return Err(FieldError::new(FIELD, message));
         }
     }
     let shape: Vec<u64> = labels.shape().iter().map(|&dim| dim as u64).collect();

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::fault::{Fault, in_short};
-use crate::tensor::TensorName;
+use leakage::field_error::{FieldError, in_short};
+use leakage::tensor::TensorName;
 
 use super::array::{Array, Elements, Memory};
 use super::names::Target;
@@ -40,12 +40,12 @@ impl<'a> Sink<'a> {
         &mut self,
         file: &Path,
         target: &Target,
-        read: impl FnOnce(String) -> Result<Array, Fault>,
-    ) -> Result<(), Fault> {
+        read: impl FnOnce(String) -> Result<Array, FieldError>,
+    ) -> Result<(), FieldError> {
         let Target { name, suffix } = target;
         self.say(&format!("reading {name}"));
         let place = file.display().to_string();
-        let twice = |other: &str| Fault::new(name.clone(), format!("is in {other} and again in {place}"));
+        let twice = |other: &str| FieldError::new(name.clone(), format!("is in {other} and again in {place}"));
         if let Some((_, other)) = self.arrays.iter().find(|(array, _)| array.name == *name) {
             return Err(twice(other));
         }
@@ -59,7 +59,7 @@ impl<'a> Sink<'a> {
         let array = read(name.clone())?;
         let full = format!("{name}.{}", in_short(suffix));
         if array.shape.len() != 1 {
-            return Err(Fault::new(full, format!("has shape {:?}, expected one column, [n]", array.shape)));
+            return Err(FieldError::new(full, format!("has shape {:?}, expected one column, [n]", array.shape)));
         }
         let at = self.columns.iter().position(|(other, _)| other == name).unwrap_or_else(|| {
             self.columns.push((name.clone(), Vec::new()));
@@ -67,14 +67,14 @@ impl<'a> Sink<'a> {
         });
         let columns = &mut self.columns[at].1;
         if columns.iter().any(|column| column.suffix == *suffix) {
-            return Err(Fault::new(full, "is given twice"));
+            return Err(FieldError::new(full, "is given twice"));
         }
         columns.push(Column { suffix: suffix.clone(), array });
         Ok(())
     }
 
     /// All arrays; columns are put together, and their suffixes name the concepts.
-    pub fn finish(self, memory: &mut Memory) -> Result<Vec<Array>, Fault> {
+    pub fn finish(self, memory: &mut Memory) -> Result<Vec<Array>, FieldError> {
         let mut arrays: Vec<Array> = self.arrays.into_iter().map(|(array, _)| array).collect();
         let mut of_concepts: Option<(String, Vec<String>)> = None;
         for (name, columns) in self.columns {
@@ -88,7 +88,7 @@ impl<'a> Sink<'a> {
                     let at = expected.iter().zip(&suffixes).position(|(a, b)| a != b).unwrap_or_default();
                     let (got, expected) = (in_short(&suffixes[at]), in_short(&expected[at]));
                     let message = format!("got '{got}' as column {at}, expected '{expected}' as of {other}");
-                    return Err(Fault::new(name, message));
+                    return Err(FieldError::new(name, message));
                 }
                 // Activations may have several columns a concept; the labels have one each.
                 Some(_) if name == ACTIVATIONS => {}
@@ -109,26 +109,26 @@ impl<'a> Sink<'a> {
 }
 
 /// Columns as one array [n, columns], of the type that holds all of them.
-fn stacked(name: &str, columns: Vec<Column>, memory: &mut Memory) -> Result<Array, Fault> {
+fn stacked(name: &str, columns: Vec<Column>, memory: &mut Memory) -> Result<Array, FieldError> {
     let rows = columns[0].array.shape[0];
     let shape = vec![rows, columns.len() as u64];
     let mut types = Vec::new();
     for Column { suffix, array } in &columns {
         let full = || format!("{name}.{}", in_short(suffix));
         if array.shape[0] != rows {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 full(),
                 format!("got {} rows, expected {rows} as in the first column", array.shape[0]),
             ));
         }
         match &array.elements {
             Elements::Numbers(dtype, _) => types.push(*dtype),
-            Elements::Texts(_) => return Err(Fault::new(full(), "holds text, expected numbers")),
+            Elements::Texts(_) => return Err(FieldError::new(full(), "holds text, expected numbers")),
         }
     }
     let first = types[0];
     // A column that happens to hold whole numbers does not make its neighbours whole.
-    let all = if types.iter().all(|dtype| *dtype == first) { first } else { crate::tensor::DataType::Float64 };
+    let all = if types.iter().all(|dtype| *dtype == first) { first } else { leakage::tensor::DataType::Float64 };
     let bytes = memory.take_numbers(name, &shape, all.size(), 1)?;
     let mut data = vec![0; bytes];
     let width = columns.len();

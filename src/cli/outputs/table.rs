@@ -6,8 +6,8 @@ use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use crate::fault::{Fault, in_short};
-use crate::tensor::{Content, DataType, TensorName};
+use leakage::field_error::{FieldError, in_short};
+use leakage::tensor::{Content, DataType, TensorName};
 
 use super::array::{Array, Elements, Memory};
 use super::names::{Names, Target};
@@ -50,8 +50,8 @@ struct Column {
     values: Values,
 }
 
-pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
-    let file_fault = |message: String| Fault::new(path.display().to_string(), message);
+pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
+    let file_fault = |message: String| FieldError::new(path.display().to_string(), message);
     let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
     let since = Rc::new(Cell::new(0));
     let lines = Lines { inner: file, since: since.clone() };
@@ -75,7 +75,7 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
             let cell = record.get(column.at).unwrap_or_default();
             let fault = |expected: &str| {
                 let (title, cell) = (in_short(&column.title), in_short(cell));
-                Fault::new(title, format!("got '{cell}' in row {rows}, expected {expected}"))
+                FieldError::new(title, format!("got '{cell}' in row {rows}, expected {expected}"))
             };
             push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 
-use crate::fault::{Fault, in_short};
-use crate::tensor::DataType;
+use leakage::field_error::{FieldError, in_short};
+use leakage::tensor::DataType;
 
 use super::array::{Array, Elements, Memory};
 use super::names::Names;
@@ -18,8 +18,8 @@ const MAX_HEADER: u64 = 16 << 20;
 /// The length of the header stands in front of it.
 const LENGTH: u64 = 8;
 
-pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), Fault> {
-    let file_fault = |message: String| Fault::new(path.display().to_string(), message);
+pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
+    let file_fault = |message: String| FieldError::new(path.display().to_string(), message);
     let cannot = |e: std::io::Error| file_fault(format!("cannot be read: {e}"));
     let mut file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
     let size = file.metadata().map_err(cannot)?.len();
@@ -49,7 +49,13 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
     Ok(())
 }
 
-fn read_one(name: String, info: &TensorInfo, file: &mut File, start: u64, memory: &mut Memory) -> Result<Array, Fault> {
+fn read_one(
+    name: String,
+    info: &TensorInfo,
+    file: &mut File,
+    start: u64,
+    memory: &mut Memory,
+) -> Result<Array, FieldError> {
     let dtype = match info.dtype {
         Dtype::F16 => DataType::Float16,
         Dtype::BF16 => DataType::BFloat16,
@@ -65,22 +71,25 @@ fn read_one(name: String, info: &TensorInfo, file: &mut File, start: u64, memory
         Dtype::U64 => DataType::UInt64,
         Dtype::BOOL => DataType::Bool,
         other => {
-            return Err(Fault::new(name, format!("has elements of type {other:?}, expected float, int, uint or bool")));
+            return Err(FieldError::new(
+                name,
+                format!("has elements of type {other:?}, expected float, int, uint or bool"),
+            ));
         }
     };
     let shape: Vec<u64> = info.shape.iter().map(|&dim| dim as u64).collect();
     let bytes = memory.take_numbers(&name, &shape, dtype.size(), 1)?;
     let (from, to) = info.data_offsets;
-    let cannot = |e: &dyn std::fmt::Display| Fault::new(name.clone(), format!("cannot be read: {e}"));
+    let cannot = |e: &dyn std::fmt::Display| FieldError::new(name.clone(), format!("cannot be read: {e}"));
     if to.checked_sub(from) != Some(bytes) {
-        return Err(Fault::new(name, format!("got bytes {from} to {to}, expected {bytes} for shape {shape:?}")));
+        return Err(FieldError::new(name, format!("got bytes {from} to {to}, expected {bytes} for shape {shape:?}")));
     }
     let mut data = Vec::new();
     data.try_reserve_exact(bytes).map_err(|e| cannot(&e))?;
     file.seek(SeekFrom::Start(start + from as u64)).map_err(|e| cannot(&e))?;
     Read::by_ref(file).take(bytes as u64).read_to_end(&mut data).map_err(|e| cannot(&e))?;
     if data.len() != bytes {
-        return Err(Fault::new(name, format!("got {} bytes, expected {bytes} for shape {shape:?}", data.len())));
+        return Err(FieldError::new(name, format!("got {} bytes, expected {bytes} for shape {shape:?}", data.len())));
     }
     Ok(Array { name, shape, elements: Elements::Numbers(dtype, data) })
 }

@@ -1,7 +1,7 @@
 //! The charts of a report, as SVG. Colours are classes of the style sheet, so that they follow light and dark.
 
 use super::html::{escaped, number};
-use crate::fault::printable;
+use leakage::field_error::printable;
 
 /// Bars and cells of more concepts than this are those of the highest alone.
 const MOST: usize = 112;

@@ -1,6 +1,6 @@
 //! The frame of a report, and text in it.
 
-use crate::fault::printable;
+use leakage::field_error::printable;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const TOKENS: &str = include_str!("../../../web/style.css");

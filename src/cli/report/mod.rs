@@ -12,10 +12,10 @@ mod run;
 use std::path::PathBuf;
 
 use crate::VERSION;
-use crate::limits::{INTERVAL, SHOWN};
-use crate::point::Outcome;
-use crate::run::Run;
-use crate::score::catalogue::Score;
+use leakage::limits::{INTERVAL, SHOWN};
+use leakage::point::Outcome;
+use leakage::run::Run;
+use leakage::score::catalogue::Score;
 
 pub use place::Page;
 pub use run::RunReport;

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::VERSION;
-use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Assessment, Line, State};
-use crate::score::catalogue::find;
+use leakage::compare::USUAL_OF_GROUPS;
+use leakage::diagnosis::{Assessment, Line, State};
+use leakage::score::catalogue::find;
 
 use super::chart::{bars, curve};
 use super::html::{escaped, page};

@@ -16,9 +16,9 @@ use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, Remark, RunRecord};
 use crate::history::settled::Unscored;
-use crate::point::Point;
-use crate::run::Run;
-use crate::sample::Attempt;
+use leakage::point::Point;
+use leakage::run::Run;
+use leakage::sample::Attempt;
 
 /// The outcome of an entry.
 #[derive(Clone, Debug, PartialEq)]

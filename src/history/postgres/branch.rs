@@ -6,8 +6,8 @@ use super::runs::{attempt as attempt_of, number};
 use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
 use crate::history::point::completeness;
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// Superseded points kept per split. A database has no size limit that would remove them.
 const KEPT: i64 = 5000;

@@ -10,7 +10,7 @@ use postgres::Row;
 
 use super::link::Link;
 use crate::history::error::HistoryError;
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Age at which everything is read again.
 const WHOLE: Duration = Duration::from_secs(600);

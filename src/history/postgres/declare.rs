@@ -7,8 +7,8 @@ use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::{Identity, RunRecord};
 use crate::history::usage::MAX_DECLARATION;
-use crate::run::Run;
-use crate::sample::Attempt;
+use leakage::run::Run;
+use leakage::sample::Attempt;
 
 /// Held by a declaration: names are given one after another, and launches counted.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7220211870110002)";

@@ -2,9 +2,9 @@
 
 use postgres::error::SqlState;
 
-use crate::fault::with_causes;
 use crate::history::error::HistoryError;
 use crate::history::usage::Unwritable;
+use leakage::field_error::with_causes;
 
 impl From<postgres::Error> for HistoryError {
     fn from(error: postgres::Error) -> Self {

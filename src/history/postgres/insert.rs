@@ -8,8 +8,8 @@ use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, concept_rows, finite, integer};
 use crate::history::stored::{StoredMatrix, StoredValue, packed};
-use crate::point::Point;
-use crate::sample::Attempt;
+use leakage::point::Point;
+use leakage::sample::Attempt;
 
 pub(super) fn insert_point(link: &mut Link, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
     let run = link.query_opt("SELECT id, concepts FROM run WHERE name = $1 FOR NO KEY UPDATE", &[&&*point.run])?;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::link::Link;
 use super::runs::run_to_change;
-use crate::diagnosis::Verdict;
 use crate::history::change::Judgement;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
+use leakage::diagnosis::Verdict;
 
 /// Alert states kept of each run; beyond it the oldest are removed.
 const KEPT: i64 = 1000;

@@ -37,11 +37,11 @@ use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredR
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
-use crate::diagnosis::Verdict;
-use crate::point::{Brief, Point};
-use crate::run::Run;
-use crate::sample::Attempt;
-use crate::step::{Ordinal, Rank};
+use leakage::diagnosis::Verdict;
+use leakage::point::{Brief, Point};
+use leakage::run::Run;
+use leakage::sample::Attempt;
+use leakage::step::{Ordinal, Rank};
 
 pub use apply::{Applied, Applying};
 pub use retain::Removed;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::connect::Connector;
 use super::link::Link;
 use crate::history::error::HistoryError;
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Connections of one process: they are the scarcest thing that a server shares.
 const MOST: usize = 10;

@@ -9,10 +9,10 @@ use super::runs::{attempt, find_run, number, run_id};
 use crate::history::error::HistoryError;
 use crate::history::point::WholePoint;
 use crate::history::stored::{Matrices, StoredValue};
-use crate::point::{Outcome, Point};
-use crate::sample::Attempt;
-use crate::score::catalogue::CATALOGUE;
-use crate::step::Ordinal;
+use leakage::point::{Outcome, Point};
+use leakage::sample::Attempt;
+use leakage::score::catalogue::CATALOGUE;
+use leakage::step::Ordinal;
 
 /// Bytes of points after which an answer ends.
 const ENOUGH: usize = 16 << 20;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::cache::Cached;
 use super::link::Link;
 use super::runs::number;
-use crate::compare::OF_GROUPS;
 use crate::history::error::HistoryError;
-use crate::lock::lock;
-use crate::point::{Brief, Whole};
+use leakage::compare::OF_GROUPS;
+use leakage::lock::lock;
+use leakage::point::{Brief, Whole};
 
 /// Evaluations per row: as many as a comparison reads by default.
 const KEPT: usize = 5;

@@ -5,8 +5,8 @@ use postgres::Row;
 use super::link::Link;
 use crate::history::error::HistoryError;
 use crate::history::run::{StoredLaunch, StoredRank, StoredRun};
-use crate::run::Run;
-use crate::sample::Attempt;
+use leakage::run::Run;
+use leakage::sample::Attempt;
 
 /// Whether jobs may send to a run: it has not finished, and something of it came in the last hour.
 macro_rules! is_open {

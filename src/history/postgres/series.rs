@@ -7,7 +7,7 @@ use super::runs::{attempt, find_run, number, run_id};
 use crate::history::error::HistoryError;
 use crate::history::point::{ScoreMatrix, SeriesPoint};
 use crate::history::stored::{Matrices, left_out_of, of_concept};
-use crate::step::Ordinal;
+use leakage::step::Ordinal;
 
 /// The curve of a score, or of one concept of it, between two steps.
 pub(super) fn series(

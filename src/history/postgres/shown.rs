@@ -9,7 +9,7 @@ use super::link::Link;
 use super::read::newest_of;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
-use crate::point::Point;
+use leakage::point::Point;
 
 /// Changes of alerts that are read.
 const CHANGES: i64 = 2000;

@@ -11,7 +11,7 @@ use super::recent::Newest;
 use super::schema;
 use crate::history::error::HistoryError;
 use crate::history::usage::{Dropped, Unwritable, Waiting};
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// The project of runs whose token names none.
 pub const DEFAULT_PROJECT: &str = "default";

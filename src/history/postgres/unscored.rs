@@ -7,7 +7,7 @@ use super::runs::{attempt, number, run_id, run_to_change};
 use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
 use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};
-use crate::step::Ordinal;
+use leakage::step::Ordinal;
 
 /// The passes of a split from step `first` to `last`, by step.
 pub(super) fn select_unscored(

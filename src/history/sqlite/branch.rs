@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use crate::history::branch::{Made, Rival, Site};
 use crate::history::error::HistoryError;
 use crate::history::point::completeness;
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// The point of a step that a new one replaces; as the parameters, what identifies the new one and whether it is late.
 const RIVAL: &str = "FROM point WHERE run = ?1 AND split = ?2 AND step = ?3 \

@@ -9,8 +9,8 @@ use crate::history::declaration::{named, numbered, same_declaration};
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::{Identity, RunRecord};
-use crate::run::Run;
-use crate::sample::Attempt;
+use leakage::run::Run;
+use leakage::sample::Attempt;
 
 /// See [`Store::record_run`](crate::history::Store::record_run).
 pub(super) fn declare_run(

@@ -10,8 +10,8 @@ use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
 use crate::history::point::{Recorded, concept_rows, finite, integer};
 use crate::history::stored::packed;
-use crate::point::{Outcome, Point};
-use crate::sample::Attempt;
+use leakage::point::{Outcome, Point};
+use leakage::sample::Attempt;
 
 pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
     let run = run_id(connection, run)?;

@@ -47,10 +47,10 @@ use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRu
 use super::settled::{Unscored, Written};
 use super::store::Store;
 use super::usage::{Usage, Waiting};
-use crate::point::Point;
-use crate::run::Run;
-use crate::sample::Attempt;
-use crate::step::{Ordinal, Rank};
+use leakage::point::Point;
+use leakage::run::Run;
+use leakage::sample::Attempt;
+use leakage::step::{Ordinal, Rank};
 
 pub use copied::check_access;
 pub use data_file::FILE_NAME;

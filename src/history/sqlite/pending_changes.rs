@@ -12,9 +12,9 @@ use crate::history::sqlite::row_checksum::UNSCORED;
 use crate::history::sqlite::store::Sqlite;
 use crate::history::sqlite::unscored;
 use crate::history::sqlite::wal::LONG;
-use crate::point::Point;
-use crate::run::{Run, RunFields};
-use crate::step::Rank;
+use leakage::point::Point;
+use leakage::run::{Run, RunFields};
+use leakage::step::Rank;
 
 /// Entries of one parcel.
 const MOST_ENTRIES: i64 = 512;

@@ -7,7 +7,7 @@ use super::read::Reading;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use crate::history::run::{Identity, RESTARTS_KEPT, StoredLaunch, StoredRank};
-use crate::sample::{Attempt, Seen};
+use leakage::sample::{Attempt, Seen};
 
 pub(super) fn finish_rank(
     connection: &Connection,

@@ -14,10 +14,10 @@ use crate::history::listing::StoredSplit;
 use crate::history::point::{ScoreMatrix, SeriesPoint, WholePoint};
 use crate::history::settled::{Ending, Unscored};
 use crate::history::stored::{Matrices, StoredValue, left_out_of, of_concept};
-use crate::lock::lock;
-use crate::point::{Outcome, Point};
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::lock::lock;
+use leakage::point::{Outcome, Point};
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// Bytes of points after which an answer of [`Reading::whole_points`] ends.
 const ENOUGH: usize = 16 << 20;

@@ -7,7 +7,7 @@ use super::row_checksum::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
 use super::title_and_note::is_open;
 use crate::history::error::HistoryError;
 use crate::history::run::StoredRun;
-use crate::run::Run;
+use leakage::run::Run;
 
 /// Index of the columns of a remark, after those of a run, its checksum and its number.
 const REMARKED: usize = RUN_COLUMNS + 2;

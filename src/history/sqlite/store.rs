@@ -25,7 +25,7 @@ use super::wal::{BRIEFLY, Wal};
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, SLOW, Waiting};
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Runs and their curve points. Names are always bound as parameters, never formatted into SQL.
 pub struct Sqlite {

@@ -9,8 +9,8 @@ use super::row_checksum::{Seal, UNSCORED, UNSCORED_COLUMNS, insert};
 use crate::history::error::HistoryError;
 use crate::history::point::{finite, integer};
 use crate::history::settled::{Ending, UNSCORED_PER_RUN, Unscored};
-use crate::sample::Attempt;
-use crate::step::Ordinal;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// The passes of a split from step `first` to `last`, by step, and how many records do not match
 /// their checksum.

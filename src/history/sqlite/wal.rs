@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{SLOW, Waiting};
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// How long a change waits for the disk before its caller goes on.
 pub(super) const BRIEFLY: Duration = Duration::from_millis(100);

@@ -12,10 +12,10 @@ use tonic::{Request, Status, Streaming};
 use tower::service_fn;
 
 use crate::VERSION;
-use crate::diagnosis::Verdict;
-use crate::run::Run;
 use crate::server::peers::{Dialer, Remote};
-use crate::tensor::TensorName;
+use leakage::diagnosis::Verdict;
+use leakage::run::Run;
+use leakage::tensor::TensorName;
 
 use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;

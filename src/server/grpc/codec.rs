@@ -8,7 +8,7 @@ use tonic::codec::{BufferSettings, DecodeBuf};
 use tonic_prost::{ProstCodec, ProstEncoder};
 
 use super::status::refused;
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 /// The codec of prost, which for bytes that it cannot decode blames the message, and not this program.
 pub struct Codec<T, U>(PhantomData<(T, U)>);
@@ -47,7 +47,7 @@ impl<U: Message + Default> tonic::codec::Decoder for Decoder<U> {
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         // The error names the message and its field.
-        let malformed = |error| refused(Fault::new("message", format!("got bytes that cannot be read: {error}")));
+        let malformed = |error| refused(FieldError::new("message", format!("got bytes that cannot be read: {error}")));
         U::decode(bytes).map(Some).map_err(malformed)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
-use crate::fault::{Fault, in_short};
-use crate::point::{Outcome, Point};
-use crate::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
-use crate::sample::WindowKind;
 use crate::server::pass_outcomes::{Outcome as How, Settled};
-use crate::tensor::{DataType, Tensor, TensorName};
+use leakage::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
+use leakage::field_error::{FieldError, in_short};
+use leakage::point::{Outcome, Point};
+use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
+use leakage::sample::WindowKind;
+use leakage::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;
 
@@ -17,7 +17,7 @@ pub const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// Longest timeout of a call.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-pub fn run(message: proto::Run) -> Result<Run, Fault> {
+pub fn run(message: proto::Run) -> Result<Run, FieldError> {
     let concepts = message.concepts.into_iter();
     let fields = RunFields {
         activation_kind: activation_kind(message.activation_kind)?,
@@ -37,42 +37,42 @@ pub fn run(message: proto::Run) -> Result<Run, Fault> {
     Run::try_from(fields)
 }
 
-fn activation_kind(number: i32) -> Result<ActivationKind, Fault> {
+fn activation_kind(number: i32) -> Result<ActivationKind, FieldError> {
     use proto::ActivationKind as Message;
     match Message::try_from(number) {
         Ok(Message::Unspecified | Message::Probability) => Ok(ActivationKind::Probability),
         Ok(Message::Hard) => Ok(ActivationKind::Hard),
         Ok(Message::Logit) => Ok(ActivationKind::Logit),
         Ok(Message::Continuous) => Ok(ActivationKind::Continuous),
-        Err(_) => Err(Fault::new("run.activation_kind", format!("got {number}, expected 0 to 4"))),
+        Err(_) => Err(FieldError::new("run.activation_kind", format!("got {number}, expected 0 to 4"))),
     }
 }
 
-fn activation_columns(number: i32) -> Result<ActivationColumns, Fault> {
+fn activation_columns(number: i32) -> Result<ActivationColumns, FieldError> {
     use proto::ActivationColumns as Message;
     match Message::try_from(number) {
         Ok(Message::Unspecified | Message::OnePerConcept) => Ok(ActivationColumns::OnePerConcept),
         Ok(Message::TwoPerConcept) => Ok(ActivationColumns::TwoPerConcept),
-        Err(_) => Err(Fault::new("run.activation_columns", format!("got {number}, expected 0 to 2"))),
+        Err(_) => Err(FieldError::new("run.activation_columns", format!("got {number}, expected 0 to 2"))),
     }
 }
 
-fn training(number: i32) -> Result<Training, Fault> {
+fn training(number: i32) -> Result<Training, FieldError> {
     use proto::Training as Message;
     match Message::try_from(number) {
         Ok(Message::Unspecified | Message::Joint) => Ok(Training::Joint),
         Ok(Message::Sequential) => Ok(Training::Sequential),
         Ok(Message::Independent) => Ok(Training::Independent),
-        Err(_) => Err(Fault::new("run.training", format!("got {number}, expected 0 to 3"))),
+        Err(_) => Err(FieldError::new("run.training", format!("got {number}, expected 0 to 3"))),
     }
 }
 
-fn label_kind(field: &str, number: i32) -> Result<LabelKind, Fault> {
+fn label_kind(field: &str, number: i32) -> Result<LabelKind, FieldError> {
     use proto::LabelKind as Message;
     match Message::try_from(number) {
         Ok(Message::Unspecified | Message::Class) => Ok(LabelKind::Class),
         Ok(Message::Continuous) => Ok(LabelKind::Continuous),
-        Err(_) => Err(Fault::new(field, format!("got {number}, expected 0 to 2"))),
+        Err(_) => Err(FieldError::new(field, format!("got {number}, expected 0 to 2"))),
     }
 }
 
@@ -156,10 +156,10 @@ pub fn run_message(run: &Run) -> proto::Run {
     }
 }
 
-pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
+pub fn tensor(message: proto::Tensor) -> Result<Tensor, FieldError> {
     let Some(name) = TensorName::parse(&message.name) else {
         let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
-        return Err(Fault::new(
+        return Err(FieldError::new(
             "tensors.name",
             format!("got '{}', expected one of {}", in_short(&message.name), known.join(", ")),
         ));
@@ -181,11 +181,11 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
         Ok(Message::Bool) => DataType::Bool,
         Ok(Message::String) if !message.data.is_empty() => {
             let fault = format!("got {} bytes with strings, expected none", message.data.len());
-            return Err(Fault::new(format!("tensors.{name}.data"), fault));
+            return Err(FieldError::new(format!("tensors.{name}.data"), fault));
         }
         Ok(Message::String) => return Tensor::texts(name, &message.shape, message.texts),
         Ok(Message::Unspecified) | Err(_) => {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 format!("tensors.{name}.dtype"),
                 format!("got {}, expected a data type from 1 to 14", message.dtype),
             ));
@@ -193,7 +193,7 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, Fault> {
     };
     if !message.texts.is_empty() {
         let fault = format!("got {} strings with {}, expected none", message.texts.len(), dtype.name());
-        return Err(Fault::new(format!("tensors.{name}.texts"), fault));
+        return Err(FieldError::new(format!("tensors.{name}.texts"), fault));
     }
     Tensor::numbers(name, dtype, &message.shape, message.data)
 }
@@ -282,10 +282,10 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
 }
 
 /// Converts a timeout in seconds. Errors outside 0 to an hour.
-pub fn timeout(field: &str, seconds: f64) -> Result<Duration, Fault> {
+pub fn timeout(field: &str, seconds: f64) -> Result<Duration, FieldError> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(wait) if wait <= MAX_WAIT => Ok(wait),
-        _ => Err(Fault::new(field, format!("got {seconds}, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
+        _ => Err(FieldError::new(field, format!("got {seconds}, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
     }
 }
 

@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::batch::{Batch, NonFinite};
-use crate::fault::{Fault, in_short};
-use crate::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
-use crate::tensor::{Tensor, TensorName};
+use leakage::batch::{Batch, NonFinite};
+use leakage::field_error::{FieldError, in_short};
+use leakage::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
+use leakage::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
 use super::chunk::{check_continues, check_end, check_header, check_left_out};
@@ -28,7 +28,7 @@ use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settl
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
 use crate::server::streams::Streams;
-use crate::step::Epoch;
+use leakage::step::Epoch;
 
 /// Limits of a message and a batch.
 #[derive(Clone, Copy, Debug)]
@@ -192,8 +192,10 @@ impl Ingest {
                         Ok(Some(IngestResponse { end_pass: Some(Box::new(end)), ..answer }))
                     }
                     (None, Some(end)) => {
-                        let fault =
-                            Fault::new("end_pass", "got it with another chunk, expected it with the last of a batch");
+                        let fault = FieldError::new(
+                            "end_pass",
+                            "got it with another chunk, expected it with the last of a batch",
+                        );
                         Ok(Some(self.refuse(end.sequence, 0, &fault.into())))
                     }
                     (answer, None) => Ok(answer),
@@ -201,7 +203,7 @@ impl Ingest {
             }
             Some(ingest_request::Message::EndPass(end)) => self.end_pass(end, mailbox).await.map(Some),
             None => {
-                let fault = Fault::new("message", "got nothing, expected a chunk or an end of pass");
+                let fault = FieldError::new("message", "got nothing, expected a chunk or an end of pass");
                 Ok(Some(self.refuse(0, 0, &fault.into())))
             }
         }
@@ -303,21 +305,21 @@ impl Ingest {
         rows: RowNumbers<'_>,
         batch_bytes: usize,
         staged: &mut Staged,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), FieldError> {
         if batch_bytes > self.limits.batch_bytes {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "batch",
                 format!("got more bytes, expected at most {}: send several batches", self.limits.batch_bytes),
             ));
         }
         if tensors.len() > TensorName::ALL.len() {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "tensors",
                 format!("got {}, expected at most {}, one of each name", tensors.len(), TensorName::ALL.len()),
             ));
         }
         let tensors: Vec<Tensor> = tensors.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
-        let run = self.runs.find(run).map_err(|refusal| Fault::new("run", refusal.to_string()))?;
+        let run = self.runs.find(run).map_err(|refusal| FieldError::new("run", refusal.to_string()))?;
         let batch = Batch::new(tensors, &run.run, self.limits.non_finite)?;
         staged.offer(&batch, rows)
     }
@@ -355,7 +357,7 @@ impl Ingest {
             let (pass, epoch) = check_end(&end)?;
             if end.left_out > MOST_LEFT_OUT {
                 let message = format!("got {}, expected at most {MOST_LEFT_OUT}", end.left_out);
-                return Err(Fault::new("left_out", message).into());
+                return Err(FieldError::new("left_out", message).into());
             }
             let source = Source { client: client_hash(&end.client), sequence };
             let sent = Sent { split: &end.split, pass, epoch, source, rank: end.rank };
@@ -465,7 +467,8 @@ impl Ingest {
     /// Abandons an unfinished batch and counts its rows. None of it was applied.
     fn give_up(&self, partial: &mut Option<Partial>, why: &str) -> Option<IngestResponse> {
         let lost = partial.take()?;
-        let fault = Fault::new("chunk", format!("the batch was abandoned after {} chunks: {why}", lost.next_chunk));
+        let fault =
+            FieldError::new("chunk", format!("the batch was abandoned after {} chunks: {why}", lost.next_chunk));
         self.runs.refused(&lost.header.run, &lost.header.split, lost.rows);
         Some(self.refuse(lost.header.sequence, lost.rows, &fault.into()))
     }
@@ -480,9 +483,9 @@ impl Ingest {
     }
 
     /// The fault of a batch that exceeds the budget even if it is alone.
-    fn never_fits(&self, bytes: usize) -> Fault {
+    fn never_fits(&self, bytes: usize) -> FieldError {
         let limit = self.budget.limit();
-        Fault::new(
+        FieldError::new(
             "batch",
             format!("got {bytes} bytes of sampled rows, expected at most {limit} of ingest memory: send fewer rows"),
         )

@@ -11,17 +11,17 @@ use tonic::Status;
 use super::convert;
 use super::proto;
 use super::status::{blocking, refused};
-use crate::alert::State;
 use crate::analysis_query::assessment_of;
-use crate::diagnosis::StopAdvised;
-use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
-use crate::name::{check_name, check_optional_name};
-use crate::point::Point;
 use crate::search::Search;
 use crate::server::events::{Events, Received};
 use crate::server::live::{AlertChange, Event};
 use crate::server::refusal::Refusal;
+use leakage::alert::State;
+use leakage::diagnosis::StopAdvised;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::{check_name, check_optional_name};
+use leakage::point::Point;
 
 /// The history and the events that these calls read.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl Reader {
     pub async fn listing(&self, request: proto::ListRunsRequest) -> Result<Listing, Status> {
         let proto::ListRunsRequest { page_size, page_token, search } = request;
         let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
-            let wrong = |why| Fault::new("page_token", format!("got '{}', {why}", in_short(token)));
+            let wrong = |why| FieldError::new("page_token", format!("got '{}', {why}", in_short(token)));
             token.parse().map_err(wrong)
         });
         let wanted = Wanted {
@@ -59,8 +59,8 @@ impl Reader {
     }
 
     pub async fn series(&self, request: proto::GetSeriesRequest) -> Result<proto::GetSeriesResponse, Status> {
-        if crate::score::catalogue::find(&request.score).is_none() {
-            return Err(refused(Fault::new(
+        if leakage::score::catalogue::find(&request.score).is_none() {
+            return Err(refused(FieldError::new(
                 "score",
                 format!("'{}' is not a score of the catalogue", in_short(&request.score)),
             )));

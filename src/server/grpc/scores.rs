@@ -9,9 +9,9 @@ use tonic::{Response, Status};
 use super::convert;
 use super::proto;
 use super::status::refused;
-use crate::name::check_name;
-use crate::point::Point;
 use crate::server::events::Watcher;
+use leakage::name::check_name;
+use leakage::point::Point;
 
 /// Interval at which a waiting call looks again. Where there are events, it may have missed one.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);

@@ -12,13 +12,13 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::Instrument;
 
 use crate::VERSION;
-use crate::alert::Judged;
 use crate::analysis_query::baseline_of;
-use crate::fault::{Fault, in_short};
 use crate::history::{HistoryError, Identity, Store, StoredSplit};
-use crate::name::{check_name, check_optional_name};
-use crate::point::Point;
-use crate::step::{Ordinal, Rank};
+use leakage::alert::Judged;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::{check_name, check_optional_name};
+use leakage::point::Point;
+use leakage::step::{Ordinal, Rank};
 
 use super::convert;
 use super::ingest::{Arrived, Ingest};
@@ -26,7 +26,6 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::score::catalogue::Cost;
 use crate::server::advice::{Advice, Decision, MOST_UNANSWERED, Missed, RESTORED};
 use crate::server::board::Board;
 use crate::server::clock::unix_time;
@@ -36,6 +35,7 @@ use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining};
 use crate::server::windows::Windows;
+use leakage::score::catalogue::Cost;
 
 /// Answers buffered for a slow client; when the buffer is full, its stream waits.
 const ANSWERS: usize = 64;
@@ -67,7 +67,7 @@ impl ConceptWatch for Service {
     ) -> Result<Response<proto::StartRunResponse>, Status> {
         let request = request.into_inner();
         check_name("client", &request.client).map_err(refused)?;
-        let message = request.run.clone().ok_or_else(|| refused(Fault::new("run", "is missing")))?;
+        let message = request.run.clone().ok_or_else(|| refused(FieldError::new("run", "is missing")))?;
         let run = convert::run(message).map_err(refused)?;
         let rank = match request.job.as_str() {
             "" => None,
@@ -79,7 +79,7 @@ impl ConceptWatch for Service {
         check_optional_name("process", &request.process).map_err(refused)?;
         if request.attempt > convert::MOST_RESTARTS {
             let message = format!("got {}, expected at most {}", request.attempt, convert::MOST_RESTARTS);
-            return Err(refused(Fault::new("attempt", message)));
+            return Err(refused(FieldError::new("attempt", message)));
         }
         let record = {
             let (job, client, process) = (request.job.clone(), request.client.clone(), request.process.clone());
@@ -257,7 +257,7 @@ impl ConceptWatch for Service {
         let unanswered = &*request.unanswered_steps;
         if unanswered.len() > MOST_UNANSWERED {
             let message = format!("got {}, expected at most {MOST_UNANSWERED}", unanswered.len());
-            return Err(refused(Fault::new("unanswered_steps", message)));
+            return Err(refused(FieldError::new("unanswered_steps", message)));
         }
         let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.

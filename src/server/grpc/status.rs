@@ -6,11 +6,11 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 use super::messages::Unreadable;
-use crate::fault::Fault;
 use crate::history::HistoryError;
-use crate::sample::CommitError;
 use crate::server::metrics::Metrics;
 use crate::server::refusal::Refusal;
+use leakage::field_error::FieldError;
+use leakage::sample::CommitError;
 
 /// How long a client should wait before it retries a refusal that is temporary.
 pub const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ pub fn code(refusal: &Refusal) -> Code {
     }
 }
 
-pub fn refused(fault: Fault) -> Status {
+pub fn refused(fault: FieldError) -> Status {
     Refusal::from(fault).into()
 }
 
@@ -57,7 +57,7 @@ where
 /// Returns the status of a call whose message cannot be read, and counts it. `field` is at fault. Where sending it again
 /// would not help, the code must not be one that clients may take for temporary, such as OUT_OF_RANGE.
 pub fn unreadable(error: &Unreadable, field: &str, metrics: &Metrics) -> Status {
-    let bad = |message: String| refused(Fault::new(field, message));
+    let bad = |message: String| refused(FieldError::new(field, message));
     let status = match error {
         Unreadable::TooLarge { limit } => bad(format!("got a larger message, expected at most {limit} bytes")),
         Unreadable::OverBudget { limit } => Refusal::OverBudget { what: "ingest memory", limit: *limit }.into(),

@@ -11,9 +11,9 @@ use axum::http::{Method, Request, StatusCode};
 
 use super::refusal::Refusal;
 use super::session::{LASTS, Sessions};
-use crate::fault::in_short;
 use crate::server::clock::unix_time;
 use crate::server::peers::{Caller, Endpoint, Tls, is_same, presented};
+use leakage::field_error::in_short;
 
 /// The path whose run can be changed.
 const RUN: &str = "/api/v1/run";

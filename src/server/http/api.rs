@@ -16,11 +16,11 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::view::{PointView, PointsView, RunView, RunsView};
 use crate::analysis_query::{self, Question, diagnosis_of};
-use crate::fault::in_short;
-use crate::limits;
-use crate::point::Point;
-use crate::score::catalogue::{self, CATALOGUE};
 use crate::server::live::RunStatus;
+use leakage::field_error::in_short;
+use leakage::limits;
+use leakage::point::Point;
+use leakage::score::catalogue::{self, CATALOGUE};
 
 /// Evaluations of one answer.
 const MOST_POINTS: u64 = 1000;
@@ -203,14 +203,14 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
-/// Compares two runs, groups of runs by a label, or two splits of a run: see [`crate::compare`].
+/// Compares two runs, groups of runs by a label, or two splits of a run: see [`leakage::compare`].
 pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &analysis_query::PARAMETERS)?;
     let question = Question::of(|key| query.text(key))?;
     blocking(shared, move |app| Ok(Json(question.ask(&*app.history)?).into_response())).await
 }
 
-/// The diagnosis of a run's newest evaluation, of the attempt at work: see [`crate::diagnosis`].
+/// The diagnosis of a run's newest evaluation, of the attempt at work: see [`leakage::diagnosis`].
 pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);
@@ -221,7 +221,7 @@ pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer 
     .await
 }
 
-/// The verdict on a run's split, what it rests on and what to do: see [`crate::diagnosis::Assessment`].
+/// The verdict on a run's split, what it rests on and what to do: see [`leakage::diagnosis::Assessment`].
 pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
     let query = Parameters::parse(&uri, &["run", "split"])?;
     let (run, split) = (query.required("run")?, query.required("split")?);

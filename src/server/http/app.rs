@@ -7,10 +7,10 @@ use prometheus::Registry;
 use super::access::Access;
 use super::rows::Rows;
 use crate::history::Store;
-use crate::point::ScoreDescription;
 use crate::server::events::Events;
 use crate::server::live::Live;
 use crate::server::metrics::Metrics;
+use leakage::point::ScoreDescription;
 
 /// The state that the port reads from.
 #[derive(Clone)]

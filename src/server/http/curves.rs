@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::history::{HistoryError, SeriesPoint};
-use crate::point::LeftOut;
-use crate::step::Ordinal;
+use leakage::point::LeftOut;
+use leakage::step::Ordinal;
 
 use super::app::App;
 

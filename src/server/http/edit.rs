@@ -77,7 +77,12 @@ fn remark_of(body: &[u8]) -> Result<Remark, Refusal> {
         match field.as_str() {
             "title" => remark.title = Some(text),
             "note" => remark.note = Some(text),
-            _ => return Err(Refusal::bad(crate::fault::in_short(field), format!("is no field of a run, {expected}"))),
+            _ => {
+                return Err(Refusal::bad(
+                    leakage::field_error::in_short(field),
+                    format!("is no field of a run, {expected}"),
+                ));
+            }
         }
     }
     if fields.is_empty() { Err(Refusal::bad("body", expected)) } else { Ok(remark) }

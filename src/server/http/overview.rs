@@ -14,13 +14,13 @@ use super::app::App;
 use super::refusal::Refusal;
 use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
 use crate::analysis_query::{baseline_of, diagnosis_of};
-use crate::compare::USUAL_OF_GROUPS;
-use crate::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
-use crate::limits;
-use crate::lock::lock;
-use crate::point::{Outcome, Point};
 use crate::server::live::Latest;
+use leakage::compare::USUAL_OF_GROUPS;
+use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
+use leakage::limits;
+use leakage::lock::lock;
+use leakage::point::{Outcome, Point};
 
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);

@@ -4,9 +4,9 @@ use axum::extract::Query;
 use axum::http::Uri;
 
 use super::refusal::Refusal;
-use crate::fault::in_short;
 use crate::history::Wanted;
 use crate::search::Search;
+use leakage::field_error::in_short;
 
 /// The parameters of a list of runs.
 pub(super) const PAGE: [&str; 3] = ["search", "after", "limit"];

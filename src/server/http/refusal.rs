@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::analysis_query::Refused;
-use crate::fault::{Fault, in_short};
 use crate::history::HistoryError;
+use leakage::field_error::{FieldError, in_short};
 
 /// An error answer; its body is `{"error": {"field", "message"}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl From<HistoryError> for Refusal {
 impl From<Refused> for Refusal {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Unknown(Fault { field, message }) => Self::new(StatusCode::NOT_FOUND, field, message),
-            Refused::Bad(Fault { field, message }) => Self::bad(field, message),
+            Refused::Unknown(FieldError { field, message }) => Self::new(StatusCode::NOT_FOUND, field, message),
+            Refused::Bad(FieldError { field, message }) => Self::bad(field, message),
             Refused::History(error) => error.into(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use crate::diagnosis::{StopAdvised, Verdict};
+use leakage::diagnosis::{StopAdvised, Verdict};
 
 /// A run in one split; without evaluations it has no verdict.
 #[derive(Serialize)]

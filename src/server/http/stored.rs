@@ -17,11 +17,8 @@ use super::assets::Page;
 use super::router::router;
 use super::shared::Shared;
 use crate::VERSION;
-use crate::alert::{Alerts, Judged, Rules};
 use crate::analysis_query::baseline_of;
 use crate::history::Store;
-use crate::point::Point;
-use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 use crate::server::advice::Advice;
 use crate::server::events::{Bounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
@@ -29,6 +26,9 @@ use crate::server::metrics::Metrics;
 use crate::server::notify::{Notifier, Options as NotifyOptions};
 use crate::server::options::ServeError;
 use crate::server::peers::Endpoint;
+use leakage::alert::{Alerts, Judged, Rules};
+use leakage::point::Point;
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 /// Newest evaluations of each run and split that the rules judge again.
 const JUDGED: usize = 10_000;

@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use crate::history::Wanted;
-use crate::lock::lock;
 use crate::server::live::{CurveVerdict, Live};
 use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
+use leakage::lock::lock;
 
 /// Interval of looking for new points, which is how far a verdict may be behind them.
 const LOOK: Duration = Duration::from_millis(500);

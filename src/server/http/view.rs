@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use crate::history::{StoredRun, StoredSplit, WholePoint};
-use crate::point::{LeftOut, Outcome, Point};
-use crate::run::ActivationKind;
-use crate::sample::Attempt;
 use crate::server::live::RunStatus;
-use crate::step::Ordinal;
+use leakage::point::{LeftOut, Outcome, Point};
+use leakage::run::ActivationKind;
+use leakage::sample::Attempt;
+use leakage::step::Ordinal;
 
 /// A point with its scores as an object by id, in catalogue order, without matrices.
 #[derive(Serialize)]

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::fault::Fault;
 use crate::history::{
     Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, RunRecord, Unscored,
 };
-use crate::point::Point;
-use crate::run::{Run, RunFields};
-use crate::sample::Attempt;
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
+use leakage::field_error::FieldError;
+use leakage::point::Point;
+use leakage::run::{Run, RunFields};
+use leakage::sample::Attempt;
 
 /// The receiver of changes from sidecars.
 #[derive(Clone)]
@@ -27,14 +27,14 @@ pub struct Sender {
 }
 
 /// A change with its number; a fault for one that no history can make.
-pub type Numbered = (u64, Result<Change, Fault>);
+pub type Numbered = (u64, Result<Change, FieldError>);
 
 /// The outcome of a push.
 #[derive(Debug, Default, PartialEq)]
 pub struct Pushed {
     /// All entries up to this number were applied or refused, now or before.
     pub applied: u64,
-    pub refused: Vec<(u64, Fault)>,
+    pub refused: Vec<(u64, FieldError)>,
     /// Runs that were declared: the sender's name, and the one here.
     pub named: Vec<(String, String)>,
 }
@@ -65,7 +65,7 @@ impl Intake {
         &self,
         sender: &Sender,
         number: u64,
-        change: Result<Change, Fault>,
+        change: Result<Change, FieldError>,
         pushed: &mut Pushed,
     ) -> Result<&'static str, Refusal> {
         let Sender { source, project } = sender;
@@ -92,7 +92,7 @@ impl Intake {
         &self,
         Sender { source, project }: &Sender,
         number: u64,
-        fault: Fault,
+        fault: FieldError,
         pushed: &mut Pushed,
     ) -> Result<&'static str, Refusal> {
         match self.store.apply(source, project, number, |_| Ok(())) {
@@ -164,12 +164,12 @@ fn attempt(applying: &mut Applying<'_>, run: &str, launch: Option<&Launch>) -> R
 }
 
 /// Why an entry can never be applied; the error itself where sending it again may help.
-fn permanent(error: HistoryError) -> Result<Fault, HistoryError> {
+fn permanent(error: HistoryError) -> Result<FieldError, HistoryError> {
     match error {
-        HistoryError::Invalid { field, message } => Ok(Fault::new(field, message)),
-        HistoryError::DeclarationDiffers { ref field, .. } => Ok(Fault::new(field.clone(), error.to_string())),
-        HistoryError::Open { .. } | HistoryError::OtherProject { .. } => Ok(Fault::new("run", error.to_string())),
-        HistoryError::Unknown { what, .. } => Ok(Fault::new(what, error.to_string())),
+        HistoryError::Invalid { field, message } => Ok(FieldError::new(field, message)),
+        HistoryError::DeclarationDiffers { ref field, .. } => Ok(FieldError::new(field.clone(), error.to_string())),
+        HistoryError::Open { .. } | HistoryError::OtherProject { .. } => Ok(FieldError::new("run", error.to_string())),
+        HistoryError::Unknown { what, .. } => Ok(FieldError::new(what, error.to_string())),
         error => Err(error),
     }
 }

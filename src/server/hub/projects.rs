@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::fault::{Fault, in_short};
-use crate::name::check_name;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::check_name;
 
 /// The file: a table `[projects]` of names and paths of token files, which are relative to the file.
 #[derive(Deserialize)]
@@ -16,8 +16,8 @@ struct File {
 }
 
 /// Names of projects and the paths of their token files, by name. Faults name the option `projects`.
-pub fn projects(path: &Path) -> Result<Vec<(String, PathBuf)>, Fault> {
-    let fault = |message: String| Fault::new("projects", format!("{}: {message}", path.display()));
+pub fn projects(path: &Path) -> Result<Vec<(String, PathBuf)>, FieldError> {
+    let fault = |message: String| FieldError::new("projects", format!("{}: {message}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
     let File { projects } = toml::from_str(&text).map_err(|error| fault(in_short(error.to_string().trim())))?;
     if projects.is_empty() {

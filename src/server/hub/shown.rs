@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::VERSION;
-use crate::diagnosis::Verdict;
 use crate::history::{CurveState, HistoryError, Postgres, Store, StoredAlert, Tables};
-use crate::lock::lock;
-use crate::point::Point;
-use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost};
 use crate::server::events::Events;
 use crate::server::live::{
     AlertChange, AlertsStatus, CurveVerdict, Event, Latest, Live, RunStatus, Status, UnwritableStatus,
 };
 use crate::server::metrics::{Metrics, SERIES_PER_FAMILY};
+use leakage::diagnosis::Verdict;
+use leakage::lock::lock;
+use leakage::point::Point;
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost};
 
 /// How old an answer may be.
 const FRESH: Duration = Duration::from_secs(1);

@@ -11,7 +11,6 @@ use super::shown::Shown;
 use super::upkeep::Upkeep;
 use crate::VERSION;
 use crate::history::{Postgres, Store};
-use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
 use crate::server::http::{Access, App};
@@ -19,6 +18,7 @@ use crate::server::live::Live;
 use crate::server::metrics::{AlertCollector, HistoryCollector, HubMetrics, Metrics, PushAges, ScoreCollector};
 use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::peers::Endpoint;
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 pub struct Parts {
     options: Options,

@@ -8,8 +8,8 @@ use prometheus::{Error, IntGaugeVec, Opts, Registry};
 
 use super::names;
 use super::scores::{SERIES_PER_FAMILY, omitted};
-use crate::alert::State;
 use crate::server::live::Live;
+use leakage::alert::State;
 
 const LABELS: [&str; 5] = ["run", "split", "rule", "score", "severity"];
 

@@ -8,8 +8,8 @@ use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Error, Registry};
 
 use super::names;
-use crate::point::{Outcome, Point, ScoreDescription};
 use crate::server::live::{Latest, Live};
+use leakage::point::{Outcome, Point, ScoreDescription};
 
 /// Maximum number of series in a family; those above it are omitted and counted.
 pub const SERIES_PER_FAMILY: usize = 2_000;

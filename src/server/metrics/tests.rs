@@ -5,8 +5,8 @@ use prometheus::{Registry, TextEncoder};
 
 use super::*;
 use crate::history::{Limits, Sqlite};
-use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue, Undefined};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
+use leakage::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue, Undefined};
 
 /// A sidecar whose latest points the test sets.
 #[derive(Default)]

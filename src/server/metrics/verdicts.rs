@@ -5,7 +5,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Error, GaugeVec, Opts};
 
 use super::names;
-use crate::diagnosis::Verdict;
+use leakage::diagnosis::Verdict;
 
 /// [`names::VERDICT`] and [`names::VERDICT_VALUE`].
 pub struct Verdicts {

@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use crate::fault::{Fault, with_causes};
+use leakage::field_error::{FieldError, with_causes};
 
 use super::clock::unix_time;
 use super::live::AlertChange;
 use super::metrics::Metrics;
-use crate::alert::State;
+use leakage::alert::State;
 
 /// Changes queued for a receiver; further ones are dropped and counted.
 const QUEUE: usize = 256;
@@ -61,14 +61,14 @@ pub struct Target(Uri);
 
 impl Target {
     /// Parses `http://host[:port][/path]` or the same with https. Errors name `field`.
-    pub fn parse(field: &str, address: &str) -> Result<Self, Fault> {
+    pub fn parse(field: &str, address: &str) -> Result<Self, FieldError> {
         // A user name and a password stand before the last @ of the authority.
         let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
         let shown = match rest.rsplit_once('@') {
             Some((_, host)) => format!("{scheme}://…@{host}"),
             None => address.to_owned(),
         };
-        let fault = |why: &str| Fault::new(field, format!("got '{shown}', expected http://host:port/path: {why}"));
+        let fault = |why: &str| FieldError::new(field, format!("got '{shown}', expected http://host:port/path: {why}"));
         let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(fault("it has no scheme, http or https"));

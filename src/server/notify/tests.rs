@@ -8,8 +8,8 @@ use prometheus::Registry;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::alert::State::{Firing, Inactive, Pending};
-use crate::alert::{self, Severity};
+use leakage::alert::State::{Firing, Inactive, Pending};
+use leakage::alert::{self, Severity};
 
 /// Time after which a test stops waiting for a message.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::fault::in_short;
+use leakage::field_error::in_short;
 
 /// Where a port listens: `HOST:PORT`, an IP address and a port, or `unix:///path` of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -15,7 +15,7 @@ use tokio_util::either::Either;
 use super::address::Remote;
 use super::listener::Socket;
 use super::tls::{Protocol, authorities, provider};
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 /// A connection, with TLS or without.
 pub type Stream = Either<Socket, Box<TlsStream<Socket>>>;
@@ -38,7 +38,7 @@ pub struct Dialer {
 
 impl Dialer {
     /// Errors when the place is `https` and a file of `trust` is invalid; the fault names it.
-    pub fn new(remote: Remote, trust: &Trust, protocol: Protocol) -> Result<Self, Fault> {
+    pub fn new(remote: Remote, trust: &Trust, protocol: Protocol) -> Result<Self, FieldError> {
         let secured = matches!(remote, Remote::Tcp { tls: true, .. });
         let tls = if secured { Some(Arc::new(client_config(trust, protocol)?)) } else { None };
         Ok(Self { remote, tls })
@@ -70,20 +70,20 @@ impl From<Remote> for Dialer {
     }
 }
 
-fn client_config(trust: &Trust, protocol: Protocol) -> Result<ClientConfig, Fault> {
+fn client_config(trust: &Trust, protocol: Protocol) -> Result<ClientConfig, FieldError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| Fault::new("ca_file", error.to_string()))?;
+    let builder = builder.map_err(|error| FieldError::new("ca_file", error.to_string()))?;
     let builder = match &trust.ca_file {
         Some(path) => builder.with_root_certificates(authorities("ca_file", path)?),
         None => builder.with_native_roots().map_err(|error| {
-            Fault::new("ca_file", format!("got none, and the system has no certificates of authorities: {error}"))
+            FieldError::new("ca_file", format!("got none, and the system has no certificates of authorities: {error}"))
         })?,
     };
     let mut config = match &trust.identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
             let fault = |field: &str, path: &PathBuf, error: String| {
-                Fault::new(field, format!("{} cannot be used: {error}", path.display()))
+                FieldError::new(field, format!("{} cannot be used: {error}", path.display()))
             };
             let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
             let chain = chain.map_err(|error| fault("cert_file", cert, error.to_string()))?;

@@ -3,31 +3,31 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::fault::Fault;
+use leakage::field_error::FieldError;
 
 /// Errors when others can read the file, unless it is `shared`. A group may where root owns the file, as of secrets that
 /// Kubernetes mounts.
-pub fn check_private(field: &str, path: &Path, shared: bool) -> Result<(), Fault> {
+pub fn check_private(field: &str, path: &Path, shared: bool) -> Result<(), FieldError> {
     let metadata = std::fs::metadata(path)
-        .map_err(|error| Fault::new(field, format!("{} cannot be read: {error}", path.display())))?;
+        .map_err(|error| FieldError::new(field, format!("{} cannot be read: {error}", path.display())))?;
     let refused = if metadata.uid() == 0 { 0o027 } else { 0o077 };
     if !shared && metadata.is_file() && metadata.mode() & refused != 0 {
         let mode = metadata.mode() & 0o777;
         let message = format!("others can read {} (mode {mode:04o}), expected 0600", path.display());
-        return Err(Fault::new(field, message));
+        return Err(FieldError::new(field, message));
     }
     Ok(())
 }
 
 /// The token that a file holds: one line of printable ASCII, at least 16 characters. Unless it is `shared`, others must not
 /// be able to read it.
-pub fn read_token(field: &str, path: &Path, shared: bool) -> Result<String, Fault> {
+pub fn read_token(field: &str, path: &Path, shared: bool) -> Result<String, FieldError> {
     check_private(field, path, shared)?;
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Fault::new(field, format!("{} cannot be read: {error}", path.display())))?;
+        .map_err(|error| FieldError::new(field, format!("{} cannot be read: {error}", path.display())))?;
     let token = text.trim_end();
     if token.len() < 16 || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Fault::new(field, format!("{} must hold 16 or more printable characters", path.display())));
+        return Err(FieldError::new(field, format!("{} must hold 16 or more printable characters", path.display())));
     }
     Ok(token.to_owned())
 }

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::Socket;
 use super::private::check_private;
-use crate::fault::Fault;
 use crate::server::clock::unix_time;
+use leakage::field_error::FieldError;
 
 /// Interval at which the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Tls {
 impl Tls {
     /// Reads the files. Errors when one cannot be read, is not PEM, is readable by others in the case of the key, when
     /// certificate and key do not belong together, or the certificate is not valid now; the fault names the option.
-    pub fn load(files: TlsFiles) -> Result<Self, Fault> {
+    pub fn load(files: TlsFiles) -> Result<Self, FieldError> {
         let loaded = Loaded::read(&files)?;
         Ok(Self(Arc::new(Inner { files, current: RwLock::new(Arc::new(loaded)) })))
     }
@@ -156,7 +156,7 @@ impl Tls {
 }
 
 impl Loaded {
-    fn read(files: &TlsFiles) -> Result<Self, Fault> {
+    fn read(files: &TlsFiles) -> Result<Self, FieldError> {
         // Taken first: a file that changes while it is read is then read again.
         let stamps = stamps(files);
         let chain = certificates("tls_cert", &files.cert)?;
@@ -164,11 +164,11 @@ impl Loaded {
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| unreadable("tls_key", &files.key, &error, "a private key"))?;
         let authorities = files.client_ca.as_deref().map(|path| authorities("client_ca", path)).transpose()?;
-        let unusable = |why: String| Fault::new("tls_cert", format!("{} {why}", files.cert.display()));
+        let unusable = |why: String| FieldError::new("tls_cert", format!("{} {why}", files.cert.display()));
         let certificate = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
             Error::InconsistentKeys(_) => {
                 let (key, cert) = (files.key.display(), files.cert.display());
-                Fault::new("tls_key", format!("{key} is not the key of the certificate in {cert}"))
+                FieldError::new("tls_key", format!("{key} is not the key of the certificate in {cert}"))
             }
             other => unusable(format!("cannot be used: {other}")),
         })?;
@@ -208,27 +208,27 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 }
 
 /// The certificates of a PEM file, at least one.
-fn certificates(field: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+fn certificates(field: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, FieldError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates = read.map_err(|error| unreadable(field, path, &error, "certificates"))?;
     if certificates.is_empty() {
-        return Err(Fault::new(field, format!("{} holds no certificate in PEM", path.display())));
+        return Err(FieldError::new(field, format!("{} holds no certificate in PEM", path.display())));
     }
     Ok(certificates)
 }
 
 /// The authorities of a PEM file.
-pub(super) fn authorities(field: &str, path: &Path) -> Result<RootCertStore, Fault> {
+pub(super) fn authorities(field: &str, path: &Path) -> Result<RootCertStore, FieldError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(field, path)? {
         roots
             .add(certificate)
-            .map_err(|error| Fault::new(field, format!("{} cannot be used: {error}", path.display())))?;
+            .map_err(|error| FieldError::new(field, format!("{} cannot be used: {error}", path.display())))?;
     }
     Ok(roots)
 }
 
-fn unreadable(field: &str, path: &Path, error: &rustls::pki_types::pem::Error, expected: &str) -> Fault {
+fn unreadable(field: &str, path: &Path, error: &rustls::pki_types::pem::Error, expected: &str) -> FieldError {
     use rustls::pki_types::pem::Error;
     let path = path.display();
     let message = match error {
@@ -236,7 +236,7 @@ fn unreadable(field: &str, path: &Path, error: &rustls::pki_types::pem::Error, e
         Error::NoItemsFound => format!("{path} holds no PEM, expected {expected}"),
         other => format!("{path} cannot be read as PEM: {other}"),
     };
-    Fault::new(field, message)
+    FieldError::new(field, message)
 }
 
 /// Errors when the certificate is not valid at this time, in seconds since 1970, by the verifier that clients use.

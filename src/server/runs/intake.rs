@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::fault::Fault;
 use crate::history::Ending;
-use crate::lock::lock;
-use crate::run::SplitKey;
-use crate::sample::{
-    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, Unfinished,
-    WindowKind,
-};
 use crate::server::board::Beginning;
 use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::refusal::Refusal;
-use crate::step::{Epoch, PassKey};
+use leakage::field_error::FieldError;
+use leakage::lock::lock;
+use leakage::run::SplitKey;
+use leakage::sample::{
+    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, Unfinished,
+    WindowKind,
+};
+use leakage::step::{Epoch, PassKey};
 
 use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
 
@@ -195,7 +195,7 @@ impl Runs {
         self.outlet.wait(&SplitKey::new(Arc::clone(&running.name), split))
     }
 
-    fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, Fault> {
+    fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, FieldError> {
         let stated = StatedRank { rank: sent.rank, world_size: running.run.world_size };
         state.members.sends(sent.source.client, stated, self.now().elapsed)
     }
@@ -234,7 +234,7 @@ impl Runs {
 
     /// Makes room for a batch: closes the pass of its split that was opened first, as long as there is another one.
     /// Errors when even that does not suffice.
-    fn make_room(&self, intake: &mut Intake, staged: &Staged, now: crate::sample::Now) -> Result<(), Refusal> {
+    fn make_room(&self, intake: &mut Intake, staged: &Staged, now: leakage::sample::Now) -> Result<(), Refusal> {
         let limit = self.options.open_memory();
         loop {
             let sampler = intake.sampler()?;
@@ -317,7 +317,7 @@ fn check_split(running: &Running, state: &State, name: &str) -> Result<(), Refus
         let known: Vec<&str> = state.splits.keys().map(String::as_str).collect();
         let message =
             format!("got '{name}' as split {}, expected at most {MAX_SPLITS}: {}", MAX_SPLITS + 1, known.join(", "));
-        return Err(Fault::new("split", message).into());
+        return Err(FieldError::new("split", message).into());
     }
     Ok(())
 }

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::history::Ending;
-use crate::run::{Run, SplitKey};
-use crate::sample::{
+use leakage::run::{Run, SplitKey};
+use leakage::sample::{
     Attempt, Counts, Declaration, Evaluation, Members, Now, SavedWindow, Split, StatedRank, Unfinished, WindowKind,
     client_hash,
 };
 
-use crate::lock::lock;
 use crate::server::board::Beginning;
 use crate::server::clock::Clock;
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::refusal::Refusal;
-use crate::step::Rank;
+use leakage::lock::lock;
+use leakage::step::Rank;
 
 use super::sampling::{SamplingOptions, window_name};
 

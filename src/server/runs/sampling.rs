@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::sample::{Sampling, SplitOptions, WindowKind};
+use leakage::sample::{Sampling, SplitOptions, WindowKind};
 
 /// How the splits of a run are sampled, and when their passes close.
 #[derive(Clone, Debug)]

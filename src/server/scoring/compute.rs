@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::estimate::Settings;
-use crate::pair_cache::Budgeted;
-use crate::point::{Outcome, Point, Significance};
-use crate::prepare::Prepared;
-use crate::repeats;
-use crate::sample::Evaluation;
-use crate::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use crate::score::{Influences, Wanted, evaluate, test};
-use crate::step::Epoch;
+use information::Settings;
+use leakage::pair_cache::Budgeted;
+use leakage::point::{Outcome, Point, Significance};
+use leakage::prepare::Prepared;
+use leakage::repeats;
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
+use leakage::score::{Influences, Wanted, evaluate, test};
+use leakage::step::Epoch;
 
 /// How scores are computed.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl<'a> Computing<'a> {
     }
 
     /// The point of a sample with all scores of these costs, and the most bytes that any of them took, as estimated;
-    /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`crate::pair_cache`].
+    /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`leakage::pair_cache`].
     ///
     /// `change_errors` turns what each row adds to the scores into the errors of their changes. It is not asked for a
     /// sample that is still filling: that is not part of the curve, so it has no change to an earlier point.

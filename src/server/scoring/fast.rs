@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::lock::lock;
-use crate::pair_cache::{Budgeted, Kept};
-use crate::point::Point;
-use crate::repeats::without_repeats;
-use crate::run::SplitKey;
-use crate::sample::Evaluation;
 use crate::schedule::Job;
-use crate::score::Influences;
-use crate::score::catalogue::Cost;
-use crate::score::panic_text;
+use leakage::lock::lock;
+use leakage::pair_cache::{Budgeted, Kept};
+use leakage::point::Point;
+use leakage::repeats::without_repeats;
+use leakage::run::SplitKey;
+use leakage::sample::Evaluation;
+use leakage::score::Influences;
+use leakage::score::catalogue::Cost;
+use leakage::score::panic_text;
 
 use super::compute::{Computing, Late};
 use super::keeping::Keeping;
@@ -99,7 +99,7 @@ impl FastWorker {
     }
 
     /// The point of a rolling window; `None` if the server stops first. Some pairs may be left for the next tick, see
-    /// [`crate::pair_cache`].
+    /// [`leakage::pair_cache`].
     fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Point> {
         let (pause, is_stopping, spent) = (|| self.pause(pool), || self.queue.is_stopping(), || self.queue.spent());
         let (split, step) = (evaluation.key.clone(), evaluation.step.get());

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Ending;
-use crate::run::SplitKey;
-use crate::sample::{Evaluation, Unfinished};
 use crate::schedule::{Closed, Skipped};
-use crate::score::expected::expected;
 use crate::server::board::Beginning;
 use crate::server::pass_outcomes::{Mailbox, Pass};
 use crate::server::publish::Publisher;
 use crate::server::runs::Outlet;
+use leakage::run::SplitKey;
+use leakage::sample::{Evaluation, Unfinished};
+use leakage::score::expected::expected;
 
 use super::onward::Scored;
 use super::queue::Queue;

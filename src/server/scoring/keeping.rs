@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::pair_cache::Kept;
-use crate::run::SplitKey;
+use leakage::pair_cache::Kept;
+use leakage::run::SplitKey;
 
-use crate::lock::lock;
+use leakage::lock::lock;
 
 /// Maximum number of splits that keep values, and of bytes for all of them. The values of 112 concepts with embeddings
 /// take 1.1 MiB, those of 1000 concepts 90 MiB. Above either bound the split with the oldest tick is removed; its next

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::Ending;
-use crate::sample::Evaluation;
 use crate::schedule::Room;
+use leakage::sample::Evaluation;
 
 use super::options::Options;
 use super::publish::Publisher;

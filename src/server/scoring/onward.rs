@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::point::Point;
-use crate::sample::Evaluation;
 use crate::schedule::{Closed, Skipped, Why};
-use crate::score::catalogue::Cost;
-use crate::score::expected::expected;
 use crate::server::publish::Publisher;
 use crate::server::runs::Runs;
+use leakage::point::Point;
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::Cost;
+use leakage::score::expected::expected;
 
 use super::queue::Queue;
 

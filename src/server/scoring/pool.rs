@@ -1,7 +1,7 @@
 //! The thread pools that score, and their options.
 
-use crate::estimate::Settings;
-use crate::score::catalogue::Cost;
+use information::Settings;
+use leakage::score::catalogue::Cost;
 
 use super::priority;
 

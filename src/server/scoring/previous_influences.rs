@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::lock::lock;
-use crate::run::SplitKey;
-use crate::score::Influences;
-use crate::score::catalogue::Cost;
+use leakage::lock::lock;
+use leakage::run::SplitKey;
+use leakage::score::Influences;
+use leakage::score::catalogue::Cost;
 
 /// Maximum number of splits, each some 100 KiB at 4096 rows. A removed split has paired standard errors again from its
 /// second evaluation on; until then its rules use the error for unpaired rows.

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::lock::lock;
-use crate::run::SplitKey;
 use crate::schedule::{Budget, Closed, Job, Room, Schedule, Skipped, Ticks};
 use crate::server::metrics::Metrics;
+use leakage::lock::lock;
+use leakage::run::SplitKey;
 
 use super::pace;
 

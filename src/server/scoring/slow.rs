@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::sample::Evaluation;
 use crate::schedule::Job;
-use crate::score::catalogue::Cost;
-use crate::score::panic_text;
 use crate::server::publish::Publisher;
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::Cost;
+use leakage::score::panic_text;
 
 use super::compute::{Computing, Late};
 use super::onward::Scored;

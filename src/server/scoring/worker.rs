@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::history::Ending;
-use crate::point::Point;
-use crate::repeats::without_repeats;
-use crate::sample::Evaluation;
 use crate::schedule::{Budget, Job};
-use crate::score::catalogue::Cost;
-use crate::score::expected::is_at_once;
-use crate::score::panic_text;
 use crate::server::publish::Publisher;
+use leakage::point::Point;
+use leakage::repeats::without_repeats;
+use leakage::sample::Evaluation;
+use leakage::score::catalogue::Cost;
+use leakage::score::expected::is_at_once;
+use leakage::score::panic_text;
 
 use super::compute::Computing;
 use super::onward::Onward;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::fault::Fault;
 use crate::history::HistoryError;
 use crate::server::grpc::hub::client::{Failure, HubCalls, Unanswered};
 use crate::server::peers::{Dialer, Protocol, Remote, Trust, read_token};
+use leakage::field_error::FieldError;
 
 /// How long a connection may take.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub struct UpstreamOptions {
 
 impl UpstreamOptions {
     /// Errors when a file cannot be used; the fault names the option.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), FieldError> {
         self.token()?;
         self.dialers().map(drop)
     }
@@ -46,16 +46,16 @@ impl UpstreamOptions {
         })
     }
 
-    fn token(&self) -> Result<Option<String>, Fault> {
+    fn token(&self) -> Result<Option<String>, FieldError> {
         let read = |path| read_token("upstream_token_file", path, self.shared_secrets);
         self.token_file.as_deref().map(read).transpose()
     }
 
     /// One for each address.
-    fn dialers(&self) -> Result<Vec<Dialer>, Fault> {
+    fn dialers(&self) -> Result<Vec<Dialer>, FieldError> {
         let trust = Trust { ca_file: self.ca_file.clone(), identity: None };
         let dialers = self.addresses.iter().map(|address| Dialer::new(address.clone(), &trust, Protocol::Http2));
-        let named = |fault: Fault| Fault { field: format!("upstream_{}", fault.field), ..fault };
+        let named = |fault: FieldError| FieldError { field: format!("upstream_{}", fault.field), ..fault };
         dialers.collect::<Result<_, _>>().map_err(named)
     }
 }
@@ -68,7 +68,7 @@ pub struct Hubs {
 
 impl Hubs {
     /// Errors when a file of the options is invalid; the fault names the option.
-    pub fn new(options: UpstreamOptions) -> Result<Self, Fault> {
+    pub fn new(options: UpstreamOptions) -> Result<Self, FieldError> {
         Ok(Self { dialers: options.dialers()?, options })
     }
 

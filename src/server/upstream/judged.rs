@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 
-use crate::alert::State;
-use crate::diagnosis::Verdict;
 use crate::history::{HistoryError, Judgement, Sqlite};
 use crate::server::events::{Events, Received, Watcher};
 use crate::server::live::{AlertChange, CurveVerdict, Event, Live};
+use leakage::alert::State;
+use leakage::diagnosis::Verdict;
 
 /// Reads the verdicts on curves, each a run and a split. Blocks.
 pub type Verdicts = Arc<dyn Fn(BTreeSet<Curve>) -> Vec<CurveVerdict> + Send + Sync>;

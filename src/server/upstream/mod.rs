@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::fault::Fault;
 use crate::history::{Change, HistoryError, Numbered, Parcel, Source, Sqlite, Store};
-use crate::point::Point;
+use leakage::field_error::FieldError;
+use leakage::point::Point;
 
 use super::events::Events;
 use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
@@ -280,7 +280,7 @@ impl Upstream {
 
 /// Sends what waits in the outbox of a history, unless no hub can be reached. Returns how the hub stands then.
 pub async fn push(options: UpstreamOptions, history: Arc<Sqlite>) -> Result<UpstreamStatus, HistoryError> {
-    let invalid = |fault: Fault| HistoryError::Invalid { field: fault.field, message: fault.message };
+    let invalid = |fault: FieldError| HistoryError::Invalid { field: fault.field, message: fault.message };
     let upstream = Upstream::new(Hubs::new(options).map_err(invalid)?, history)?;
     let (reach, stop) = (upstream.reach(), CancellationToken::new());
     stop.cancel();

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::history::Sqlite;
-use crate::lock::lock;
 use crate::server::live::UpstreamStatus;
+use leakage::lock::lock;
 
 /// Whether a hub answers, and what was sent to it since the start.
 pub struct Reach {

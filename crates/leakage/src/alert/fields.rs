@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::fault::in_short;
+use crate::field_error::in_short;
 
 /// The keys of a rule that are still to be read, with their values.
 #[derive(Clone, Debug, Deserialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::name::check_name;
 
 use super::fields::{Fields, KeyFault};
@@ -65,7 +65,7 @@ pub struct RuleFault {
     pub message: String,
 }
 
-impl From<RuleFault> for Fault {
+impl From<RuleFault> for FieldError {
     fn from(fault: RuleFault) -> Self {
         // A name that is not valid cannot say which rule it is.
         let rule = if fault.key == "name" && check_name("name", &fault.name).is_err() {
@@ -73,7 +73,7 @@ impl From<RuleFault> for Fault {
         } else {
             format!("alerts '{}'", fault.name)
         };
-        Fault::new(format!("{rule} {}", fault.key), fault.message)
+        FieldError::new(format!("{rule} {}", fault.key), fault.message)
     }
 }
 

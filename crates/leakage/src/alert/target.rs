@@ -56,7 +56,7 @@ impl Target {
         let id = fields.text("score")?.filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| KeyFault::new("score", "is missing, expected a score of the catalogue"))?;
         let Some(score) = catalogue::find(&id) else {
-            let id = crate::fault::in_short(&id);
+            let id = crate::field_error::in_short(&id);
             return Err(KeyFault::new("score", format!("got '{id}', expected a score of the catalogue")));
         };
         let each = fields.take("scope", "run, concept or pair", |value| match value.as_str()? {

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 use super::rows::Rows;
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 
 /// d, the width of an input.
 pub const INPUTS: usize = 7;
@@ -38,11 +38,11 @@ pub struct Split {
 impl TabularToy {
     /// δ, the correlation of the latent variables, in (−1/2, 1): three variables cannot all be correlated more
     /// negatively than that, though the paper allows δ down to −1.
-    pub fn new(delta: f64) -> Result<Self, Fault> {
+    pub fn new(delta: f64) -> Result<Self, FieldError> {
         if delta > -0.5 && delta < 1.0 {
             return Ok(Self { delta });
         }
-        Err(Fault::new("delta", format!("got {delta}, expected a correlation above -0.5 and below 1")))
+        Err(FieldError::new("delta", format!("got {delta}, expected a correlation above -0.5 and below 1")))
     }
 
     /// 10,000 rows in parts of [`SIZES`].

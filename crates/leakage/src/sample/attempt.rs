@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::step::{Rank, Step};
 
 /// A launch of a run, or one of its restarts. Later attempts compare greater.
@@ -40,12 +40,12 @@ pub struct StatedRank {
 }
 
 impl StatedRank {
-    fn checked(self) -> Result<Rank, Fault> {
+    fn checked(self) -> Result<Rank, FieldError> {
         Rank::of(self.rank, self.world_size)
     }
 
     /// In an attempt of another number of ranks.
-    fn among(self, world_size: u32) -> Result<Rank, Fault> {
+    fn among(self, world_size: u32) -> Result<Rank, FieldError> {
         Self { world_size, ..self }.checked()
     }
 }
@@ -126,11 +126,11 @@ pub struct Members {
 
 impl Members {
     /// Errors where ranks of the attempt that a client names have stated another number of ranks.
-    pub fn check_world_size(&self, declaration: &Declaration) -> Result<(), Fault> {
+    pub fn check_world_size(&self, declaration: &Declaration) -> Result<(), FieldError> {
         let Declaration { attempt, world_size, rank, .. } = *declaration;
         let crew = attempt.filter(|_| !self.over).and_then(|attempt| self.crews.get(&attempt));
         match crew.filter(|crew| crew.named && crew.world_size != world_size) {
-            Some(crew) => Err(Fault::new(
+            Some(crew) => Err(FieldError::new(
                 "run.world_size",
                 format!(
                     "got {world_size} from rank {}, expected {} as other ranks of the job have stated: start all ranks with one \
@@ -171,7 +171,7 @@ impl Members {
 
     /// The attempt and rank of a client that sends a message. A client that has not declared the run joins an unnamed
     /// launch of as many ranks as the run declares. Errors when the rank is out of range.
-    pub fn sends(&mut self, client: u64, stated: StatedRank, now: Duration) -> Result<Member, Fault> {
+    pub fn sends(&mut self, client: u64, stated: StatedRank, now: Duration) -> Result<Member, FieldError> {
         if !self.clients.contains_key(&client) {
             stated.checked()?;
             let world_size = stated.world_size;
@@ -179,7 +179,7 @@ impl Members {
         }
         let known = self.clients.get(&client).copied();
         let Some(Client { attempt, world_size, sent }) = known else {
-            return Err(Fault::new("client", "is not known"));
+            return Err(FieldError::new("client", "is not known"));
         };
         let rank = stated.among(world_size)?;
         let place = if self.crews.get(&attempt).is_none_or(|crew| crew.named) {
@@ -225,7 +225,7 @@ impl Members {
 
     /// Records that a rank has finished, in the client's attempt or, for an unknown client, in the newest one. Returns
     /// the checked rank, and the attempt if this was its last. Errors when the rank is out of range.
-    pub fn finish(&mut self, client: Option<u64>, stated: StatedRank) -> Result<(Rank, Option<Attempt>), Fault> {
+    pub fn finish(&mut self, client: Option<u64>, stated: StatedRank) -> Result<(Rank, Option<Attempt>), FieldError> {
         let attempt = self.attempt_of(client);
         let nobody_declared = self.crews.is_empty();
         let Some(crew) = self.crews.get_mut(&attempt) else {

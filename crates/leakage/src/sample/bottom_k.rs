@@ -20,7 +20,7 @@ use super::column::Column;
 use super::frozen::Sample;
 use super::priority::Origin;
 use super::priority_order::{Index, Order, Place, grow, growth};
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::step::Step;
 use crate::tensor::{Tensor, TensorName};
 
@@ -110,7 +110,7 @@ impl BottomK {
 
     /// Fills an empty sampler with what another one of the same size, seed and decay held. Errors when that cannot have
     /// been one.
-    pub(super) fn restore(&mut self, saved: SavedRows) -> Result<(), Fault> {
+    pub(super) fn restore(&mut self, saved: SavedRows) -> Result<(), FieldError> {
         let SavedRows { slots, columns, offered, duplicates } = saved;
         let mut ids: Vec<u64> = slots.iter().map(|slot| slot.id).collect();
         let ascending = ids.is_sorted();
@@ -118,7 +118,7 @@ impl BottomK {
         let whole = columns.values().all(|column| column.has_rows(slots.len()));
         if slots.len() > self.sampling.rows || !ids.is_sorted_by(|a, b| a < b) || !whole {
             let message = format!("got {} rows that no sample of {} holds", slots.len(), self.sampling.rows);
-            return Err(Fault::new("window.rows", message));
+            return Err(FieldError::new("window.rows", message));
         }
         (self.slots, self.columns, self.offered, self.duplicates) = (slots, columns, offered, duplicates);
         self.changed = self.slots.iter().filter(|slot| slot.changed).count();

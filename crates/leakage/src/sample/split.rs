@@ -19,7 +19,7 @@ use super::window::{
     Abandoned, Began, CommitError, Committed, Counts, EndOfPass, EndedPass, SplitOptions, Unfinished, WindowKind,
 };
 use crate::batch::Schema;
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::run::{Run, SplitKey};
 use crate::step::{Epoch, Ordinal, PassKey, Step};
 use crate::tensor::TensorName;
@@ -108,10 +108,10 @@ impl Split {
     /// attempts are named as those of this process; otherwise the next one continues it unless it begins at an earlier
     /// step. Returns the first step of its attempt, if that is known. Errors, without any change, when the sample was of
     /// other options.
-    pub fn restore(&mut self, saved: SavedWindow, same_attempts: bool) -> Result<Option<Step>, Fault> {
+    pub fn restore(&mut self, saved: SavedWindow, same_attempts: bool) -> Result<Option<Step>, FieldError> {
         let options = (self.options.window, self.options.sampling, self.options.decay());
         if options != (saved.window, saved.sampling, saved.decay) || self.options.window == WindowKind::Pass {
-            return Err(Fault::new("window", "was sampled with other options"));
+            return Err(FieldError::new("window", "was sampled with other options"));
         }
         let mut sampler = self.empty_sampler();
         sampler.restore(saved.rows)?;

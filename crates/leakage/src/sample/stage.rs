@@ -5,7 +5,7 @@ use super::bottom_k::{Arrival, BottomK};
 use super::priority::Origin;
 use super::seen_batches::Source;
 use crate::batch::{Batch, Schema};
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::run::ContinuousLabels;
 use crate::step::PassKey;
 use crate::tensor::TensorName;
@@ -48,13 +48,13 @@ impl Staged {
 
     /// Adds a chunk. Errors, leaving the batch unchanged, when its tensors differ from those of earlier chunks or the
     /// row numbers do not match its rows.
-    pub fn offer(&mut self, chunk: &Batch, numbers: RowNumbers<'_>) -> Result<(), Fault> {
+    pub fn offer(&mut self, chunk: &Batch, numbers: RowNumbers<'_>) -> Result<(), FieldError> {
         let schema = chunk.schema();
         if let Some(before) = &self.schema {
             before.check_same(&schema)?;
         }
         if !numbers.listed.is_empty() && numbers.listed.len() != chunk.rows() {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "row_numbers",
                 format!(
                     "got {} numbers, expected one for each of {} rows, or none",
@@ -64,7 +64,7 @@ impl Staged {
             ));
         }
         if numbers.first.checked_add(chunk.rows() as u64).is_none() {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "first_row",
                 format!("got {}, expected a number to which all rows can be added", numbers.first),
             ));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::attempt::Attempt;
 use super::bottom_k::Sampling;
 use super::evaluation::Evaluation;
-use crate::fault::Fault;
+use crate::field_error::FieldError;
 use crate::step::{Epoch, PassKey, Step};
 
 /// The rows that a split's sample is drawn from.
@@ -54,18 +54,18 @@ impl Default for SplitOptions {
 
 impl SplitOptions {
     /// Errors with the name of an option that is out of range.
-    pub fn check(&self) -> Result<(), Fault> {
+    pub fn check(&self) -> Result<(), FieldError> {
         if !(1..=1 << 31).contains(&self.sampling.rows) {
-            return Err(Fault::new("sampling.rows", format!("got {}, expected 1 to 2^31", self.sampling.rows)));
+            return Err(FieldError::new("sampling.rows", format!("got {}, expected 1 to 2^31", self.sampling.rows)));
         }
         if !self.half_life_steps.is_normal() || self.half_life_steps < 1e-9 {
-            return Err(Fault::new(
+            return Err(FieldError::new(
                 "half_life_steps",
                 format!("got {} steps, expected a finite number above 0", self.half_life_steps),
             ));
         }
         if self.open_passes == 0 {
-            return Err(Fault::new("open_passes", "got 0, expected at least 1"));
+            return Err(FieldError::new("open_passes", "got 0, expected at least 1"));
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ pub enum CommitError {
     OlderAttempt,
     /// The tensors differ from earlier batches. Not worth a retry.
     #[error(transparent)]
-    Invalid(#[from] Fault),
+    Invalid(#[from] FieldError),
 }
 
 /// Row counts of a split since it was created. Each row counts in one of `received`, `late`, `refused` and `dropped`.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::fault::in_short;
+use crate::field_error::in_short;
 use crate::prepare::Prepared;
 
 /// Computes a part of a score. If it panics, returns an error and notifies the [listener](Prepared::with_failures).

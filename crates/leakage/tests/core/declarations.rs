@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use leakage::batch::{Batch, NonFinite};
-use leakage::fault::Fault;
+use leakage::field_error::FieldError;
 use leakage::name::check_name;
 use leakage::run::{ActivationColumns, Concept, LabelKind, Run, RunConstants, RunFields};
 use leakage::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
@@ -43,7 +43,7 @@ fn integers(name: TensorName, shape: &[u64], values: &[i64]) -> Tensor {
     Tensor::numbers(name, DataType::Int64, shape, bytes.into()).unwrap()
 }
 
-fn assert_fault<T: std::fmt::Debug>(result: Result<T, Fault>, field: &str, says: &str) {
+fn assert_fault<T: std::fmt::Debug>(result: Result<T, FieldError>, field: &str, says: &str) {
     let fault = result.expect_err(&format!("{field}: expected a fault that says '{says}'"));
     assert_eq!(fault.field, field, "{fault}");
     assert!(fault.message.contains(says), "'{fault}' does not say '{says}'");

@@ -8,8 +8,8 @@ use super::table::{ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, VERD
 use crate::history::change::{Judgement, Launch};
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
-use crate::point::Point;
-use crate::sample::Attempt;
+use leakage::point::Point;
+use leakage::sample::Attempt;
 
 /// Whether changes of a run are noted.
 fn follows(connection: &Connection, run: i64) -> Result<bool, HistoryError> {
@@ -142,7 +142,7 @@ pub fn note_point(
     let (kind, body) = match sent {
         None => (POINT, None),
         Some(Sent { scores, late }) => {
-            let tested = |(score, outcome): &(String, crate::point::Outcome)| {
+            let tested = |(score, outcome): &(String, leakage::point::Outcome)| {
                 (score.clone(), outcome.p_value().is_some() || outcome.per_concept_q().is_some())
             };
             let joined = point.scores.iter().map(tested).filter(|(score, is_tested)| {

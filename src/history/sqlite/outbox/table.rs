@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::change::Launch;
 use crate::history::error::HistoryError;
-use crate::sample::Attempt;
+use leakage::sample::Attempt;
 
 /// Not part of the schema, so that a history without a hub has none of it.
 const TABLES: &str = "

@@ -3,9 +3,9 @@ use std::path::Path;
 use crate::history::change::{Change, Judgement};
 use crate::history::sqlite::OutboxUsage;
 use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
-use crate::point::{Outcome, Point, ScoreValue};
-use crate::run::{Concept, Run, RunFields};
-use crate::sample::Attempt;
+use leakage::point::{Outcome, Point, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
 const FIRST: Attempt = Attempt { launch: 0, restart: 0 };
@@ -132,7 +132,7 @@ fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
     assert_eq!(waiting(&history), ["late nis of 1"]);
     // A p-value joins a score, and what waits already goes with it.
     let mut tested = with(&["ois", "nis", "dci"]);
-    tested.scores[0].1.add(crate::point::Significance { p_value: Some(0.5), ..Default::default() });
+    tested.scores[0].1.add(leakage::point::Significance { p_value: Some(0.5), ..Default::default() });
     history.record_point(&tested, Some(FIRST)).unwrap();
     assert_eq!(waiting(&history), ["late icl and nis and dci of 1"]);
     // Another evaluation of the step is another point.

@@ -14,10 +14,10 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::history::{Dropped, Ending, Limits, MAX_NOTE, examine, repair};
-use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
-use crate::run::{Concept, Run, RunFields};
-use crate::sample::Attempt;
-use crate::step::Rank;
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::run::{Concept, Run, RunFields};
+use leakage::sample::Attempt;
+use leakage::step::Rank;
 
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
 

@@ -7,13 +7,13 @@ use tokio::time::Instant;
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::history::StoredSplit;
-use crate::name::check_name;
 use crate::server::events::Watcher;
 use crate::server::grpc::convert;
 use crate::server::grpc::proto::{self, concept_watch_server::ConceptWatch};
 use crate::server::grpc::reader::{Reader, listed};
 use crate::server::grpc::scores::{Found, Lookout, Sought, get_scores, wait_for_point};
 use crate::server::grpc::status::refused;
+use leakage::name::check_name;
 
 #[derive(Clone)]
 pub struct Reads {

@@ -6,11 +6,11 @@ use tonic::{Request, Response, Status};
 
 use super::convert;
 use super::proto::{self, hub_server::Hub};
-use crate::fault::{Fault, in_short};
 use crate::server::grpc::project::Project;
 use crate::server::grpc::status::{blocking, refused};
 use crate::server::hub::intake::{Intake, Numbered, Pushed, Sender};
 use crate::server::refusal::Refusal;
+use leakage::field_error::{FieldError, in_short};
 
 /// Entries of a push, at most.
 const MOST_ENTRIES: usize = 1024;
@@ -69,22 +69,22 @@ fn checked_source(field: &str, source: &str) -> Result<String, Status> {
     let fits = |(at, byte): (usize, u8)| if [8, 13, 18, 23].contains(&at) { byte == b'-' } else { hex(byte) };
     if source.len() != 36 || !source.bytes().enumerate().all(fits) {
         let message = format!("got '{}', expected a UUID in lower case with hyphens", in_short(source));
-        return Err(refused(Fault::new(field, message)));
+        return Err(refused(FieldError::new(field, message)));
     }
     Ok(source.to_owned())
 }
 
 /// The changes of entries. Errors unless their numbers ascend.
-fn numbered(entries: Vec<proto::Entry>) -> Result<Vec<Numbered>, Fault> {
+fn numbered(entries: Vec<proto::Entry>) -> Result<Vec<Numbered>, FieldError> {
     if entries.len() > MOST_ENTRIES {
-        return Err(Fault::new("entries", format!("got {}, expected at most {MOST_ENTRIES}", entries.len())));
+        return Err(FieldError::new("entries", format!("got {}, expected at most {MOST_ENTRIES}", entries.len())));
     }
     let mut before = 0;
     let numbered = entries.into_iter().map(|entry| {
         let number = entry.number;
         if number <= before || i64::try_from(number).is_err() {
             let message = format!("got {number} after {before}, expected ascending numbers from 1 to {}", i64::MAX);
-            return Err(Fault::new("entries.number", message));
+            return Err(FieldError::new("entries.number", message));
         }
         before = number;
         Ok((number, convert::change(entry)))

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::port::{NAME, next_event, point, port, port_with, run};
 use super::*;
 use crate::history::{Identity, Wanted};
-use crate::point::{Outcome, ScoreValue};
 use crate::server::http::rows::Rows;
+use leakage::point::{Outcome, ScoreValue};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scrape_has_the_verdicts_that_the_page_shows() {
@@ -367,7 +367,7 @@ async fn curves_come_as_columns() {
 async fn what_attempts_have_left_is_listed_by_attempt() {
     let port = port().await;
     let made = |step, launch| {
-        let attempt = crate::sample::Attempt { launch, restart: 0 };
+        let attempt = leakage::sample::Attempt { launch, restart: 0 };
         port.app.history.record_point(&point(step), Some(attempt)).unwrap();
     };
     [10, 20, 30, 40].iter().for_each(|step| made(*step, 0));

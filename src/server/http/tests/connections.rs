@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::port::{LONG, NAME, next_event, point, port, port_with};
 use super::*;
-use crate::alert::{Severity, State};
 use crate::server::live::{AlertChange, Event};
+use leakage::alert::{Severity, State};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_in_order_and_losses_are_told() {

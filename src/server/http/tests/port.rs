@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::*;
 use crate::history::{Identity, Limits, Sqlite, Store};
-use crate::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
-use crate::run::{Concept, Run, RunFields};
 use crate::server::events::{Bounds as EventBounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
 use crate::server::peers::Listener;
+use leakage::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
+use leakage::run::{Concept, Run, RunFields};
 
 /// A run name with every character that names may have.
 pub const NAME: &str = "toy/0.25: a_b-c";

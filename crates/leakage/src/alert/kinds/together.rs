@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::Target;
-use crate::fault::in_short;
+use crate::field_error::in_short;
 use crate::limits::INTERVAL;
 use crate::point::Point;
 use crate::score::catalogue;

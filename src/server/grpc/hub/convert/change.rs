@@ -3,13 +3,13 @@
 use super::super::proto::{self, entry::Change as Message, unscored::Ending as EndingMessage};
 use super::fields::{launch, launch_of, step, text, time};
 use super::point::{point, point_of};
-use crate::diagnosis::Verdict;
-use crate::fault::Fault;
 use crate::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
-use crate::name::check_name;
 use crate::server::grpc::convert as run;
 use crate::server::live::AlertChange;
-use crate::step::{Ordinal, Rank};
+use leakage::diagnosis::Verdict;
+use leakage::field_error::FieldError;
+use leakage::name::check_name;
+use leakage::step::{Ordinal, Rank};
 
 /// The change as an entry of a push.
 pub fn entry(number: u64, change: &Change) -> proto::Entry {
@@ -46,8 +46,8 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
 }
 
 /// The change of an entry. Errors when it is none that a history can make.
-pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
-    match entry.change.ok_or_else(|| Fault::new("change", "is missing"))? {
+pub fn change(entry: proto::Entry) -> Result<Change, FieldError> {
+    match entry.change.ok_or_else(|| FieldError::new("change", "is missing"))? {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
         Message::FinishRun(message) => {
             check_name("finish_run.run", &message.run)?;
@@ -69,7 +69,7 @@ pub fn change(entry: proto::Entry) -> Result<Change, Fault> {
 }
 
 /// Errors unless the JSON is what a hub shows.
-fn judgement(message: proto::Judgement) -> Result<Judgement, Fault> {
+fn judgement(message: proto::Judgement) -> Result<Judgement, FieldError> {
     check_name("judgement.run", &message.run)?;
     check_name("judgement.split", &message.split)?;
     let json = text("judgement.json", message.json)?;
@@ -77,15 +77,15 @@ fn judgement(message: proto::Judgement) -> Result<Judgement, Fault> {
         Some(_) => serde_json::from_str::<AlertChange>(&json).map(drop),
         None => serde_json::from_str::<Verdict>(&json).map(drop),
     };
-    parsed.map_err(|error| Fault::new("judgement.json", error.to_string()))?;
+    parsed.map_err(|error| FieldError::new("judgement.json", error.to_string()))?;
     let rule = message.rule.map(|rule| text("judgement.rule", rule)).transpose()?;
     let since = time("judgement.since", message.since)?;
     Ok(Judgement { run: message.run, split: message.split, rule, active: message.active, since, json })
 }
 
-fn declared(message: proto::DeclareRun) -> Result<Declared, Fault> {
-    let within = |fault: Fault| Fault::new(format!("declare_run.{}", fault.field), fault.message);
-    let of = message.run.ok_or_else(|| Fault::new("declare_run.run", "is missing"))?;
+fn declared(message: proto::DeclareRun) -> Result<Declared, FieldError> {
+    let within = |fault: FieldError| FieldError::new(format!("declare_run.{}", fault.field), fault.message);
+    let of = message.run.ok_or_else(|| FieldError::new("declare_run.run", "is missing"))?;
     let run = run::run(of).map_err(within)?;
     let launch = message.launch.map(|launch| launch_of("declare_run.launch", launch)).transpose()?.unwrap_or_default();
     let rank = match launch.job.as_str() {
@@ -126,7 +126,7 @@ fn unscored(record: &Unscored, by: Option<&Launch>) -> proto::Unscored {
     }
 }
 
-fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), Fault> {
+fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), FieldError> {
     check_name("unscored.run", &message.run)?;
     check_name("unscored.split", &message.split)?;
     let outcome = match EndingMessage::try_from(message.ending) {
@@ -135,7 +135,7 @@ fn unscored_of(message: proto::Unscored) -> Result<(Unscored, Option<Launch>), F
         Ok(EndingMessage::Failed) => Ending::Failed,
         Ok(EndingMessage::Unsettled) => Ending::Unsettled,
         Ok(EndingMessage::Unspecified) | Err(_) => {
-            return Err(Fault::new("unscored.ending", format!("got {}, expected 1 to 4", message.ending)));
+            return Err(FieldError::new("unscored.ending", format!("got {}, expected 1 to 4", message.ending)));
         }
     };
     let by = message.launch.map(|launch| launch_of("unscored.launch", launch)).transpose()?;
@@ -161,12 +161,12 @@ mod tests {
     use crate::server::grpc::proto as v1;
 
     /// Returns the change that a receiver decodes from an entry's bytes.
-    fn sent(change: &Change) -> Result<Change, Fault> {
+    fn sent(change: &Change) -> Result<Change, FieldError> {
         let bytes = entry(1, change).encode_to_vec();
         super::change(proto::Entry::decode(bytes.as_slice()).unwrap())
     }
 
-    fn a_run() -> crate::run::Run {
+    fn a_run() -> leakage::run::Run {
         let message = v1::Run {
             name: "digits-2".into(),
             concepts: vec![v1::Concept { name: "stripes".into(), cardinality: 3 }],

@@ -6,15 +6,15 @@ use bytes::Bytes;
 
 use super::super::proto;
 use super::fields::{launch, launch_of, step, text, time};
-use crate::estimate::Kind;
-use crate::fault::{Fault, in_short};
 use crate::history::Launch;
-use crate::name::check_name;
-use crate::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
-use crate::run::MAX_CONCEPTS;
 use crate::server::grpc::convert as run;
 use crate::server::grpc::proto as v1;
-use crate::step::{Epoch, Ordinal};
+use information::Kind;
+use leakage::field_error::{FieldError, in_short};
+use leakage::name::check_name;
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::run::MAX_CONCEPTS;
+use leakage::step::{Epoch, Ordinal};
 
 /// Most characters of a score's id.
 const MAX_ID: usize = 64;
@@ -41,23 +41,23 @@ pub fn point(point: &Point, by: Option<&Launch>) -> proto::Point {
 }
 
 /// See [`point`].
-pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), Fault> {
-    let of = message.point.ok_or_else(|| Fault::new("point.point", "is missing"))?;
+pub fn point_of(message: proto::Point) -> Result<(Point, Option<Launch>), FieldError> {
+    let of = message.point.ok_or_else(|| FieldError::new("point.point", "is missing"))?;
     check_name("point.run", &of.run)?;
     check_name("point.split", &of.split)?;
     for (field, value) in [("time", of.time), ("tie_fraction", of.tie_fraction), ("seconds", of.seconds)] {
         time(&format!("point.{field}"), value)?;
     }
     if let Some(epoch) = of.epoch {
-        Epoch::new(epoch).map_err(|fault| Fault::new("point.epoch", fault.message))?;
+        Epoch::new(epoch).map_err(|fault| FieldError::new("point.epoch", fault.message))?;
     }
     Kind::from_str(&of.estimator)
-        .map_err(|why| Fault::new("point.estimator", format!("got '{}', {why}", in_short(&of.estimator))))?;
+        .map_err(|why| FieldError::new("point.estimator", format!("got '{}', {why}", in_short(&of.estimator))))?;
     let mut scores: Vec<(String, Outcome)> = Vec::with_capacity(of.scores.len());
     for score in of.scores {
         let id = id(score.id.clone())?;
         if scores.iter().any(|(known, _)| *known == id) {
-            return Err(Fault::new("point.scores.id", format!("got '{id}' twice, expected each score once")));
+            return Err(FieldError::new("point.scores.id", format!("got '{id}' twice, expected each score once")));
         }
         scores.push((id, outcome(score)));
     }
@@ -137,11 +137,11 @@ fn outcome(score: v1::Score) -> Outcome {
     }
 }
 
-fn add_matrices(scores: &mut [(String, Outcome)], message: proto::Matrices) -> Result<(), Fault> {
+fn add_matrices(scores: &mut [(String, Outcome)], message: proto::Matrices) -> Result<(), FieldError> {
     let count = scores.len();
     let Some((id, outcome)) = scores.get_mut(message.score as usize) else {
         let message = format!("got {}, expected the index of one of {count} scores", message.score);
-        return Err(Fault::new("point.matrices.score", message));
+        return Err(FieldError::new("point.matrices.score", message));
     };
     let field = |what: &str| format!("point.scores.{id}.{what}");
     let number = |value: f64| Some(value).filter(|value| !value.is_nan());
@@ -171,10 +171,10 @@ fn square<T>(rows: &[Vec<T>], number: impl Fn(&T) -> f64) -> proto::Square {
     proto::Square { size: rows.len() as u32, cells: Bytes::from(bytes) }
 }
 
-fn square_of<T>(field: &str, square: &proto::Square, number: impl Fn(f64) -> T) -> Result<Vec<Vec<T>>, Fault> {
+fn square_of<T>(field: &str, square: &proto::Square, number: impl Fn(f64) -> T) -> Result<Vec<Vec<T>>, FieldError> {
     let (size, bytes) = (square.size as usize, square.cells.len());
     if size == 0 || size > MAX_CONCEPTS {
-        return Err(Fault::new(format!("{field}.size"), format!("got {size}, expected 1 to {MAX_CONCEPTS}")));
+        return Err(FieldError::new(format!("{field}.size"), format!("got {size}, expected 1 to {MAX_CONCEPTS}")));
     }
     let cells: Vec<f64> = if bytes == 4 * size * size {
         let (cells, _) = square.cells.as_chunks::<4>();
@@ -184,19 +184,19 @@ fn square_of<T>(field: &str, square: &proto::Square, number: impl Fn(f64) -> T) 
         cells.iter().map(|cell| f64::from_le_bytes(*cell)).collect()
     } else {
         let message = format!("got {bytes} bytes, expected {} or {}", 4 * size * size, 8 * size * size);
-        return Err(Fault::new(format!("{field}.cells"), message));
+        return Err(FieldError::new(format!("{field}.cells"), message));
     };
     Ok(cells.chunks(size).map(|row| row.iter().map(|cell| number(*cell)).collect()).collect())
 }
 
 /// Ids become parts of names of metrics.
-fn id(id: String) -> Result<String, Fault> {
+fn id(id: String) -> Result<String, FieldError> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(fits) {
         return Ok(id);
     }
     let message = format!("got '{}', expected 1 to {MAX_ID} of a to z, 0 to 9 and _", in_short(&id));
-    Err(Fault::new("point.scores.id", message))
+    Err(FieldError::new("point.scores.id", message))
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Faults in received values, and how messages quote such values.
+//! Errors that name the field of a received value, and how messages quote such values.
 
 /// A refused value: the field, and a message of the form "got X, expected Y".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {message}")]
-pub struct Fault {
+pub struct FieldError {
     /// Path of the field, such as `tensors.task_labels.shape`.
     pub field: String,
     pub message: String,
 }
 
-impl Fault {
+impl FieldError {
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
