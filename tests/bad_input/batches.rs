@@ -237,5 +237,4 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     ("a row number too many", "row_numbers", "got 17", |c| c.row_numbers = (0..17).collect()),
     ("a million row numbers", "row_numbers", "got 1000000", |c| c.row_numbers = vec![1; 1_000_000]),
     ("a first row of 2^64 - 1", "first_row", "to which all rows can be added", |c| c.first_row = u64::MAX),
-    ("a chunk above 4 MiB", "chunk", "expected at most 4194304", |c| c.tensors = vec![zeros("image_embeddings", &[N, 65_600])]),
 ];

@@ -45,7 +45,7 @@ async fn a_message_above_the_limit_gets_an_answer_that_names_it() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
-    for bytes in [6 << 20, 65 << 20] {
+    for bytes in [4 << 20, 65 << 20] {
         let mut stream = Stream::open(&mut client).await;
         let embeddings = floats("image_embeddings", &[1, bytes / 4], &vec![0.5; bytes as usize / 4]);
         stream.send(BatchChunk { tensors: vec![embeddings], ..chunk("r", 1, 0..0) }).await;
@@ -55,7 +55,7 @@ async fn a_message_above_the_limit_gets_an_answer_that_names_it() {
         assert!(status.message().contains("4194304"), "{status}");
         // The connection, and another stream on it, stay open.
         let mut stream = Stream::open(&mut client).await;
-        assert_eq!(stream.ask(chunk("r", 1, 0..16)).await.outcome, 1 + (bytes > 6 << 20) as i32);
+        assert_eq!(stream.ask(chunk("r", 1, 0..16)).await.outcome, 1 + (bytes > 4 << 20) as i32);
     }
     assert_eq!(counts(&sidecar, Code::InvalidArgument).refused, 2.0);
 }
