@@ -154,6 +154,8 @@ impl Connections {
                 tracing::warn!(%peer, "a connection was closed: without a token, a socket serves its own user alone");
                 continue;
             }
+            // Those that have ended hold no place.
+            while open.try_join_next().is_some() {}
             strangers.retain(|(task, caller)| !task.is_finished() && !caller.is_admitted());
             if open.len() >= *most {
                 let Some((oldest, _)) = strangers.pop_front() else {
