@@ -33,7 +33,9 @@ pub fn exchange(
     let asked = send(&dialer, method, target, token.as_deref(), body);
     let answered = runtime.block_on(async { tokio::time::timeout(patience, asked).await });
     answered.map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?.map_err(|why| {
-        Unanswered::Silence(match why.downcast_ref().is_some_and(hyper::Error::is_parse) {
+        // The gRPC port answers a request of HTTP/1.1 by its end.
+        let is_other = |error: &hyper::Error| error.is_parse() || error.is_canceled() || error.is_incomplete_message();
+        Unanswered::Silence(match why.downcast_ref().is_some_and(is_other) {
             true => format!("{address} does not answer in HTTP; give the HTTP port, by default 7801, not that of gRPC"),
             false => format!("{address} cannot be reached: {why}"),
         })
