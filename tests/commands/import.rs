@@ -103,7 +103,7 @@ fn kept(history: &dyn Store) -> Kept {
             points.extend(history.whole_points(&name, &split, 0, 1000, true).unwrap().0);
             passes.extend(history.unscored(&name, &split).unwrap());
         }
-        // A database has the scores of a point in the order of their ids.
+        // A database gives the scores of a point in the order of the catalogue.
         points.iter_mut().for_each(|whole: &mut WholePoint| whole.point.scores.sort_by(|a, b| a.0.cmp(&b.0)));
         let ranks = history.ranks(&name).unwrap().into_iter().map(|rank| format!("{rank:?}"));
         let launches = history.launches(&name).unwrap().into_iter().map(|launch| format!("{launch:?}"));

@@ -143,7 +143,7 @@ pub fn a_point_of_the_wrong_shape_leaves_the_old_one_whole(history: &dyn Store) 
     assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "point.concept_rows"));
     let of_four = Point { concept_rows: Vec::new(), ..point("a", "val", 1, 4) };
     let refused = history.record_point(&of_four, None);
-    assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.icl.per_concept"));
+    assert!(matches!(refused, Err(HistoryError::Invalid { field, .. }) if field == "scores.ctl.per_concept_q"));
     let mut large = point("a", "val", 1, 3);
     large.step = u64::MAX;
     assert!(

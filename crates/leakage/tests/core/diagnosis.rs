@@ -407,7 +407,10 @@ fn alignment_leakage() {
     let mut undefined = with(1, &[]);
     undefined.scores.push(("alignment_leakage".into(), Outcome::undefined("one class only")));
     let (unknown, why) = state(&soft(), &[undefined], "alignment_leakage");
-    assert_eq!((unknown, why.as_str()), (State::Unknown, "alignment_leakage is undefined: one class only"));
+    assert_eq!(
+        (unknown, why.as_str()),
+        (State::Unknown, "alignment leakage (alignment_leakage) is undefined: one class only")
+    );
 }
 
 #[test]
