@@ -34,6 +34,7 @@ ELSEWHERE = {
     "python -m conceptwatch demo": ".ci/run",
     "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
     "conceptwatch rm": "tests/commands/curate.rs",
+    "conceptwatch push": "tests/upstream/main.rs",
     "sh deploy/hub/": "python/tests/test_quick_start.py",
     "python deploy/hub/trainings.py": "python/tests/test_quick_start.py",
     "(umask 077": "python/tests/test_slurm.py",
