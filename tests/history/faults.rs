@@ -53,11 +53,17 @@ fn fails(kind: Failing, after: u64) -> bool {
             runs += usize::from(started.is_ok());
         }
         if !waiting.is_empty() && kind != Failing::All {
-            assert!(history.waiting().why.is_some(), "{case}: it must say so");
             assert_eq!(stored(&history, "r", "val", step + 1, CONCEPTS, &case).len() as u64, step + 1, "{case}");
         }
+        let state = history.waiting();
         let written = history.write_waiting();
         settled.extend(written.iter().filter(|written| written.ending.is_none()).map(|written| written.step));
+        // A sync that takes long on a busy machine has not failed.
+        let says_so = state.why.is_some() || !state.unwritten.is_zero();
+        assert!(
+            says_so || kind == Failing::All || waiting.iter().all(|step| settled.contains(step)),
+            "{case}: {state:?}"
+        );
     }
     let failed = watch.operations().1 > 0;
     watch.heal();
