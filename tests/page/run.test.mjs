@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { settled } from "./chromium.mjs";
-import { alertsOf } from "./mock.mjs";
+import { alertsOf, serve, world } from "./mock.mjs";
 import { CUB, charts, eventually, lines, pointAt, runHash, scene, withBrowser } from "./scene.mjs";
 
 withBrowser();
@@ -29,6 +29,52 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(await page.locator(".facts-line").innerText(),
     /± is a 95 % interval · val, epoch 29, 2\s000 rows, .* ago · last sound evaluation: epoch \d+, step \d+/);
   assert.deepEqual(complaints, []);
+});
+
+test("the advice to stop survives a sidecar that is killed and restarted", async (t) => {
+  const { page, mock } = await open(t);
+  const todo = page.locator(".todo");
+  await eventually("the advice", async () => /^Stop this run/.test(await todo.innerText()));
+  // The question after a new evaluation finds the sidecar dead, and its successor has nothing newer.
+  await page.route("**/api/v1/verdict*", (route) => route.abort());
+  const failed = page.waitForEvent("requestfailed", (request) => request.url().includes("/verdict"));
+  mock.grow(LEAKY);
+  await failed;
+  const { port } = new URL(mock.url);
+  const points = mock.runs.find(({ name }) => name === LEAKY).points;
+  await mock.close();
+  await eventually("no connection", async () => (await page.locator(".connection").getAttribute("data-state")) === "reconnecting");
+  assert.match(await todo.innerText(), /^Stop this run/);
+  await page.unroute("**/api/v1/verdict*");
+  const again = await serve({ port: Number(port), runs: world({ intervened: [0, 1], points }) });
+  t.after(() => again.close());
+  const asked = page.waitForResponse((response) => response.url().includes("/verdict"));
+  await page.getByRole("button", { name: "Try now" }).click();
+  await asked;
+  await eventually("it is back", async () => (await page.locator(".connection").getAttribute("data-state")) === "live");
+  assert.match(await todo.innerText(), /^Stop this run/);
+});
+
+test("an alert that changes while a snapshot is in flight is not lost", async (t) => {
+  const { page, mock } = await open(t);
+  let release = () => {};
+  const held = new Promise((go) => { release = go; });
+  let caught = () => {};
+  const fetched = new Promise((go) => { caught = go; });
+  await page.route("**/api/v1/alerts", async (route) => {
+    const response = await route.fetch();
+    caught();
+    await held;
+    await route.fulfill({ response });
+  });
+  mock.send("lost", { count: 3 });
+  await fetched;
+  const [change] = alertsOf(mock.runs).changes;
+  mock.send("alert", { ...change, rule: "meanwhile", step: 580 });
+  await eventually("it arrives", async () => /meanwhile/.test(await page.getByRole("region", { name: "Alerts" }).innerText()));
+  release();
+  await page.waitForTimeout(600);
+  assert.equal(await page.getByRole("region", { name: "Alerts" }).locator(".log li", { hasText: "meanwhile" }).count(), 1);
 });
 
 test("a sound run says so, and what was checked", async (t) => {
