@@ -1,8 +1,8 @@
 // The page's names of scores, labels and verdicts. The ids of the catalogue stand in tips and files.
-import { epochText, number, signed } from "./text.js";
+import { count, epochText, number, plural, signed } from "./text.js";
 
 /**
- * @import { Row, Score } from "./data/api.js"
+ * @import { Row, Run, Score, Unscored } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
  *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
  */
@@ -56,6 +56,29 @@ export const TO_LOG = {
   ctl: "Log concept_activations, concept_labels and task_labels",
   icl: "Log concept_activations and concept_labels",
 };
+
+/** Evaluations of a split that have come and wait to be scored. @param {Run|undefined} run @param {string} split */
+export function waitingOf(run, split) {
+  const of = run?.splits.find((one) => one.split === split);
+  const unsettled = of?.passes_unsettled ?? 0;
+  // One of a run that goes on may still be arriving.
+  return run?.finished || of?.points === 0 ? unsettled : Math.max(0, unsettled - 1);
+}
+
+export const waitingText = (/** @type {number} */ n) => `${plural(n, "evaluation")} ${n === 1 ? "waits" : "wait"} to be scored`;
+
+/**
+ * Why no evaluation has a score: a word, and a sentence with the number behind it.
+ * @param {string} score @param {Run|undefined} run @param {string} split @param {Unscored[]} [unscored] @returns {[string, string]}
+ */
+export function absenceOf(score, run, split, unscored = []) {
+  const of = run?.splits.find((one) => one.split === split);
+  const waiting = waitingOf(run, split);
+  if (waiting > 0) return ["Waiting", `${waitingText(waiting)}.`];
+  if (!of?.points && unscored.length > 0) return ["Skipped", `${plural(unscored.length, "evaluation")}: ${unscored[unscored.length - 1].reason}.`];
+  if (!of?.points && of?.rows_dropped) return ["Refused", `${count(of.rows_dropped)} rows of ${split} were not accepted; the job’s log says why.`];
+  return ["Not sent", TO_LOG[score] ? `${TO_LOG[score]}, and it appears at the next evaluation.` : "No evaluation has it."];
+}
 
 /** @type {Map<string, Score>} */
 const catalogue = new Map();
@@ -168,14 +191,18 @@ export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: 
 /** @param {Row|undefined} row @returns {VerdictState} */
 export const stateOf = (row) => row?.verdict?.state ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
 
-/** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @returns {Told} */
-export function verdictOf(row, split) {
+/** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @param {Run} [run] @returns {Told} */
+export function verdictOf(row, split, run) {
   const state = stateOf(row);
   const look = LOOKS[state];
   const verdict = row?.verdict;
   const rest = verdict?.reason ?? "";
   if (!row) return { state, look, text: "…", rest: "" };
-  if (!verdict) return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
+  if (!verdict) {
+    const waiting = waitingOf(run, split);
+    const none = waiting > 0 ? waitingText(waiting) : `no evaluation of ${split}`;
+    return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: ${none}`, rest: "" };
+  }
   switch (state) {
     case "leaking": {
       const of = verdict.concepts.length > 0 ? `${verdict.concepts.length}/${row.concepts?.of ?? "…"}` : "";

@@ -9,7 +9,7 @@ import { isLive, shownOf } from "./data/shown.js";
 import { sidecarView } from "./views/sidecar.js";
 import { current, onChange } from "./data/state.js";
 import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
-import { begin, showSplit, store } from "./data/store.js";
+import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
@@ -61,6 +61,7 @@ function draw() {
     if (other) view.split = other.split;
   }
   showSplit(view.split);
+  watchRun(view.page === "run" ? view.run : "");
   if (view.page === "compare") return show("compare", () => compareView(schedule));
   if (view.page === "run") {
     if (!store.runs.some(({ name }) => name === view.run)) return place(`absent ${view.run}`, absent("run", view.run));

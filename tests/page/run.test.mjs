@@ -109,6 +109,43 @@ test("what is not logged or undefined says so in words", async (t) => {
   assert.match(await page.locator('.stat[data-score="intervention_drop"]').innerText(), /Not sent\s+Pass head= to init/);
 });
 
+test("evaluations that wait, were skipped or refused, and what was not sent, are four states with their numbers", async (t) => {
+  const counts = { rows_received: 24000, rows_duplicate: 0, rows_dropped: 0, passes_unsettled: 0 };
+  const states = {
+    waiting: { counts: { ...counts, passes_unsettled: 12 }, finished: true },
+    skipped: { counts, unscored: [20, 40, 60] },
+    refused: { counts: { ...counts, rows_received: 0, rows_dropped: 2000 } },
+    none: { counts },
+  };
+  const said = {
+    waiting: /^Leakage to the task\s+Waiting\s+12 evaluations wait to be scored\./,
+    skipped: /Skipped\s+3 evaluations: a newer evaluation replaced it before it was scored\./,
+    refused: /Refused\s+2.000 rows of val were not accepted; the job’s log says why\./,
+    none: /Not sent\s+Log concept_activations, concept_labels and task_labels, and it appears/,
+  };
+  const { page, mock } = await scene(t, { runs: 4, hash: "#/sidecar", rename: (run) => {
+    const name = Object.keys(states)[run.labels.seed];
+    Object.assign(run, { name, unevaluated: true, finished: false }, states[name]);
+  } });
+  for (const [name, text] of Object.entries(said)) {
+    await page.goto(`${mock.url}/${runHash(name)}`);
+    const stat = page.locator('.stat[data-score="ctl_conditional"]');
+    await eventually(name, async () => text.test(await stat.innerText()) || stat.innerText());
+  }
+  await page.goto(`${mock.url}/${runHash("waiting")}`);
+  await eventually("the head", async () => /finished\s*12 evaluations wait to be scored/.test(await page.locator(".chips").innerText())
+    || page.locator(".chips").innerText());
+  assert.equal(await page.locator(".verdict h1").innerText(), "Can’t tell: 12 evaluations wait to be scored");
+  // No event tells of the counts: the page looks.
+  mock.runs[0].counts.passes_unsettled = 5;
+  await eventually("fewer", async () => /5 evaluations wait/.test(await page.locator(".stats").first().innerText()));
+});
+
+test("a run is not finished at its first epoch while others wait", async (t) => {
+  const { page } = await open(t, { rename: (run) => Object.assign(run, { points: 1, finished: true, counts: { ...run.counts, passes_unsettled: 11 } }) });
+  assert.match(await page.locator(".chips").innerText(), /^finished\s*scored up to epoch 1, 11 evaluations wait to be scored/);
+});
+
 test("curves, then CTL and ICL as published, without a click", async (t) => {
   const { page } = await open(t);
   assert.deepEqual((await charts(page)).slice(0, 6), ["ctl_conditional", "icl_conditional", "accuracy", "intervention_drop", "ctl", "icl"]);

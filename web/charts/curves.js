@@ -5,9 +5,9 @@ import { chartText, hasScore, linesOf } from "./lines.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change, current } from "../data/state.js";
-import { el } from "../text.js";
+import { el, lower } from "../text.js";
 import { afterFrame } from "../scheduler.js";
-import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
+import { TO_LOG, absenceOf, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Unscored } from "../data/api.js"
@@ -56,12 +56,12 @@ export function curves(host, group) {
       figures.set(score, one);
       if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
     });
-    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
-    if (absent.join() !== absence) {
-      absence = absent.join();
+    const known = !all && !waiting && runs.length > 0;
+    const absent = found.filter(({ score, having }) => known && having.length === 0 && TO_LOG[score]).map(({ score }) => ({ score, why: reason(score, runs, view.split, unscored) }));
+    if (JSON.stringify(absent) !== absence) {
+      absence = JSON.stringify(absent);
       missing.hidden = absent.length === 0;
-      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `),
-        `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+      missing.replaceChildren(...absent.map(({ score, why: [word, text] }) => el("span", {}, el("b", {}, `${nameOf(score)}: ${lower(word)}. `), `${text} `)));
     }
     if (host.lastChild !== missing) host.append(missing);
     afterFrame(host, () => fill(shown, drawn, unscored));
@@ -95,6 +95,15 @@ export function curves(host, group) {
       yield;
     }
   }
+}
+
+/**
+ * Why no run has a score: it waits, where it does in one of them.
+ * @param {string} score @param {Shown["lines"]} runs @param {string} split @param {Unscored[]} [unscored]
+ */
+function reason(score, runs, split, unscored) {
+  const all = runs.map(({ run }) => absenceOf(score, run, split, runs.length === 1 ? unscored : []));
+  return all.find(([word]) => word !== "Not sent") ?? all[0];
 }
 
 /** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */

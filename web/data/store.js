@@ -52,6 +52,8 @@ const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
 let split = "val";
 /** Alerts, and runs with other changes, that came while a snapshot was in flight, which may be older. */
 const during = { loads: 0, alerts: /** @type {Alert[]} */ ([]), runs: /** @type {Set<string>} */ (new Set()) };
+/** The run on the page. */
+let watched = "";
 let soon = 0;
 /** Draws after more has come. */
 function changedSoon() {
@@ -209,6 +211,7 @@ async function loadRun(name) {
 
 /** @param {Run} run */
 function keepRun(run) {
+  if (JSON.stringify(store.runs?.find(({ name }) => name === run.name)) === JSON.stringify(run)) return;
   nameRuns([run]);
   const others = (store.runs ?? []).filter(({ name }) => name !== run.name);
   if (others.length === store.runs?.length) store.total += 1;
@@ -240,14 +243,20 @@ export async function removeRun(run) {
   changed();
 }
 
+/** Asks for the sidecar's counts, and for those of the run on the page while they may change: no event tells of them. */
 async function loadStatus() {
   try {
     store.status = await get("status");
+    const run = store.runs?.find(({ name }) => name === watched);
+    if (run && (!run.finished || run.splits.some((one) => one.passes_unsettled))) keepRun(await get("run", { run: watched }));
     changed();
   } catch {
     // As above.
   }
 }
+
+/** The run on the page, or "". @param {string} run */
+export const watchRun = (run) => { watched = run; };
 
 /** The split whose rows are shown. @param {string} of */
 export function showSplit(of) {

@@ -41,7 +41,7 @@ export function lanesPanel(host) {
         width < LEGIBLE ? "" : text);
     };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
-    const told = verdictOf(row, split);
+    const told = verdictOf(row, split, shown.lines[0]?.run);
     const since = row?.verdict?.since?.step;
     lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" },
       ...(since === undefined ? [span(first, last, told.look, told.text)]

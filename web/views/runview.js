@@ -73,7 +73,7 @@ export function runView(again) {
     const { body: found, why } = known ? assessments(asked, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : nothing;
     const unscored = passes(asked, `${series?.version}/${series?.step.length}/${row?.step}`).body?.passes ?? [];
     drawVerdict(shown, row, point, found, why);
-    drawStats(shown, row?.scores ?? {}, row !== undefined);
+    drawStats(shown, row?.scores ?? {}, row !== undefined, unscored);
     drawCurves(shown, unscored);
     root.classList.toggle("stale", shown.down);
     afterFrame(root, () => drawRest(shown, point, unscored));

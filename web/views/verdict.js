@@ -34,11 +34,12 @@ export function verdictPanel(host) {
    */
   return function draw(shown, row, point, found, why) {
     const { split } = shown.view;
-    const now = JSON.stringify([row, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
+    const run = shown.lines[0]?.run;
+    const told = verdictOf(row, split, run);
+    const now = JSON.stringify([row, told, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
     age(row);
     if (now === before) return;
     before = now;
-    const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
     const asOf = shown.down && row?.step ? `As of ${momentText(row)}: ${lower(told.text)}` : told.text;
     const leaks = told.state === "leaking";
