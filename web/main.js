@@ -11,7 +11,7 @@ import { current, onChange } from "./data/state.js";
 import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
 import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
-import { hideTip } from "./tip.js";
+import { hideTip, say } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
 import { verdictOf } from "./labels.js";
 
@@ -24,7 +24,6 @@ import { verdictOf } from "./labels.js";
 
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
-const told = /** @type {HTMLElement} */ (document.getElementById("told"));
 const drawNotes = pageNotes(/** @type {HTMLElement} */ (document.getElementById("notes")));
 /** @type {Map<string, Opened>} views are made once, and run pages once for each run */
 const views = new Map();
@@ -128,7 +127,7 @@ function drawStatus() {
     verdicts.set(row.name, { row, state });
     if (before !== undefined && before.state !== state) changed.push(`${titleOf(row.name)}: ${now}`);
   }
-  if (changed.length) told.textContent = changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". ");
+  if (changed.length) say(changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". "));
 }
 
 applyTheme();

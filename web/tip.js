@@ -1,6 +1,7 @@
 // The box with explanations, beside the pointer or below the element that has the focus. Escape closes it.
 import { el } from "./text.js";
 
+const told = /** @type {HTMLElement} */ (document.getElementById("told"));
 const box = /** @type {HTMLElement} */ (document.getElementById("tip"));
 let described = /** @type {Element|null} */ (null);
 
@@ -12,6 +13,12 @@ export function showTip(x, y, ...content) {
   box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - width - 8))}px`;
   box.style.top = `${y + 16 + height > innerHeight ? Math.max(8, y - height - 12) : y + 16}px`;
 }
+
+/** Says something to those who cannot see it. @param {string} text */
+export const say = (text) => { told.textContent = text; };
+
+/** Says what the box says, as where keys have opened it. */
+export const sayTip = () => say(box.innerText.replaceAll(/\s*\n\s*/g, ". ").replaceAll("\t", " "));
 
 export function hideTip() {
   box.hidden = true;

@@ -68,6 +68,9 @@ test("groups by a label are curves with the range of least leakage, and say whic
     ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
   assert.deepEqual(await page.locator(".agreement th.least").allInnerTexts(), ["λ = 5", "λ = 10"]);
   assert.equal(await page.locator(".agreement td.worst").count(), 5);
+  assert.equal(await page.locator(".agreement td.least").count(), 16);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.locator(".agreement td.least").first().evaluate((one) => getComputedStyle(one).printColorAdjust), "exact");
   assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
   assert.deepEqual(complaints, []);
 });

@@ -191,7 +191,8 @@ function rowOf(run, split) {
 
 /** Columns of several scores, as the sidecar gives them. */
 function curvesOf(run, ids, split) {
-  const evaluated = run.split === split && !run.unevaluated ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
+  const none = run.split !== split || run.unevaluated;
+  const evaluated = none ? [] : Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS));
   // The points of an attempt that was left stay beside what the run makes again up to `passed`.
   const branchOf = (i) => run.left.findIndex((branch) => branch.includes(i));
   const made = evaluated.flatMap((i) => (branchOf(i) < 0 ? [{ i, of: -1 }] : [...(i <= (run.passed ?? -1) ? [{ i, of: -1 }] : []), { i, of: branchOf(i) }]));

@@ -330,6 +330,7 @@ test("a chart is read by keyboard", async (t) => {
   await page.keyboard.press("ArrowLeft");
   const before = await page.locator("#tip").innerText();
   assert.match(end, /^epoch 30\n/);
+  assert.match(await page.locator("#told").textContent(), /^epoch 29\. tabulartoy-lambda-0\.01 0\.\d+ ± 0\.\d+\. tabulartoy-lambda-5 0\.\d+/);
   assert.match(before, /^epoch 29\n/);
 });
 
@@ -408,9 +409,36 @@ test("the facts of the sidecar have a page of their own", async (t) => {
   const { page, complaints } = await scene(t);
   await page.locator("#status").click();
   const text = await page.locator(".sidecar").innerText();
-  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "50 % allowed", "3 s ago",
+  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "cores on average, cpu_share 0.5", "3 s ago",
     "interconcept leakage is high"]) assert.ok(text.includes(part), `${part} in ${text}`);
   assert.deepEqual(complaints, []);
+});
+
+test("an idle sidecar says how old its newest evaluation is, an empty one that there is none", async (t) => {
+  for (const [options, text] of [[{ rename: (run) => { Object.assign(run, { finished: true, started: 1_700_000_000 }); } }, /Newest evaluation\s+\d+ d ago/],
+    [{ rename: (run) => { run.unevaluated = true; } }, /Newest evaluation\s+none yet/]]) {
+    const { page, mock } = await scene(t, { hash: "#/sidecar", ...options });
+    await page.route("**/api/v1/status", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...await response.json(), staleness_seconds: 0, cpu_share: 16 } });
+    });
+    await page.goto(`${mock.url}/#/sidecar`);
+    await page.reload();
+    await eventually("its age", async () => text.test(await page.locator(".sidecar").innerText()) || page.locator(".facts").innerText());
+    assert.doesNotMatch(await page.locator(".facts").innerText(), /1600 %/);
+  }
+});
+
+test("where all runs are hidden the page says so", async (t) => {
+  const { page } = await scene(t);
+  for (const run of [LEAKY, SOUND]) {
+    await row(page, run).hover();
+    await page.locator(`.runs button[data-key="hide ${run}"]`).click();
+  }
+  await eventually("what is hidden", async () => /All 2 runs are hidden/.test(await page.locator(".runs").innerText()) || page.locator(".runs").innerText());
+  assert.equal(await page.locator("h1").innerText(), "No run is listed");
+  await page.getByRole("button", { name: "List hidden runs" }).click();
+  await eventually("both", async () => (await page.locator(".runs tr[data-run]").count()) === 2);
 });
 
 test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {

@@ -195,6 +195,32 @@ test("only rules that fired count when a run ends, and the evidence of a rule st
     || panel.innerText());
 });
 
+test("an alert at the last evaluation is seen on its lane", async (t) => {
+  const { page, mock } = await open(t);
+  const [change] = alertsOf(mock.runs).changes;
+  mock.send("alert", { ...change, rule: "at the end", step: 600 });
+  const lane = page.getByRole("region", { name: "Alerts" }).locator(".lane", { has: page.locator('[title*="epoch 30 to epoch 30"]') });
+  await eventually("its lane", async () => (await lane.count()) === 1);
+  const [of, alert] = [await lane.boundingBox(), await lane.locator("span").last().boundingBox()];
+  assert.ok(alert.width >= 8 && alert.x + alert.width <= of.x + of.width + 0.5, JSON.stringify([of, alert]));
+});
+
+test("a hidden run shows its page and says that it is hidden", async (t) => {
+  const { page } = await open(t);
+  await page.getByRole("button", { name: "Hide this run" }).click();
+  await page.reload();
+  await settled(page);
+  assert.match(await page.locator(".chips").innerText(), /hidden from the list of runs, in this browser/);
+  assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since/);
+});
+
+test("gauges and bars are printed", async (t) => {
+  const { page } = await open(t);
+  await page.emulateMedia({ media: "print" });
+  const exact = (selector) => page.locator(selector).first().evaluate((one) => getComputedStyle(one).printColorAdjust);
+  for (const selector of [".gauge b", ".gauge i", ".hb i", ".hb", ".lane .leak"]) assert.equal(await exact(selector), "exact", selector);
+});
+
 test("earlier alerts are one button away", async (t) => {
   const { page, mock } = await open(t);
   const panel = page.getByRole("region", { name: "Alerts" });
@@ -309,6 +335,7 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   assert.match(await page.locator(".read").innerText(), /A concept is not compared with itself/);
   assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);
   assert.match(await page.getByRole("region", { name: "Pairs of concepts" }).innerText(), /The oldest pair was computed 30 s before this evaluation/);
+  assert.doesNotMatch(await page.locator(".read").innerText(), /carries/);
   await page.getByLabel("Score between concepts").selectOption("icl");
   // Until its matrix has come there is nothing to read or to save.
   await eventually("another score", async () => { const text = await page.locator(".read").innerText(); return (text !== "" && !/q = /.test(text)) || text; });
@@ -317,6 +344,21 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as PNG" }).click()]);
   assert.ok((await readFile(await download.path())).length > 1000);
   assert.deepEqual(complaints, []);
+});
+
+test("a pair that may be noise is not said to carry information", async (t) => {
+  const { page } = await open(t, { query: "order=given" });
+  await page.route("**/api/v1/matrix*", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.matrix_q = report.matrix_q?.map((row) => row.map((q) => (q === null ? null : 0.4)));
+    await route.fulfill({ response, json: report });
+  });
+  await page.reload();
+  await settled(page);
+  const read = page.locator(".read");
+  await eventually("its readout",
+    async () => /No information of c\d about c\d is shown\s*leakage 0\.\d+.*q = 0\.40/s.test(await read.innerText()) || read.innerText());
 });
 
 test("pairs within noise and limit are pale, and only those beyond it coloured", async (t) => {

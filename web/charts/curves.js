@@ -57,7 +57,8 @@ export function curves(host, group) {
       if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
     });
     const known = !all && !waiting && runs.length > 0;
-    const absent = found.filter(({ score, having }) => known && having.length === 0 && TO_LOG[score]).map(({ score }) => ({ score, why: reason(score, runs, view.split, unscored) }));
+    const absent = found.filter(({ score, having }) => known && having.length === 0 && TO_LOG[score])
+      .map(({ score }) => ({ score, why: reason(score, runs, view.split, unscored) }));
     if (JSON.stringify(absent) !== absence) {
       absence = JSON.stringify(absent);
       missing.hidden = absent.length === 0;

@@ -6,7 +6,7 @@ import { current } from "./spec.js";
 import { pageColor } from "../palette.js";
 import { savePng } from "../saving.js";
 import { el } from "../text.js";
-import { hideTip, showTip } from "../tip.js";
+import { hideTip, sayTip, showTip } from "../tip.js";
 import { afterFrame, finishAll } from "../scheduler.js";
 
 /** @import { Line, Spec } from "./spec.js" */
@@ -204,6 +204,7 @@ export class LineChart {
       const next = places[Math.max(0, Math.min(places.length - 1, this.read === undefined ? index : index + by))];
       const { left, top } = root.getBoundingClientRect();
       this.point(this.across.place(next), left + this.plot.x(next), top + 20);
+      sayTip();
     });
   }
 

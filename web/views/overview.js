@@ -90,9 +90,10 @@ function headlinePanel(again) {
 }
 
 /** How many of the runs leak. @param {Shown} shown */
-function headline({ searched, counts, known }) {
+function headline({ searched, counts, known, hidden }) {
   const { leaking, possibly_leaking: possible, sound, nothing_found: nothing } = counts;
   const all = searched.length;
+  if (all === 0 && hidden > 0) return "No run is listed";
   if (known === 0 && all > 0) return "Loading runs …";
   if (leaking > 0) return `${count(leaking)} of ${plural(all, "run")} ${leaking === 1 ? "leaks" : "leak"}`;
   if (possible > 0) return `${count(possible)} of ${plural(all, "run")} possibly ${possible === 1 ? "leaks" : "leak"}`;

@@ -34,7 +34,7 @@ export function runHead() {
       if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen, waitingOf(run, chosen))) return;
       said.draw(run);
       crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
-      chips.replaceChildren(...facts(run, row, chosen));
+      chips.replaceChildren(...(hidden ? [el("span", { class: "chip" }, "hidden from the list of runs, in this browser")] : []), ...facts(run, row, chosen));
       pin.replaceChildren(icon("pin"), el("span", { class: "word" }, pinned ? "Unpin" : "Pin"));
       pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
       hide.replaceChildren(icon("eye"), el("span", { class: "word" }, hidden ? "Show again" : "Hide"));
