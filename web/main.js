@@ -13,7 +13,8 @@ import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip, say } from "./tip.js";
 import { awaitFrame } from "./scheduler.js";
-import { verdictOf } from "./labels.js";
+import { SHORT, verdictOf } from "./labels.js";
+import { notify, notifyButton } from "./notify.js";
 
 /**
  * @import { Row } from "./data/api.js"
@@ -35,12 +36,15 @@ const started = performance.now();
 function schedule() {
   if (frame === 0) frame = requestAnimationFrame(draw);
   awaitFrame();
+  // A page out of sight has no frames.
+  if (document.hidden) tellVerdicts();
 }
 
 function draw() {
   frame = 0;
   const view = current();
   drawStatus();
+  tellVerdicts();
   if (store.runs === null) {
     drawNotes([]);
     if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS
@@ -90,8 +94,6 @@ function place(name, root) {
   open = name;
   content.replaceChildren(root);
   const view = current();
-  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
-  document.title = `${title ? `${title} · ` : ""}conceptwatch`;
   for (const [id, on] of [["nav-runs", view.page === "runs"], ["nav-compare", view.page === "compare"]]) {
     const link = document.getElementById(String(id));
     if (on) link?.setAttribute("aria-current", "page");
@@ -108,7 +110,7 @@ function place(name, root) {
 const verdicts = new Map();
 let statusText = "";
 
-/** Shows in the corner how many runs train, and says a changed verdict to those who cannot see it. */
+/** Shows in the corner how many runs train. */
 function drawStatus() {
   const training = (store.runs ?? []).filter(isLive).length;
   const { state } = store.connection;
@@ -119,19 +121,30 @@ function drawStatus() {
     status.replaceChildren(el("span", { class: `${look} connection`, "data-state": state === "down" ? "reconnecting" : state }, text));
     status.setAttribute("aria-label", `Sidecar: ${text}. Its facts`);
   }
+}
+
+/** Puts the verdict on the shown run into the tab's title, and says a changed verdict to those who do not see it. */
+function tellVerdicts() {
+  const view = current();
+  const row = view.page === "run" ? store.rows.get(view.run) : undefined;
+  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
+  document.title = [row && SHORT[verdictOf(row, view.split).state], title, "conceptwatch"].filter(Boolean).join(" · ");
   const changed = [];
   for (const row of store.rows.values()) {
     const before = verdicts.get(row.name);
     if (before?.row === row) continue;
     const { state, text: now } = verdictOf(row, store.rowsOf);
     verdicts.set(row.name, { row, state });
-    if (before !== undefined && before.state !== state) changed.push(`${titleOf(row.name)}: ${now}`);
+    if (before === undefined || before.state === state) continue;
+    changed.push(`${titleOf(row.name)}: ${now}`);
+    notify(row.name, `${titleOf(row.name)}: ${now}`);
   }
   if (changed.length) say(changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". "));
 }
 
 applyTheme();
 document.getElementById("theme")?.addEventListener("click", switchTheme);
+notifyButton(/** @type {HTMLElement} */ (document.getElementById("notify")));
 const rescheme = () => {
   forgetColors();
   redrawAll();

@@ -138,7 +138,7 @@ test("hostile names show literally, everywhere", async (t) => {
   await page.locator(".runs a", { hasText: name }).click();
   await eventually("its page", async () => (await page.locator("#concepts tbody").innerText()).includes(HOSTILE));
   assert.ok((await page.locator(".chips").innerText()).includes(HOSTILE));
-  assert.equal(await page.title(), `${name} · conceptwatch`);
+  assert.equal(await page.title(), `Sound · ${name} · conceptwatch`);
   await page.goto(`${page.url().split("#")[0]}#/compare?by=runs`);
   await eventually("the comparison", async () => (await page.locator(".compare").innerText()).includes(name));
   assert.equal(await page.locator("img, [onerror]").count(), 0);
@@ -439,6 +439,38 @@ test("where all runs are hidden the page says so", async (t) => {
   assert.equal(await page.locator("h1").innerText(), "No run is listed");
   await page.getByRole("button", { name: "List hidden runs" }).click();
   await eventually("both", async () => (await page.locator(".runs tr[data-run]").count()) === 2);
+});
+
+test("the tab's title follows the verdict of the shown run, and who asks is notified while the page is out of sight", async (t) => {
+  const { page, mock } = await scene(t, { hash: `#/run/${SOUND}` });
+  await page.addInitScript(() => {
+    globalThis.told = [];
+    globalThis.Notification = class {
+      static permission = "default";
+      static requestPermission = async () => (globalThis.Notification.permission = "granted");
+      constructor(title, { body }) { globalThis.told.push(`${title}: ${body}`); }
+    };
+    Object.defineProperty(document, "hidden", { get: () => globalThis.away ?? false });
+  });
+  await page.reload();
+  await settled(page);
+  assert.equal(await page.title(), `Sound · ${SOUND} · conceptwatch`);
+  await page.getByRole("button", { name: "Notify me of changed verdicts" }).click();
+  await eventually("asked for", async () => (await page.locator("#notify").getAttribute("aria-pressed")) === "true");
+  const told = () => page.evaluate(() => globalThis.told.join());
+  const judge = async (state, title) => {
+    mock.runs[0].state = state;
+    mock.grow(SOUND);
+    await eventually(title, async () => (await page.title()).startsWith(title) || page.title());
+  };
+  await judge("too_early", "Too early · ");
+  assert.equal(await told(), "");
+  await page.evaluate(() => { globalThis.away = true; });
+  await judge("possibly_leaking", "Possibly · ");
+  assert.equal(await told(), `conceptwatch: ${SOUND}: Possibly leaking`);
+  await page.locator("#notify").click();
+  await judge("sound", "Sound · ");
+  assert.equal(await told(), `conceptwatch: ${SOUND}: Possibly leaking`);
 });
 
 test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {
