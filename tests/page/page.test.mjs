@@ -300,7 +300,7 @@ test("axes, smoothing and the stretch are kept in the address", async (t) => {
   await eventually("everything again", async () => !page.url().includes("zoom="));
 });
 
-test("every chart is saved as CSV and PNG, and lists its numbers", async (t) => {
+test("every chart is saved as CSV, PNG and SVG, and lists its numbers", async (t) => {
   const { page, complaints } = await scene(t);
   const chart = page.locator('.chart[data-score="ctl"]');
   const saved = async (what) => {
@@ -316,6 +316,17 @@ test("every chart is saved as CSV and PNG, and lists its numbers", async (t) => 
   assert.equal(rows.length, 1 + 2 * 31);
   const picture = await saved("PNG");
   assert.ok(picture.name.endsWith(".png") && picture.bytes.subarray(1, 4).toString() === "PNG" && picture.bytes.length > 5000, `${picture.bytes.length} bytes`);
+  assert.equal(picture.bytes.readUInt32BE(16), 1440, "two pixels in each direction");
+  const drawing = await saved("SVG");
+  const shapes = await page.evaluate((text) => {
+    const svg = new DOMParser().parseFromString(text, "image/svg+xml");
+    return { fault: svg.querySelector("parsererror")?.textContent ?? null, paths: svg.querySelectorAll("path").length,
+      texts: [...svg.querySelectorAll("text")].map((one) => one.textContent) };
+  }, drawing.bytes.toString());
+  assert.equal(shapes.fault, null);
+  assert.ok(shapes.paths > 8, `${shapes.paths} paths`);
+  assert.deepEqual(shapes.texts.slice(0, 2), ["CTL, published", "share, 0 to 1, with 95 % intervals"]);
+  for (const run of [LEAKY, SOUND]) assert.ok(shapes.texts.includes(run), shapes.texts.join());
   await chart.locator("summary").click();
   await chart.getByRole("button", { name: "Show the numbers" }).click();
   assert.ok((await chart.locator(".twin tbody tr").count()) >= 60);

@@ -3,8 +3,6 @@
 import { minuteText, scale } from "./axes.js";
 import { LinePlot } from "./lineplot.js";
 import { current } from "./spec.js";
-import { pageColor } from "../palette.js";
-import { savePng } from "../saving.js";
 import { el } from "../text.js";
 import { hideTip, sayTip, showTip } from "../tip.js";
 import { afterFrame, finishAll } from "../scheduler.js";
@@ -237,9 +235,6 @@ export class LineChart {
     hideTip();
     for (const chart of this.group) chart.cross.hidden = true;
   }
-
-  /** @param {string} name @param {string} title */
-  png(name, title) { return savePng(name, this.canvas, pageColor("--surface"), title, pageColor("--ink")); }
 }
 
 /** All places in sight with a value, in order. @param {LinePlot} plot */

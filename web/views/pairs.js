@@ -3,7 +3,7 @@ import { answers } from "../data/answers.js";
 import { orderOf } from "../data/order.js";
 import { options } from "./overview.js";
 import { pageColor } from "../palette.js";
-import { saveMenu, savePng } from "../saving.js";
+import { saveCanvas, saveMenu } from "../saving.js";
 import { change } from "../data/state.js";
 import { limitOf } from "../data/store.js";
 import { el, number, probability, shortened } from "../text.js";
@@ -46,7 +46,7 @@ export function pairsPanel(host, again) {
       return { name: `${id} pairs`, columns: ["from \\ to", ...places.map((i) => concepts[i] ?? "")],
         rows: places.map((i) => [concepts[i], ...places.map((j) => matrix[i][j])]) };
     },
-    png: () => { if (map.drawn) savePng(`${map.drawn.id} pairs`, enlarged(map.canvas), pageColor("--surface"), nameOf(map.drawn.id), pageColor("--ink")); },
+    png: () => { if (map.drawn) saveCanvas(`${map.drawn.id} pairs`, enlarged(map.canvas), pageColor("--surface"), nameOf(map.drawn.id), pageColor("--ink")); },
   });
   host.append(el("header", {}, el("h2", {}, "Between which concepts"), el("div", { class: "end" }, score, order, menu), said),
     el("div", { class: "body" }, fault, ...map.parts));
