@@ -53,7 +53,7 @@ export async function saveCanvas(name, canvas, ground, title, ink) {
 /**
  * A menu that saves a chart or shows its numbers.
  * @param {string} of the name of the content
- * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, svg?: () => void, table?: () => void}} can
+ * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, svg?: () => void, full?: () => void, table?: () => void}} can
  */
 export function saveMenu(of, can) {
   const entry = (/** @type {string} */ text, /** @type {() => void} */ act) =>
@@ -62,6 +62,7 @@ export function saveMenu(of, can) {
     el("summary", { class: "btn quiet icon small-btn", "aria-label": `Save or list ${of}` }, icon("more")),
     el("div", { class: "menu-box" },
       can.table && entry("Show the numbers", can.table),
+      can.full && entry("Full screen", can.full),
       can.csv && entry("Save as CSV", async () => { const table = await can.csv?.(); if (table) saveCsv(table); }),
       can.png && entry("Save as PNG", can.png),
       can.svg && entry("Save as SVG", can.svg)));

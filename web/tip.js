@@ -7,6 +7,9 @@ let described = /** @type {Element|null} */ (null);
 
 /** @param {number} x @param {number} y @param {...(Node|string)} content */
 export function showTip(x, y, ...content) {
+  // Only the content of an element in full screen is seen.
+  const host = document.fullscreenElement ?? document.body;
+  if (box.parentNode !== host) host.append(box);
   box.replaceChildren(...content);
   box.hidden = false;
   const { width, height } = box.getBoundingClientRect();

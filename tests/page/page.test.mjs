@@ -162,6 +162,37 @@ test("runs are searched by words and by conditions on labels", async (t) => {
     all.every((one) => one.dataset.state === "leaking"))) && await shown() > 2);
 });
 
+test("runs are searched by scores and verdicts", async (t) => {
+  const { page } = await scene(t, { runs: 20, intervened: Array.from({ length: 20 }, (_, i) => i) });
+  const rows = page.locator(".runs tr[data-run]");
+  const values = (of) => rows.locator(of).evaluateAll((all) => all.map((one) => Number(one.firstChild.data)));
+  const search = page.getByLabel("Search runs and labels");
+  const leaking = Number(await page.locator(".tabs button", { hasText: "Leaking" }).locator("b").innerText());
+  await search.fill("verdict:leaking");
+  await eventually("those that leak", async () => await rows.count() === leaking || rows.count());
+  assert.ok(leaking > 2);
+  await search.fill("leakage>0.2 lambda<0.05");
+  const all = async (of, holds) => { const found = await values(of); return (found.length > 0 && found.length < 20 && found.every(holds)) || found.join(); };
+  await eventually("the highest", () => all(".lk", (one) => one >= 0.2));
+  await search.fill("drop<5 verdict!=leaking");
+  await eventually("in the unit of the column", () => all(".lk + td", (one) => one < 5));
+  await search.fill("verdict:");
+  await eventually("a hint", async () => /^“verdict:” needs a verdict, such as verdict:leaking\./.test(await page.locator(".hint").innerText()));
+});
+
+test("the listed runs are saved as CSV in their order", async (t) => {
+  const { page } = await scene(t, { runs: 9, hash: "#/?sort=-ctl_conditional&q=lambda<1" });
+  const listed = await page.locator(".runs tr[data-run]").evaluateAll((all) => all.map((one) => one.dataset.run));
+  await page.locator('.bar summary[aria-label="Save or list the runs"]').click();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).first().click()]);
+  assert.equal(download.suggestedFilename(), "runs-val.csv");
+  const [head, ...rows] = (await readFile(await download.path())).toString().trimEnd().split("\n").map((line) => line.split(","));
+  assert.equal(head.slice(0, 12).join(), "run,title,split,verdict,since_step,step,epoch,time,rows,label:lambda,label:seed,ctl_conditional");
+  assert.deepEqual(rows.map(([run]) => run), listed);
+  const leakage = rows.map((row) => Number(row[11]));
+  assert.deepEqual(leakage, leakage.toSorted((a, b) => b - a));
+});
+
 test("a search that finds nothing says so and how to clear it, and one that is incomplete what it lacks", async (t) => {
   const { page, complaints } = await scene(t, { runs: 20 });
   const search = page.getByLabel("Search runs and labels");
@@ -330,6 +361,21 @@ test("every chart is saved as CSV, PNG and SVG, and lists its numbers", async (t
   await chart.locator("summary").click();
   await chart.getByRole("button", { name: "Show the numbers" }).click();
   assert.ok((await chart.locator(".twin tbody tr").count()) >= 60);
+  assert.deepEqual(complaints, []);
+});
+
+test("a chart fills the screen, with the box beside the pointer", async (t) => {
+  const { page, complaints } = await scene(t);
+  const chart = page.locator('.chart[data-score="ctl_conditional"]');
+  await chart.locator("summary").click();
+  await chart.getByRole("button", { name: "Full screen" }).click();
+  await eventually("it is large", async () => { const { height } = await chart.locator(".plot").boundingBox(); return height > 500 || height; });
+  await eventually("painted in that size", () => chart.locator(".plot").evaluate(({ chart }) => chart.plot.height > 500));
+  assert.match(await pointAt(page, "ctl_conditional", 0.5), /^epoch 1\d\n/);
+  assert.ok(await page.evaluate(() => document.fullscreenElement.contains(document.getElementById("tip"))));
+  await page.evaluate(() => document.exitFullscreen());
+  await eventually("small again", async () => (await chart.locator(".plot").boundingBox()).height < 300);
+  assert.match(await pointAt(page, "task_accuracy", 0.5), /^epoch 1\d\n/);
   assert.deepEqual(complaints, []);
 });
 

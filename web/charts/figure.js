@@ -31,6 +31,7 @@ export function figure({ id, name, unit, tip, group, onZoom, csv }) {
   let listed = false;
   const menu = saveMenu(name, {
     table: () => { listed = !listed; list(); },
+    full: () => root.requestFullscreen(),
     csv,
     png: () => { if (chart.spec) savePng(id, chart.spec, name, unit); },
     svg: () => { if (chart.spec) saveSvg(id, chart.spec, name, unit); },

@@ -69,8 +69,8 @@ function find(view) {
   if (found && same(found.inputs, inputs)) return found;
   const runs = store.runs ?? [];
   const matches = matcher(view.q);
-  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
-    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
+  const searched = runs.map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }))
+    .filter(({ run, row }) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name), row));
   const listed = searched.filter(({ row }) => !view.verdict || stateOf(row) === view.verdict);
   /** @type {Record<string, number>} */
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));

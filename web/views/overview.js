@@ -33,7 +33,7 @@ export function overview(again) {
   const headline = headlinePanel(again);
   const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
   const table = runTable(listing);
-  const bar = searchBar(table.picker);
+  const bar = searchBar(table.picker, table.menu);
   const charts = selectedRuns(again);
   const root = el("div", {}, headline.root, bar.root, el("div", { class: "split" }, listing, charts.root));
 
@@ -102,9 +102,12 @@ function headline({ searched, counts, known, hidden }) {
   return all === 1 ? "The run is sound" : `All ${count(all)} runs are sound`;
 }
 
-/** The controls of the list: search, groups, split and hidden runs. @param {HTMLElement} columns the menu of columns */
-function searchBar(columns) {
-  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels",
+/**
+ * The controls of the list: search, groups, split and hidden runs.
+ * @param {HTMLElement} columns the menu of columns @param {HTMLElement} menu saves the table
+ */
+function searchBar(columns, menu) {
+  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 leakage>0.2", "aria-label": "Search runs and labels",
     oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
@@ -119,7 +122,7 @@ function searchBar(columns) {
   });
   return {
     root: el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
-      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, hidden, drawn, hint),
+      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, menu, hidden, drawn, hint),
     /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
     draw(shown, none) {
       const { view, labels, splits } = shown;

@@ -113,7 +113,7 @@ function nothing(shown) {
 }
 
 /** Sorts the runs; those without a value stand last. @param {Shown} shown @param {Column[]} columns @returns {Listed[]} */
-function order(shown, columns) {
+export function order(shown, columns) {
   const { sort } = shown.view;
   const sign = sort.startsWith("-") ? -1 : 1;
   const id = sort.replace(/^-/, "");
