@@ -12,6 +12,7 @@ import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.
 import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip, say } from "./tip.js";
+import { keepScroll, reach } from "./scrolled.js";
 import { awaitFrame } from "./scheduler.js";
 import { SHORT, verdictOf } from "./labels.js";
 import { notify, notifyButton } from "./notify.js";
@@ -84,6 +85,7 @@ function show(name, make) {
   const shown = shownOf(view, view.page === "run" ? runScores() : view.page === "runs" ? overviewScores(view) : []);
   place(name, opened.root);
   opened.draw(shown);
+  reach();
   drawNotes(shown.lines.flatMap(({ run, fault }) => (fault === null ? [] : [{ run: titleOf(run.name), fault }])));
 }
 
@@ -101,7 +103,7 @@ function place(name, root) {
   }
   hideTip();
   if (moved) {
-    scrollTo(0, 0);
+    reach();
     document.getElementById("main")?.focus({ preventScroll: true });
   }
 }
@@ -154,6 +156,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rescheme);
 onPrefs(rescheme);
 addEventListener("beforeprint", paintForPrint);
 addEventListener("afterprint", redrawAll);
+keepScroll(content);
 onChange(schedule);
 begin(schedule);
 setTimeout(schedule, PATIENCE_MS + 20);

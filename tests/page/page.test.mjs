@@ -281,6 +281,24 @@ test("runs are pinned and hidden, in this browser alone", async (t) => {
   await eventually("listed again", async () => await first() === last);
 });
 
+test("Back returns to the place in the list, also after a reload", async (t) => {
+  const { page } = await scene(t, { runs: 60 });
+  await page.mouse.move(400, 500);
+  await page.mouse.wheel(0, 900);
+  await eventually("scrolled", () => page.evaluate(() => history.state?.y === 900 || history.state?.y));
+  const link = page.locator(".runs .name a").nth(30);
+  const run = await link.innerText();
+  await link.click();
+  await eventually("its page, from the top", async () => (await page.title()).includes(run) && await page.evaluate(() => scrollY === 0));
+  await page.goBack();
+  await eventually("the place", () => page.evaluate(() => Math.abs(scrollY - 900) < 3 || scrollY));
+  await page.reload();
+  // A line more above the list moves the page, and the list with it.
+  await eventually("after a reload", () => page.evaluate(() => Math.abs(scrollY - 900) < 40 || scrollY));
+  await page.goForward();
+  await eventually("forward", async () => (await page.title()).includes(run) && await page.evaluate(() => scrollY === 0));
+});
+
 test("colours stay as runs come and go", async (t) => {
   const { page, mock } = await scene(t, { runs: 9 });
   const looks = async () => Object.fromEntries((await lines(page, "ctl")).map(({ name, color, look }) => [name, `${color}/${look}`]));

@@ -126,7 +126,7 @@ export function onChange(listener) {
 /** Writes the view into the address, unless the reader has gone elsewhere meanwhile. */
 function write() {
   if (location.hash !== written) return;
-  history.replaceState(null, "", format(view));
+  history.replaceState(history.state, "", format(view));
   written = location.hash;
 }
 
