@@ -262,6 +262,25 @@ test("runs are grouped by a label, sorted, and the address keeps it", async (t) 
   assert.deepEqual(complaints, []);
 });
 
+test("curves are means over the runs of a group, with their interval over runs", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 24, hash: "#/?group=lambda" });
+  await page.getByRole("button", { name: "Means by λ" }).click();
+  const found = () => lines(page, "ctl_conditional");
+  await eventually("a curve for each value", async () => (await found()).map(({ name }) => name).join() === ["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"]
+    .map((value) => `λ = ${value}`).join() || (await found()).map(({ name }) => name).join());
+  assert.match(await page.locator(".key").innerText(), /λ = 0\.01, 3 runs/);
+  await eventually("the mean of all three", async () => {
+    const tip = await pointAt(page, "ctl_conditional", 0.9);
+    return /λ = 0\.01\s+0\.\d+ ± 0\.\d+/.test(tip) || tip;
+  });
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await found()).length === 8);
+  await page.getByLabel("Group by").selectOption("");
+  await eventually("runs again", async () => (await found()).every(({ name }) => name.startsWith("cub/")) && (await found()).length === 5);
+  assert.deepEqual(complaints, []);
+});
+
 test("runs are pinned and hidden, in this browser alone", async (t) => {
   const { page } = await scene(t, { runs: 9 });
   const first = () => page.locator(".runs tr[data-run]").first().getAttribute("data-run");

@@ -2,16 +2,18 @@
 import { get } from "../data/api.js";
 import { figure } from "./figure.js";
 import { chartText, hasScore, linesOf } from "./lines.js";
+import { meanOf } from "./means.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change, current } from "../data/state.js";
-import { el, lower } from "../text.js";
+import { el, lower, plural } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { TO_LOG, absenceOf, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Unscored } from "../data/api.js"
- * @import { Shown } from "../data/shown.js"
+ * @import { Drawn, Shown } from "../data/shown.js"
+ * @import { Line } from "./spec.js"
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -77,11 +79,13 @@ export function curves(host, group) {
     for (const { score, having } of drawn) {
       const one = figures.get(score);
       const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
+        shown.groups && view.group,
         ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
       if (!one || one.chart.signature === signature) continue;
-      const lines = having.flatMap(({ run, slot, series }) =>
+      const linesOfRun = (/** @type {Drawn} */ { run, slot, series }) =>
         (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
-        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
+        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []);
+      const lines = shown.groups ? shown.groups.flatMap((group) => meanLine(group, having, linesOfRun)) : having.flatMap(linesOfRun);
       const word = wordOf(score);
       const limit = shown.limitOf(score);
       const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
@@ -96,6 +100,17 @@ export function curves(host, group) {
       yield;
     }
   }
+}
+
+/**
+ * The mean of the curves of a group.
+ * @param {NonNullable<Shown["groups"]>[0]} group @param {Drawn[]} having @param {(run: Drawn) => Line[]} linesOfRun @returns {Line[]}
+ */
+function meanLine({ name, slot, members }, having, linesOfRun) {
+  const lines = having.filter(({ run }) => members.includes(run.name)).flatMap(linesOfRun).filter(({ superseded }) => !superseded);
+  if (lines.length === 0) return [];
+  const { counts, ...mean } = meanOf(lines);
+  return [{ name, color: `--s${hueOf(slot)}`, look: lookOf(slot), ...mean, notes: (at) => [`mean of ${plural(counts[at], "run")}`] }];
 }
 
 /**

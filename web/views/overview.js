@@ -148,14 +148,23 @@ function selectedRuns(again) {
   const below = el("div", { class: "charts published" });
   const picker = scorePicker(again);
   const drawControls = curveControls(controls);
-  controls.prepend(picker.root);
+  const means = el("button", { class: "btn small-btn", onclick: () => change({ means: !current().means }) });
+  controls.prepend(means, picker.root);
   const drawCurves = curves(grid, "overview");
   const drawBelow = curves(below, "overview");
   const isNewKey = watcher();
 
   /** @param {Shown} shown */
-  function drawKey({ lines }) {
-    if (!isNewKey(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]))) return;
+  function drawKey({ lines, groups }) {
+    if (!isNewKey(groups?.map(({ name, slot, members }) => [name, slot, members.length]), lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]))) {
+      return;
+    }
+    if (groups) {
+      key.replaceChildren(...groups.map(({ name, slot, members }) =>
+        el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"), `${name}, ${plural(members.length, "run")}`)),
+      el("span", { class: "dim" }, "Means with 95 % intervals over runs."));
+      return;
+    }
     key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" },
       `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
       : lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"),
@@ -171,6 +180,9 @@ function selectedRuns(again) {
     draw(shown) {
       drawKey(shown);
       drawControls();
+      means.hidden = shown.view.group === "";
+      tell(means, `Means by ${labelName(shown.view.group)}`);
+      means.setAttribute("aria-pressed", String(shown.groups !== null));
       picker.draw(shown);
       const scores = overviewScores(shown.view);
       drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));

@@ -111,7 +111,8 @@ export function agreementPanel(host) {
     body.replaceChildren(el("table", { class: "plain agreement" },
       headRow(["Score"],
         ...groups.map(({ value }, i) => /** @type {[string, string]} */ ([at(value), best[i] ? "n least" : "n"]))),
-      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id), best)), el("tr", {}, el("th", { scope: "row" }, "Runs"), ...counts))));
+      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id), best)), el("tr", {}, el("th", { scope: "row" }, "Runs"),
+        ...counts))));
   };
 }
 
