@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { settled } from "./chromium.mjs";
-import { eventually, lines, scene, withBrowser } from "./scene.mjs";
+import { eventually, lines, pointAt, scene, withBrowser } from "./scene.mjs";
 
 withBrowser();
 
@@ -72,6 +72,33 @@ test("groups by a label are curves with the range of least leakage, and say whic
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator(".agreement td.least").first().evaluate((one) => getComputedStyle(one).printColorAdjust), "exact");
   assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
+  assert.deepEqual(complaints, []);
+});
+
+test("runs stand at their leakage and task accuracy, with the front that none beats in both", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
+  const panel = page.getByRole("region", { name: "Leakage against task accuracy" });
+  await panel.scrollIntoViewIfNeeded();
+  const found = await lines(page, "scatter");
+  assert.equal(found.length, 13);
+  const [front, ...runs] = found;
+  const points = runs.map(({ x: [x], y: [y] }) => ({ x, y }));
+  const beaten = ({ x, y }) => points.some((other) => other.x >= x && other.y <= y && (other.x > x || other.y < y));
+  const best = points.filter((one) => !beaten(one)).sort((a, b) => a.x - b.x);
+  assert.deepEqual([front.name, front.x, front.y], ["Pareto front", best.map(({ x }) => x), best.map(({ y }) => y)]);
+  assert.equal(runs.find(({ name }) => name.startsWith("cub/soft-seed1-")).color, "--leak");
+  await eventually("λ beside the pointer", async () => {
+    const tip = await pointAt(page, "scatter", 0.9);
+    return /, λ = [\d.]+\s+[\d.−]+/.test(tip) || tip;
+  });
+  await panel.locator("summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as CSV" }).click()]);
+  const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(rows[0], "run,lambda,verdict,task_accuracy,ctl_conditional,on_front");
+  assert.equal(rows.filter((row) => row.endsWith(",true")).length, best.length);
+  await page.getByLabel("Only runs with").fill("lambda<0.5");
+  await page.keyboard.press("Enter");
+  await eventually("fewer", async () => (await lines(page, "scatter")).length < 9);
   assert.deepEqual(complaints, []);
 });
 

@@ -1,7 +1,7 @@
 // Charts of scores over the run: one for each score, the shown runs laid over each other.
 import { get } from "../data/api.js";
 import { figure } from "./figure.js";
-import { chartText, hasScore, linesOf } from "./lines.js";
+import { chartText, hasScore, limitIn, linesOf } from "./lines.js";
 import { meanOf } from "./means.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
@@ -87,15 +87,13 @@ export function curves(host, group) {
         look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []);
       const lines = shown.groups ? shown.groups.flatMap((group) => meanLine(group, having, linesOfRun)) : having.flatMap(linesOfRun);
       const word = wordOf(score);
-      const limit = shown.limitOf(score);
       const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
       const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
       const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
       one.show({
         lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score),
           text: chartText(score),
-        limit: limit && { value: limit.limit * word.scale, bad: limit.bad,
-          text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
+        limit: limitIn(shown, score),
       }, signature, said);
       yield;
     }

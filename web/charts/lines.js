@@ -6,6 +6,7 @@ import { wordOf } from "../labels.js";
 /**
  * @import { LeftOut, Unscored } from "../data/api.js"
  * @import { Series, Values } from "../data/series.js"
+ * @import { Shown } from "../data/shown.js"
  * @import { Along } from "../data/state.js"
  * @import { Line } from "./spec.js"
  */
@@ -136,6 +137,14 @@ function between(steps, x, step) {
   if (after === 0 || steps[after] === step) return x[after];
   const share = (step - steps[after - 1]) / (steps[after] - steps[after - 1]);
   return x[after - 1] + share * (x[after] - x[after - 1]);
+}
+
+/** The limit of a score, as a chart shows it. @param {Pick<Shown, "limitOf">} shown @param {string} score */
+export function limitIn({ limitOf }, score) {
+  const limit = limitOf(score);
+  if (!limit) return undefined;
+  const value = limit.limit * wordOf(score).scale;
+  return { value, bad: limit.bad, text: `${limit.bad} the limit, ${Number(value.toPrecision(4))}` };
 }
 
 /** A value of a chart as text, in the page's unit. @param {string} score */

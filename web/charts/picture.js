@@ -23,7 +23,7 @@ const FONT = "system-ui, sans-serif";
 function keyOf(spec, context) {
   context.font = `12px ${FONT}`;
   let [x, y] = [EDGE, HEAD + PLOT + ROW];
-  const entries = current(spec).slice(0, KEYED).map((line) => {
+  const entries = (spec.scatter ? [] : current(spec).slice(0, KEYED)).map((line) => {
     const text = shortened(line.name, NAME);
     const width = context.measureText(text).width + 34;
     if (x > EDGE && x + width > WIDTH) [x, y] = [EDGE, y + ROW];
@@ -41,7 +41,7 @@ function paint(context, spec, name, unit, entries) {
   context.font = `600 14px ${FONT}`;
   context.fillText(name, EDGE, HEAD / 2);
   const banded = entries.length <= MOST_BANDS && spec.lines.some(({ half }) => half?.some(Boolean));
-  const more = current(spec).length - entries.length;
+  const more = spec.scatter ? 0 : current(spec).length - entries.length;
   const said = [unit, banded ? "with 95 % intervals" : "", more > 0 ? `the key leaves out ${more} lines` : ""].filter(Boolean).join(", ");
   const after = EDGE + context.measureText(name).width + 10;
   context.font = `12px ${FONT}`;
