@@ -18,7 +18,7 @@ test("two runs are compared, score by score and concept by concept", async (t) =
   assert.equal(questions(asked).at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
   const row = page.locator('tr[data-score="ctl_conditional"]');
   assert.match(await row.innerText(), /Leakage to the task\s+0\.\d\d \(0\.\d\d to 0\.\d\d\)\s+A leaks more\s+3 of 3: c1 \(A\)/);
-  assert.match(await page.locator('tr[data-score="task_accuracy"]').innerText(), /pt \(.*(no difference shown|is worse)/);
+  assert.match(await page.locator('tr[data-score="task_accuracy"]').innerText(), /\(.*(no difference shown|is worse)/);
   assert.match(await page.locator('tr[data-score="concept_accuracy"]').innerText(), /undefined: no evaluation of tabulartoy/);
   await page.locator(".panel:visible summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).click()]);
@@ -40,7 +40,7 @@ test("two splits of a run are compared, concept by concept", async (t) => {
   assert.deepEqual([...questions(asked).at(-1).searchParams], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
   assert.equal(await page.locator("h1").innerText(), "tabulartoy-lambda-5: val and val_dropped");
   assert.match(await page.locator(".head p").innerText(), /The 5 newest evaluations that both have, steps 520 to 600/);
-  assert.match(await row.innerText(), /15 pt \(13 to 17\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
+  assert.match(await row.innerText(), /0\.15 \(0\.13 to 0\.17\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
   // Only runs that have both splits are to choose from.
   assert.deepEqual(await page.getByLabel("A", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
   await page.getByRole("button", { name: "Two runs" }).click();

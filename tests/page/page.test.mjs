@@ -41,6 +41,16 @@ test("conditional leakage, interventions and accuracies come first, CTL and ICL 
   assert.deepEqual(complaints, []);
 });
 
+test("all numbers on the page are in one unit, the one of the sidecar's sentences", async (t) => {
+  const { page } = await scene(t, { intervened: [0, 1] });
+  const units = () => page.locator(".chart .unit").allInnerTexts();
+  assert.ok((await units()).every((unit) => unit.startsWith("share")), (await units()).join());
+  assert.equal(await page.locator(".runs thead").getByText(/%|, pt/).count(), 0);
+  await page.goto(`${page.url().split("#")[0]}#/run/${LEAKY}`);
+  await eventually("the run's", async () => (await units()).filter((unit) => unit).length > 5 && (await units()).every((unit) => /share/.test(unit)));
+  assert.doesNotMatch((await page.locator(".verdict").innerText()) + (await page.locator(".stats").first().innerText()), /\d (%|pt|points)(?! interval)/);
+});
+
 test("a score that no run has logged says what to log, and takes no room", async (t) => {
   const { page } = await scene(t);
   assert.ok(!(await charts(page)).includes("intervention_drop"));
@@ -174,8 +184,8 @@ test("runs are searched by scores and verdicts", async (t) => {
   await search.fill("leakage>0.2 lambda<0.05");
   const all = async (of, holds) => { const found = await values(of); return (found.length > 0 && found.length < 20 && found.every(holds)) || found.join(); };
   await eventually("the highest", () => all(".lk", (one) => one >= 0.2));
-  await search.fill("drop<5 verdict!=leaking");
-  await eventually("in the unit of the column", () => all(".lk + td", (one) => one < 5));
+  await search.fill("drop<0.05 verdict!=leaking");
+  await eventually("those that do not", () => all(".lk + td", (one) => one < 0.0501));
   await search.fill("verdict:");
   await eventually("a hint", async () => /^“verdict:” needs a verdict, such as verdict:leaking\./.test(await page.locator(".hint").innerText()));
 });

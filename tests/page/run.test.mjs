@@ -17,7 +17,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
   const lead = await page.locator(".verdict .lead").innerText();
   assert.match(lead, /^Leakage to the task is 0\.\d\d ± 0\.\d\d; the limit is 0\.16\. /);
-  assert.match(lead, /With every concept set to its true value, balanced task accuracy falls by \d+\.\d points ± \d\.\d\./);
+  assert.match(lead, /With every concept set to its true value, balanced task accuracy falls by 0\.\d{3} ± 0\.\d{3}\./);
   assert.match(lead, /Above the limit: c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
   assert.match(todo[0],
@@ -265,7 +265,7 @@ test("accuracy by the share of concepts set stands beside that by wrong values",
   assert.equal(await panel.locator("h2").innerText(), "Effect of interventions");
   assert.match(await panel.innerText(), /should not cost accuracy\. Here it does\./);
   const found = await lines(page, "behind-intervention_drop");
-  assert.deepEqual(found.map(({ name, y }) => [name, Math.round(y.at(-1))]), [["true values", 30], ["wrong values", 10]]);
+  assert.deepEqual(found.map(({ name, y }) => [name, y.at(-1).toFixed(1)]), [["true values", "0.3"], ["wrong values", "0.1"]]);
   await panel.locator("figcaption summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as CSV" }).click()]);
   const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");

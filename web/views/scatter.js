@@ -25,7 +25,7 @@ export function scatterPanel(host) {
   host.classList.add("scatter");
   /** @type {any} */
   let table = null;
-  const chart = figure({ id: "scatter", name: nameOf(DOWN), unit: `${wordOf(DOWN).unit}, over ${nameOf(ACROSS).toLowerCase()}, %`, tip: tipOf(DOWN),
+  const chart = figure({ id: "scatter", name: nameOf(DOWN), unit: `${wordOf(DOWN).unit}, over ${nameOf(ACROSS).toLowerCase()}`, tip: tipOf(DOWN),
     group: "scatter", csv: () => table });
   host.append(el("header", {}, el("h2", {}, "Leakage against task accuracy"), said), chart.root);
 
@@ -38,21 +38,22 @@ export function scatterPanel(host) {
       if (x === undefined || y === undefined || !matches(run, titleOf(run.name), row)) return [];
       const value = run.labels[label];
       const name = `${titleOf(run.name)}${value === undefined ? "" : `, ${labelName(label)} = ${value}`}`;
-      return [{ run, name, state: stateOf(row), x: x * wordOf(ACROSS).scale, y: y * wordOf(DOWN).scale, values: [x, y] }];
+      return [{ run, name, state: stateOf(row), x, y }];
     }).slice(0, MOST);
     host.hidden = runs.length < 2;
     if (host.hidden) return;
     const front = frontOf(runs);
-    const names = front.slice(0, NAMED).map(({ name, values: [x, y] }) =>
-      `${shortened(name, NAME)} (${valueText(DOWN, y)} at ${valueText(ACROSS, x)} %)`);
-    said.textContent = `No run has less leakage at as high an accuracy as ${names.join("; ")}${front.length > NAMED ? `; and ${front.length - NAMED} more` : ""}. `
+    const names = front.slice(0, NAMED).map(({ name, x, y }) =>
+      `${shortened(name, NAME)} (${valueText(DOWN, y)} at ${valueText(ACROSS, x)})`);
+    const more = front.length > NAMED ? `; and ${front.length - NAMED} more` : "";
+    said.textContent = `No run has less leakage at as high an accuracy as ${names.join("; ")}${more}. `
       + `Of ${plural(runs.length, "run")}, triangles leak, squares possibly leak, on circles no leakage is found, and diamonds have no verdict.`;
     table = { name: `${DOWN} over ${ACROSS}`, columns: ["run", label, "verdict", ACROSS, DOWN, "on_front"],
-      rows: runs.map((one) => [one.run.name, one.run.labels[label], one.state, ...one.values, front.includes(one)]) };
+      rows: runs.map((one) => [one.run.name, one.run.labels[label], one.state, one.x, one.y, front.includes(one)]) };
     /** @type {Line[]} */
     const lines = [{ name: "Pareto front", color: "--ink-2", look: 0, x: front.map(({ x }) => x), y: front.map(({ y }) => y) },
       ...runs.map(({ name, state, x, y }) => ({ name, color: COLORS[STATES.indexOf(state)], look: SHAPES[STATES.indexOf(state)], x: [x], y: [y] }))];
-    chart.show({ lines, along: `${nameOf(ACROSS)}, %`, zoom: null, logx: false, logy: false, smooth: 0, least: wordOf(DOWN).axis, range: rangeOf(DOWN),
+    chart.show({ lines, along: nameOf(ACROSS).toLowerCase(), zoom: null, logx: false, logy: false, smooth: 0, least: wordOf(DOWN).axis, range: rangeOf(DOWN),
       text: chartText(DOWN), points: true, scatter: true, limit: limitIn(shown, DOWN) }, JSON.stringify([lines, shown.theme]));
   };
 }

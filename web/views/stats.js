@@ -2,15 +2,13 @@
 import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
-import { OF_RUN, absenceOf, halfText, nameOf, tipOf, valueText, wordOf } from "../labels.js";
+import { OF_RUN, absenceOf, halfText, nameOf, tipOf, valueText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
  * @import { Newest, Unscored } from "../data/api.js"
  * @import { Shown } from "../data/shown.js"
  */
-
-const UNITS = /** @type {Record<string, string>} */ ({ "%": "%", "percentage points": "pt" });
 
 /** @param {HTMLElement} host @param {string[]} [ids] */
 export function statsPanel(host, ids = OF_RUN) {
@@ -33,18 +31,17 @@ function stat(shown, id, newest, known, why) {
     return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why[0]), el("span", { class: "hatch" }),
       el("p", { class: "small" }, why[1]));
   }
-  const { scale, unit } = wordOf(id);
   const { value, standard_error: error } = newest;
   const limit = shown.limitOf(id);
   const half = error === undefined ? 0 : HALF * error;
   const beyond = limit ? (limit.bad === "above" ? value - half > limit.limit : value + half < limit.limit) : false;
-  const [from, to] = limit?.bad === "below" || unit === "%" ? [Math.min(0.5, value - half), 1]
+  const [from, to] = limit?.bad === "below" || id.endsWith("accuracy") ? [Math.min(0.5, value - half), 1]
     : [Math.min(0, value - half), Math.max(0.4, value + half, (limit?.limit ?? 0) * 1.5)];
   const place = (/** @type {number} */ at) => `${(100 * Math.max(0, Math.min(1, (at - from) / (to - from)))).toFixed(1)}%`;
-  const text = limit ? `limit ${Number((limit.limit * scale).toPrecision(3))}${beyond ? (limit.bad === "above" ? ", above it" : ", below it") : ""}` : "";
+  const text = limit ? `limit ${limit.limit}${beyond ? (limit.bad === "above" ? ", above it" : ", below it") : ""}` : "";
   return el("div", { class: "stat", "data-score": id }, head,
     el("div", { class: beyond && limit?.bad === "above" ? "val bad" : "val" }, valueText(id, value),
-      el("small", {}, ` ${UNITS[unit] ?? ""}${half ? ` ± ${halfText(id, error)}` : ""}`)),
+      el("small", {}, half ? ` ± ${halfText(id, error)}` : "")),
     el("div", { class: "gauge", "aria-hidden": "true", "--c": beyond && limit?.bad === "above" ? "var(--leak)" : "var(--ink-2)" },
       limit && el("u", { style: `left: ${place(limit.limit)}` }),
         half > 0 && el("i", { style: `left: ${place(value - half)}; width: calc(${place(value + half)} - ${place(value - half)})` }),

@@ -1,6 +1,6 @@
 // Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
 import { figure } from "../charts/figure.js";
-import { chartText } from "../charts/lines.js";
+import { chartText, limitIn } from "../charts/lines.js";
 import { el, headRow, icon, scroller, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
 import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
@@ -42,21 +42,20 @@ export function sweepPanel(host) {
           [value, interval?.mean, interval?.low, interval?.high])) }) });
       figures.set(id, one);
       if (one.root.parentElement !== grid) grid.append(one.root);
-      const { scale, axis } = wordOf(id);
+      const { axis } = wordOf(id);
       const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
       const inside = (least?.values ?? []).map((value) => Number(place.get(value)));
       const gap = smallest([...place.values()]) / 2;
-      const limit = shown.limitOf(id);
+      const limit = limitIn(shown, id);
       one.show({
         lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
-          y: means.map((mean) => (mean ? mean.mean * scale : null)),
-          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)),
+          y: means.map((mean) => (mean ? mean.mean : null)),
+          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? (mean.high - mean.low) / 2 : null)),
             notes: (at) => [`${groups[at].runs.length} runs`] }],
         along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
         places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
         best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
-        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` }
-          : null,
+        limit: limit?.bad === "above" ? limit : null,
       }, JSON.stringify([label, means, least, shown.theme]));
     }
     const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text)
