@@ -22,10 +22,14 @@ export function notifyButton(button) {
 /** Tells of a verdict. @param {string} run @param {string} text */
 export function notify(run, text) {
   if (!allowed() || !document.hidden) return;
-  // A newer verdict on the run takes the place of the one before.
-  const shown = new Notification("conceptwatch", { body: text, tag: run });
-  shown.onclick = () => {
-    focus();
-    location.hash = address({ page: "run", run });
-  };
+  try {
+    // A newer verdict on the run takes the place of the one before.
+    const shown = new Notification("conceptwatch", { body: text, tag: run });
+    shown.onclick = () => {
+      focus();
+      location.hash = address({ page: "run", run });
+    };
+  } catch {
+    // Browsers of phones allow them to service workers alone.
+  }
 }

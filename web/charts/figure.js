@@ -31,7 +31,7 @@ export function figure({ id, name, unit, tip, group, onZoom, csv }) {
   let listed = false;
   const menu = saveMenu(name, {
     table: () => { listed = !listed; list(); },
-    full: () => root.requestFullscreen(),
+    full: document.fullscreenEnabled ? () => root.requestFullscreen() : undefined,
     csv,
     png: () => { if (chart.spec) savePng(id, chart.spec, name, unit); },
     svg: () => { if (chart.spec) saveSvg(id, chart.spec, name, unit); },
