@@ -19,8 +19,9 @@ export function reach() {
 export function keepScroll(content) {
   history.scrollRestoration = "manual";
   addEventListener("scrollend", () => { if (goal === null) history.replaceState({ y: scrollY }, ""); });
-  // An entry that was left before has its place, a new one begins at the top.
-  addEventListener("hashchange", () => {
+  // An entry that was left before has its place, a new one begins at the top. `hashchange` comes a while later, when the
+  // end of an earlier scroll may already have been kept with the wrong entry.
+  addEventListener("popstate", () => {
     goal = history.state?.y ?? 0;
     since = performance.now();
   });
