@@ -35,7 +35,9 @@ export function scatterPanel(host) {
     const runs = shown.runs.flatMap((run) => {
       const row = shown.rows.get(run.name);
       const [x, y] = [ACROSS, DOWN].map((id) => row?.scores[id]?.value);
-      if (x === undefined || y === undefined || !matches(run, titleOf(run.name), row)) return [];
+      // A run that has only begun leaks little and has learnt little.
+      const begun = stateOf(row) === "too_early";
+      if (begun || x === undefined || y === undefined || !matches(run, titleOf(run.name), row)) return [];
       const value = run.labels[label];
       const name = `${titleOf(run.name)}${value === undefined ? "" : `, ${labelName(label)} = ${value}`}`;
       return [{ run, name, state: stateOf(row), x, y }];
