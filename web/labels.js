@@ -1,14 +1,15 @@
 // The page's names of scores, labels and verdicts. The ids of the catalogue stand in tips and files.
-import { epochText, number, signed } from "./text.js";
+import { count, epochText, number, plural, signed } from "./text.js";
 
 /**
- * @import { Row, Score } from "./data/api.js"
- * @typedef {{name: string, short?: string, unit?: string, scale?: number, axis?: [number, number], tip?: string}} Word
- *   scale: factor from the score's unit to the page's; axis: least range of a chart, in the page's unit
+ * @import { Row, Run, Score, Unscored } from "./data/api.js"
+ * @typedef {{name: string, short?: string, unit?: string, digits?: number, axis?: [number, number], tip?: string}} Word
+ *   digits: after the point; axis: least range of a chart
  */
 
 const SHARE = "share, 0 to 1";
-const POINTS = "percentage points";
+/** Digits of accuracies and of their differences, and of other shares. */
+const [FINE, COARSE] = [3, 2];
 
 /** @type {Record<string, Word>} */
 const WORDS = {
@@ -16,15 +17,15 @@ const WORDS = {
     tip: "What an activation reveals about the task beyond its concept's true value, as a share of the task's entropy; 0 is none. Mean over concepts." },
   icl_conditional: { name: "Leakage between concepts", short: "Between", unit: SHARE, axis: [0, 0.2],
     tip: "What an activation reveals about the other concepts beyond its own concept's true value, as a share of their entropy; 0 is none. Mean over pairs." },
-  intervention_drop: { name: "Intervention drop", short: "Drop, pt", unit: POINTS, scale: 100, axis: [0, 10],
+  intervention_drop: { name: "Intervention drop", short: "Drop", unit: "share", digits: FINE, axis: [0, 0.1],
     tip: "Balanced task accuracy, the mean over classes, lost when every concept is set to its true value. "
       + "A model that reasons through its concepts loses nothing." },
-  wrong_intervention_drop: { name: "Drop under wrong interventions", unit: POINTS, scale: 100,
+  wrong_intervention_drop: { name: "Drop under wrong interventions", unit: "share", digits: FINE,
     tip: "Task accuracy lost when every concept is set to a wrong value. A model that reasons through its concepts loses a lot." },
-  task_accuracy: { name: "Task accuracy", short: "Task, %", unit: "%", scale: 100, axis: [50, 100], tip: "Share of rows with the right task prediction." },
-  concept_accuracy: { name: "Concept accuracy", short: "Concepts, %", unit: "%", scale: 100, axis: [50, 100],
+  task_accuracy: { name: "Task accuracy", short: "Task", unit: SHARE, digits: FINE, axis: [0.5, 1], tip: "Share of rows with the right task prediction." },
+  concept_accuracy: { name: "Concept accuracy", short: "Concepts", unit: SHARE, digits: FINE, axis: [0.5, 1],
     tip: "Share of right concept predictions, mean over concepts." },
-  intervened_task_accuracy: { name: "Task accuracy after intervention", unit: "%", scale: 100 },
+  intervened_task_accuracy: { name: "Task accuracy after intervention", unit: SHARE, digits: FINE },
   ctl: { name: "CTL, published", short: "CTL", unit: SHARE, axis: [0, 0.2],
     tip: "Concepts-task leakage as papers report it. It subtracts what an activation has not learnt of its concept, so poorly trained models can look clean." },
   icl: { name: "ICL, published", short: "ICL", unit: SHARE, axis: [0, 0.2],
@@ -57,6 +58,29 @@ export const TO_LOG = {
   icl: "Log concept_activations and concept_labels",
 };
 
+/** Evaluations of a split that have come and wait to be scored. @param {Run|undefined} run @param {string} split */
+export function waitingOf(run, split) {
+  const of = run?.splits.find((one) => one.split === split);
+  const unsettled = of?.passes_unsettled ?? 0;
+  // One of a run that goes on may still be arriving.
+  return run?.finished || of?.points === 0 ? unsettled : Math.max(0, unsettled - 1);
+}
+
+export const waitingText = (/** @type {number} */ n) => `${plural(n, "evaluation")} ${n === 1 ? "waits" : "wait"} to be scored`;
+
+/**
+ * Why no evaluation has a score: a word, and a sentence with the number behind it.
+ * @param {string} score @param {Run|undefined} run @param {string} split @param {Unscored[]} [unscored] @returns {[string, string]}
+ */
+export function absenceOf(score, run, split, unscored = []) {
+  const of = run?.splits.find((one) => one.split === split);
+  const waiting = waitingOf(run, split);
+  if (waiting > 0) return ["Waiting", `${waitingText(waiting)}.`];
+  if (!of?.points && unscored.length > 0) return ["Skipped", `${plural(unscored.length, "evaluation")}: ${unscored[unscored.length - 1].reason}.`];
+  if (!of?.points && of?.rows_dropped) return ["Refused", `${count(of.rows_dropped)} rows of ${split} were not accepted; the job’s log says why.`];
+  return ["Not sent", TO_LOG[score] ? `${TO_LOG[score]}, and it appears at the next evaluation.` : "No evaluation has it."];
+}
+
 /** @type {Map<string, Score>} */
 const catalogue = new Map();
 
@@ -70,18 +94,14 @@ export const allScores = () => [...new Set([...Object.keys(WORDS), ...catalogue.
 
 export const scoreOf = (/** @type {string} */ id) => catalogue.get(id);
 
-/** @param {string} id @returns {Word & {unit: string, scale: number}} */
+/** @param {string} id @returns {Word & {unit: string}} */
 export function wordOf(id) {
   const score = catalogue.get(id);
-  return { unit: score?.unit || "", scale: 1, ...(WORDS[id] ?? { name: score?.title ?? id }) };
+  return { unit: score?.unit || "", ...(WORDS[id] ?? { name: score?.title ?? id }) };
 }
 
-/** Possible values in the page's unit. @param {string} id @returns {[number, number]|undefined} */
-export function rangeOf(id) {
-  const range = catalogue.get(id)?.range;
-  const { scale } = wordOf(id);
-  return range && [range[0] * scale, range[1] * scale];
-}
+/** Possible values. @param {string} id */
+export const rangeOf = (id) => catalogue.get(id)?.range;
 
 export const nameOf = (/** @type {string} */ id) => wordOf(id).name;
 
@@ -93,37 +113,33 @@ export function tipOf(id) {
     [score?.title, score?.paper, score?.equation, id].filter(Boolean).join(" · ")].filter(Boolean);
 }
 
-/** Digits after the point that a unit is given with. @param {string} id */
-const digitsOf = (id) => (wordOf(id).scale === 100 ? 1 : 2);
+/** @param {string} id */
+const digitsOf = (id) => wordOf(id).digits ?? COARSE;
 
-/** A value in the page's unit, without the unit. @param {string} id @param {number|null|undefined} value */
+/** A value, without its unit. @param {string} id @param {number|null|undefined} value */
 export function valueText(id, value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  const { scale } = wordOf(id);
-  if (!(id in WORDS)) return number(value);
-  return signed((value * scale).toFixed(digitsOf(id)));
+  return id in WORDS ? signed(value.toFixed(digitsOf(id))) : number(value);
 }
 
-/** Half of the 95 % interval, in the page's unit. @param {string} id @param {number|null|undefined} error standard error */
+/** Half of the 95 % interval. @param {string} id @param {number|null|undefined} error standard error */
 export function halfText(id, error) {
   if (error === null || error === undefined) return "";
   const half = 1.96 * error;
   if (!(id in WORDS)) return number(half, error);
   const least = 10 ** -digitsOf(id);
-  return Math.max(half * wordOf(id).scale, least).toFixed(digitsOf(id));
+  return Math.max(half, least).toFixed(digitsOf(id));
 }
 
 /**
- * A difference with its interval, in the page's unit: "28 pt (20 to 37)".
- * @param {string} score @param {{mean: number, low: number|null, high: number|null}} difference
+ * A difference with its interval: "0.28 (0.20 to 0.37)".
+ * @param {{mean: number, low: number|null, high: number|null}} difference
  */
-export function differenceText(score, { mean, low, high }) {
-  const { scale } = wordOf(score);
-  const unit = scale === 100 ? " pt" : "";
-  if (low === null || high === null) return `${signed(String(Number((mean * scale).toPrecision(2))))}${unit}`;
-  const digits = digitsOfInterval(mean * scale, low * scale, high * scale, scale === 100 ? 0 : 2);
-  const text = (/** @type {number} */ value) => signed((value * scale).toFixed(digits));
-  return `${text(mean)}${unit} (${text(low)} to ${text(high)})`;
+export function differenceText({ mean, low, high }) {
+  if (low === null || high === null) return signed(String(Number(mean.toPrecision(2))));
+  const digits = digitsOfInterval(mean, low, high, COARSE);
+  const text = (/** @type {number} */ value) => signed(value.toFixed(digits));
+  return `${text(mean)} (${text(low)} to ${text(high)})`;
 }
 
 /**
@@ -168,14 +184,18 @@ export const SHORT = { leaking: "Leaking", possibly_leaking: "Possibly", sound: 
 /** @param {Row|undefined} row @returns {VerdictState} */
 export const stateOf = (row) => row?.verdict?.state ?? (row && row.evaluations > 0 ? "too_early" : "cannot_tell");
 
-/** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @returns {Told} */
-export function verdictOf(row, split) {
+/** A verdict in words, which are those of the sidecar's conclusions. @param {Row|undefined} row @param {string} split @param {Run} [run] @returns {Told} */
+export function verdictOf(row, split, run) {
   const state = stateOf(row);
   const look = LOOKS[state];
   const verdict = row?.verdict;
   const rest = verdict?.reason ?? "";
   if (!row) return { state, look, text: "…", rest: "" };
-  if (!verdict) return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: no evaluation of ${split}`, rest: "" };
+  if (!verdict) {
+    const waiting = waitingOf(run, split);
+    const none = waiting > 0 ? waitingText(waiting) : `no evaluation of ${split}`;
+    return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: ${none}`, rest: "" };
+  }
   switch (state) {
     case "leaking": {
       const of = verdict.concepts.length > 0 ? `${verdict.concepts.length}/${row.concepts?.of ?? "…"}` : "";

@@ -9,11 +9,13 @@ import { isLive, shownOf } from "./data/shown.js";
 import { sidecarView } from "./views/sidecar.js";
 import { current, onChange } from "./data/state.js";
 import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
-import { begin, showSplit, store } from "./data/store.js";
+import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
-import { hideTip } from "./tip.js";
+import { hideTip, say } from "./tip.js";
+import { keepScroll, reach } from "./scrolled.js";
 import { awaitFrame } from "./scheduler.js";
-import { verdictOf } from "./labels.js";
+import { SHORT, verdictOf } from "./labels.js";
+import { notify, notifyButton } from "./notify.js";
 
 /**
  * @import { Row } from "./data/api.js"
@@ -24,7 +26,6 @@ import { verdictOf } from "./labels.js";
 
 const content = /** @type {HTMLElement} */ (document.getElementById("content"));
 const status = /** @type {HTMLElement} */ (document.getElementById("status"));
-const told = /** @type {HTMLElement} */ (document.getElementById("told"));
 const drawNotes = pageNotes(/** @type {HTMLElement} */ (document.getElementById("notes")));
 /** @type {Map<string, Opened>} views are made once, and run pages once for each run */
 const views = new Map();
@@ -36,12 +37,15 @@ const started = performance.now();
 function schedule() {
   if (frame === 0) frame = requestAnimationFrame(draw);
   awaitFrame();
+  // A page out of sight has no frames.
+  if (document.hidden) tellVerdicts();
 }
 
 function draw() {
   frame = 0;
   const view = current();
   drawStatus();
+  tellVerdicts();
   if (store.runs === null) {
     drawNotes([]);
     if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS
@@ -61,6 +65,7 @@ function draw() {
     if (other) view.split = other.split;
   }
   showSplit(view.split);
+  watchRun(view.page === "run" ? view.run : "");
   if (view.page === "compare") return show("compare", () => compareView(schedule));
   if (view.page === "run") {
     if (!store.runs.some(({ name }) => name === view.run)) return place(`absent ${view.run}`, absent("run", view.run));
@@ -80,6 +85,7 @@ function show(name, make) {
   const shown = shownOf(view, view.page === "run" ? runScores() : view.page === "runs" ? overviewScores(view) : []);
   place(name, opened.root);
   opened.draw(shown);
+  reach();
   drawNotes(shown.lines.flatMap(({ run, fault }) => (fault === null ? [] : [{ run: titleOf(run.name), fault }])));
 }
 
@@ -90,8 +96,6 @@ function place(name, root) {
   open = name;
   content.replaceChildren(root);
   const view = current();
-  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
-  document.title = `${title ? `${title} · ` : ""}conceptwatch`;
   for (const [id, on] of [["nav-runs", view.page === "runs"], ["nav-compare", view.page === "compare"]]) {
     const link = document.getElementById(String(id));
     if (on) link?.setAttribute("aria-current", "page");
@@ -99,7 +103,7 @@ function place(name, root) {
   }
   hideTip();
   if (moved) {
-    scrollTo(0, 0);
+    reach();
     document.getElementById("main")?.focus({ preventScroll: true });
   }
 }
@@ -108,7 +112,7 @@ function place(name, root) {
 const verdicts = new Map();
 let statusText = "";
 
-/** Shows in the corner how many runs train, and says a changed verdict to those who cannot see it. */
+/** Shows in the corner how many runs train. */
 function drawStatus() {
   const training = (store.runs ?? []).filter(isLive).length;
   const { state } = store.connection;
@@ -119,19 +123,30 @@ function drawStatus() {
     status.replaceChildren(el("span", { class: `${look} connection`, "data-state": state === "down" ? "reconnecting" : state }, text));
     status.setAttribute("aria-label", `Sidecar: ${text}. Its facts`);
   }
+}
+
+/** Puts the verdict on the shown run into the tab's title, and says a changed verdict to those who do not see it. */
+function tellVerdicts() {
+  const view = current();
+  const row = view.page === "run" ? store.rows.get(view.run) : undefined;
+  const title = { run: titleOf(view.run), compare: "Compare", sidecar: "Sidecar", runs: "" }[view.page];
+  document.title = [row && SHORT[verdictOf(row, view.split).state], title, "conceptwatch"].filter(Boolean).join(" · ");
   const changed = [];
   for (const row of store.rows.values()) {
     const before = verdicts.get(row.name);
     if (before?.row === row) continue;
     const { state, text: now } = verdictOf(row, store.rowsOf);
     verdicts.set(row.name, { row, state });
-    if (before !== undefined && before.state !== state) changed.push(`${titleOf(row.name)}: ${now}`);
+    if (before === undefined || before.state === state) continue;
+    changed.push(`${titleOf(row.name)}: ${now}`);
+    notify(row.name, `${titleOf(row.name)}: ${now}`);
   }
-  if (changed.length) told.textContent = changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". ");
+  if (changed.length) say(changed.length > 3 ? `${plural(changed.length, "verdict")} changed` : changed.join(". "));
 }
 
 applyTheme();
 document.getElementById("theme")?.addEventListener("click", switchTheme);
+notifyButton(/** @type {HTMLElement} */ (document.getElementById("notify")));
 const rescheme = () => {
   forgetColors();
   redrawAll();
@@ -141,6 +156,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rescheme);
 onPrefs(rescheme);
 addEventListener("beforeprint", paintForPrint);
 addEventListener("afterprint", redrawAll);
+keepScroll(content);
 onChange(schedule);
 begin(schedule);
 setTimeout(schedule, PATIENCE_MS + 20);

@@ -15,6 +15,9 @@ function save(name, content) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
+/** @param {string} name @param {string} kind @param {Blob} content */
+export const saveAs = (name, kind, content) => save(`${fileName(name)}.${kind}`, content);
+
 /** Quoted where it must be (RFC 4180); nothing is a formula to a spreadsheet. @param {any} value */
 function cell(value) {
   if (value === null || value === undefined) return "";
@@ -27,13 +30,13 @@ function cell(value) {
 export const csv = (columns, rows) => [columns, ...rows].map((row) => row.map(cell).join(",")).join("\n").concat("\n");
 
 /** @param {Table} table */
-const saveCsv = ({ name, columns, rows }) => save(`${fileName(name)}.csv`, new Blob([csv(columns, rows)], { type: "text/csv" }));
+const saveCsv = ({ name, columns, rows }) => saveAs(name, "csv", new Blob([csv(columns, rows)], { type: "text/csv" }));
 
 /**
  * The drawing of a canvas on a ground of its own.
  * @param {string} name @param {HTMLCanvasElement} canvas @param {string} ground @param {string} title @param {string} ink
  */
-export async function savePng(name, canvas, ground, title, ink) {
+export async function saveCanvas(name, canvas, ground, title, ink) {
   const head = Math.round((canvas.width / canvas.clientWidth || 1) * 28);
   const whole = el("canvas", { width: canvas.width, height: canvas.height + head });
   const context = whole.getContext("2d");
@@ -44,13 +47,13 @@ export async function savePng(name, canvas, ground, title, ink) {
   context.fillText(title, head / 3, head * 0.65);
   context.drawImage(canvas, 0, head);
   const blob = await new Promise((done) => whole.toBlob(done, "image/png"));
-  if (blob) save(`${fileName(name)}.png`, blob);
+  if (blob) saveAs(name, "png", blob);
 }
 
 /**
  * A menu that saves a chart or shows its numbers.
  * @param {string} of the name of the content
- * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, table?: () => void}} can
+ * @param {{csv?: () => Promise<Table|null>|Table|null, png?: () => void, svg?: () => void, full?: () => void, table?: () => void}} can
  */
 export function saveMenu(of, can) {
   const entry = (/** @type {string} */ text, /** @type {() => void} */ act) =>
@@ -59,8 +62,10 @@ export function saveMenu(of, can) {
     el("summary", { class: "btn quiet icon small-btn", "aria-label": `Save or list ${of}` }, icon("more")),
     el("div", { class: "menu-box" },
       can.table && entry("Show the numbers", can.table),
+      can.full && entry("Full screen", can.full),
       can.csv && entry("Save as CSV", async () => { const table = await can.csv?.(); if (table) saveCsv(table); }),
-      can.png && entry("Save as PNG", can.png)));
+      can.png && entry("Save as PNG", can.png),
+      can.svg && entry("Save as SVG", can.svg)));
   closing(menu);
   return menu;
 }

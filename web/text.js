@@ -92,11 +92,6 @@ export function count(count) {
   return count === null || count === undefined ? "–" : count.toLocaleString("en").replaceAll(",", "\u202f");
 }
 
-/** @param {number|null|undefined} share in [0, 1] */
-export function percent(share) {
-  return share === null || share === undefined ? "–" : `${signed((share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0))} %`;
-}
-
 /**
  * Returns the set that a score is over, where it leaves concepts or pairs out: "over 111 of 112 concepts".
  * @param {LeftOut} leftOut

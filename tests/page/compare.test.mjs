@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { settled } from "./chromium.mjs";
-import { eventually, lines, scene, withBrowser } from "./scene.mjs";
+import { eventually, lines, pointAt, scene, withBrowser } from "./scene.mjs";
 
 withBrowser();
 
@@ -18,7 +18,7 @@ test("two runs are compared, score by score and concept by concept", async (t) =
   assert.equal(questions(asked).at(-1).searchParams.get("run_a"), "tabulartoy-lambda-0.01");
   const row = page.locator('tr[data-score="ctl_conditional"]');
   assert.match(await row.innerText(), /Leakage to the task\s+0\.\d\d \(0\.\d\d to 0\.\d\d\)\s+A leaks more\s+3 of 3: c1 \(A\)/);
-  assert.match(await page.locator('tr[data-score="task_accuracy"]').innerText(), /pt \(.*(no difference shown|is worse)/);
+  assert.match(await page.locator('tr[data-score="task_accuracy"]').innerText(), /\(.*(no difference shown|is worse)/);
   assert.match(await page.locator('tr[data-score="concept_accuracy"]').innerText(), /undefined: no evaluation of tabulartoy/);
   await page.locator(".panel:visible summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).click()]);
@@ -40,7 +40,7 @@ test("two splits of a run are compared, concept by concept", async (t) => {
   assert.deepEqual([...questions(asked).at(-1).searchParams], [["run_a", "tabulartoy-lambda-5"], ["split", "val"], ["with_split", "val_dropped"]]);
   assert.equal(await page.locator("h1").innerText(), "tabulartoy-lambda-5: val and val_dropped");
   assert.match(await page.locator(".head p").innerText(), /The 5 newest evaluations that both have, steps 520 to 600/);
-  assert.match(await row.innerText(), /15 pt \(13 to 17\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
+  assert.match(await row.innerText(), /0\.15 \(0\.13 to 0\.17\)\s+val_dropped is worse\s+1 of 3: c1 \(val\)/);
   // Only runs that have both splits are to choose from.
   assert.deepEqual(await page.getByLabel("A", { exact: true }).locator("option").allInnerTexts(), ["tabulartoy-lambda-5"]);
   await page.getByRole("button", { name: "Two runs" }).click();
@@ -68,7 +68,37 @@ test("groups by a label are curves with the range of least leakage, and say whic
     ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
   assert.deepEqual(await page.locator(".agreement th.least").allInnerTexts(), ["λ = 5", "λ = 10"]);
   assert.equal(await page.locator(".agreement td.worst").count(), 5);
+  assert.equal(await page.locator(".agreement td.least").count(), 16);
+  await page.emulateMedia({ media: "print" });
+  assert.equal(await page.locator(".agreement td.least").first().evaluate((one) => getComputedStyle(one).printColorAdjust), "exact");
   assert.match(await page.getByRole("region", { name: "Agreement of the scores" }).locator("header").innerText(), /Yes: all are worst at λ = 0\.01|No\. /);
+  assert.deepEqual(complaints, []);
+});
+
+test("runs stand at their leakage and task accuracy, with the front that none beats in both", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
+  const panel = page.getByRole("region", { name: "Leakage against task accuracy" });
+  await panel.scrollIntoViewIfNeeded();
+  const found = await lines(page, "scatter");
+  assert.equal(found.length, 13);
+  const [front, ...runs] = found;
+  const points = runs.map(({ x: [x], y: [y] }) => ({ x, y }));
+  const beaten = ({ x, y }) => points.some((other) => other.x >= x && other.y <= y && (other.x > x || other.y < y));
+  const best = points.filter((one) => !beaten(one)).sort((a, b) => a.x - b.x);
+  assert.deepEqual([front.name, front.x, front.y], ["Pareto front", best.map(({ x }) => x), best.map(({ y }) => y)]);
+  assert.equal(runs.find(({ name }) => name.startsWith("cub/soft-seed1-")).color, "--leak");
+  await eventually("λ beside the pointer", async () => {
+    const tip = await pointAt(page, "scatter", 0.9);
+    return /, λ = [\d.]+\s+[\d.−]+/.test(tip) || tip;
+  });
+  await panel.locator("summary").click();
+  const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as CSV" }).click()]);
+  const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
+  assert.equal(rows[0], "run,lambda,verdict,task_accuracy,ctl_conditional,on_front");
+  assert.equal(rows.filter((row) => row.endsWith(",true")).length, best.length);
+  await page.getByLabel("Only runs with").fill("lambda=0.01");
+  await page.keyboard.press("Enter");
+  await eventually("the two of them", async () => (await lines(page, "scatter")).length === 3);
   assert.deepEqual(complaints, []);
 });
 

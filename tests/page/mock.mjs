@@ -156,7 +156,7 @@ const places = (run) => Array.from({ length: run.points + 1 }, (_, i) => i).filt
 /** A run's row of the overview: those with a small λ leak from the evaluation on at which they cross the limit. */
 function rowOf(run, split) {
   const none = { name: run.name, verdict: null, step: null, epoch: null, time: null, rows: null, evaluations: 0, scores: {}, concepts: null, spark: null };
-  if (run.split !== split) return none;
+  if (run.split !== split || run.unevaluated) return none;
   const newest = run.points - (run.provisional === run.points ? 1 : 0);
   const value = (i) => valueAt(run, "ctl_conditional", i).value ?? 0;
   const above = Array.from({ length: newest + 1 }, (_, i) => value(i) > 0.17);
@@ -191,7 +191,8 @@ function rowOf(run, split) {
 
 /** Columns of several scores, as the sidecar gives them. */
 function curvesOf(run, ids, split) {
-  const evaluated = run.split === split ? Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS)) : [];
+  const none = run.split !== split || run.unevaluated;
+  const evaluated = none ? [] : Array.from({ length: run.points + 1 }, (_, i) => i).filter((i) => !run.unscored?.includes(i * PASS));
   // The points of an attempt that was left stay beside what the run makes again up to `passed`.
   const branchOf = (i) => run.left.findIndex((branch) => branch.includes(i));
   const made = evaluated.flatMap((i) => (branchOf(i) < 0 ? [{ i, of: -1 }] : [...(i <= (run.passed ?? -1) ? [{ i, of: -1 }] : []), { i, of: branchOf(i) }]));
@@ -344,7 +345,8 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
     name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, started: one.started, activation_kind: "probability",
       concepts: one.concepts, labels: one.labels,
     world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
-      split, window: one.counts ? "pass" : null, points: one.points, last_step: one.points * PASS,
+      split, window: one.counts ? "pass" : null, points: one.unevaluated ? 0 : one.points,
+      last_step: one.unevaluated ? null : one.points * PASS,
       ...(one.counts ?? { rows_received: null, rows_duplicate: null, rows_dropped: null, passes_unsettled: null }),
     })),
   });
@@ -377,7 +379,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
       case "concepts": return run && { step: places(run).map((i) => i * PASS), epoch: places(run), concepts: run.concepts,
         values: run.concepts.map((_, c) => places(run).map((i) => valueAt(run, query.get("score"), i, c).value ?? null)) };
       case "unscored": return run && { passes: (run.unscored ?? []).map((step) =>
-        ({ run: run.name, split: "val", step, time: run.started, outcome: "passed_over",
+        ({ run: run.name, split: "val", step, time: run.started, outcome: "skipped",
         reason: "a newer evaluation replaced it before it was scored", rows_seen: 2000 })) };
       case "runs": {
         const { page, next } = pageOf(query);
@@ -394,8 +396,8 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
           return { ...facts(run, i), value, standard_error: of === null ? standard_error : null, undefined: why, ...beside(run, asked.id, i, of) };
         }).filter((point, i) => hasScore(run, asked, i) && point.step >= Number(query.get("first_step") ?? 0)) };
       }
-      case "point": return run?.split === query.get("split") && pointOf(run, at, true);
-      case "verdict": return run?.split === query.get("split") && assessmentOf(run);
+      case "point": return run?.split === query.get("split") && !run.unevaluated && pointOf(run, at, true);
+      case "verdict": return run?.split === query.get("split") && !run.unevaluated && assessmentOf(run);
       case "compare": {
         if (query.get("by") !== null) return groupsOf(runs, query.get("by"));
         const twin = query.get("with_split");

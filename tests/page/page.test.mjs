@@ -41,6 +41,16 @@ test("conditional leakage, interventions and accuracies come first, CTL and ICL 
   assert.deepEqual(complaints, []);
 });
 
+test("all numbers on the page are in one unit, the one of the sidecar's sentences", async (t) => {
+  const { page } = await scene(t, { intervened: [0, 1] });
+  const units = () => page.locator(".chart .unit").allInnerTexts();
+  assert.ok((await units()).every((unit) => unit.startsWith("share")), (await units()).join());
+  assert.equal(await page.locator(".runs thead").getByText(/%|, pt/).count(), 0);
+  await page.goto(`${page.url().split("#")[0]}#/run/${LEAKY}`);
+  await eventually("the run's", async () => (await units()).filter((unit) => unit).length > 5 && (await units()).every((unit) => /share/.test(unit)));
+  assert.doesNotMatch((await page.locator(".verdict").innerText()) + (await page.locator(".stats").first().innerText()), /\d (%|pt|points)(?! interval)/);
+});
+
 test("a score that no run has logged says what to log, and takes no room", async (t) => {
   const { page } = await scene(t);
   assert.ok(!(await charts(page)).includes("intervention_drop"));
@@ -138,7 +148,7 @@ test("hostile names show literally, everywhere", async (t) => {
   await page.locator(".runs a", { hasText: name }).click();
   await eventually("its page", async () => (await page.locator("#concepts tbody").innerText()).includes(HOSTILE));
   assert.ok((await page.locator(".chips").innerText()).includes(HOSTILE));
-  assert.equal(await page.title(), `${name} · conceptwatch`);
+  assert.equal(await page.title(), `Sound · ${name} · conceptwatch`);
   await page.goto(`${page.url().split("#")[0]}#/compare?by=runs`);
   await eventually("the comparison", async () => (await page.locator(".compare").innerText()).includes(name));
   assert.equal(await page.locator("img, [onerror]").count(), 0);
@@ -160,6 +170,37 @@ test("runs are searched by words and by conditions on labels", async (t) => {
   await page.locator(".tabs button", { hasText: "Leaking" }).click();
   await eventually("the leaking ones", async () => (await page.locator(".runs tr[data-run] .v").evaluateAll((all) =>
     all.every((one) => one.dataset.state === "leaking"))) && await shown() > 2);
+});
+
+test("runs are searched by scores and verdicts", async (t) => {
+  const { page } = await scene(t, { runs: 20, intervened: Array.from({ length: 20 }, (_, i) => i) });
+  const rows = page.locator(".runs tr[data-run]");
+  const values = (of) => rows.locator(of).evaluateAll((all) => all.map((one) => Number(one.firstChild.data)));
+  const search = page.getByLabel("Search runs and labels");
+  const leaking = Number(await page.locator(".tabs button", { hasText: "Leaking" }).locator("b").innerText());
+  await search.fill("verdict:leaking");
+  await eventually("those that leak", async () => await rows.count() === leaking || rows.count());
+  assert.ok(leaking > 2);
+  await search.fill("leakage>0.2 lambda<0.05");
+  const all = async (of, holds) => { const found = await values(of); return (found.length > 0 && found.length < 20 && found.every(holds)) || found.join(); };
+  await eventually("the highest", () => all(".lk", (one) => one >= 0.2));
+  await search.fill("drop<0.05 verdict!=leaking");
+  await eventually("those that do not", () => all(".lk + td", (one) => one < 0.0501));
+  await search.fill("verdict:");
+  await eventually("a hint", async () => /^“verdict:” needs a verdict, such as verdict:leaking\./.test(await page.locator(".hint").innerText()));
+});
+
+test("the listed runs are saved as CSV in their order", async (t) => {
+  const { page } = await scene(t, { runs: 9, hash: "#/?sort=-ctl_conditional&q=lambda<1" });
+  const listed = await page.locator(".runs tr[data-run]").evaluateAll((all) => all.map((one) => one.dataset.run));
+  await page.locator('.bar summary[aria-label="Save or list the runs"]').click();
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).first().click()]);
+  assert.equal(download.suggestedFilename(), "runs-val.csv");
+  const [head, ...rows] = (await readFile(await download.path())).toString().trimEnd().split("\n").map((line) => line.split(","));
+  assert.equal(head.slice(0, 12).join(), "run,title,split,verdict,since_step,step,epoch,time,rows,label:lambda,label:seed,ctl_conditional");
+  assert.deepEqual(rows.map(([run]) => run), listed);
+  const leakage = rows.map((row) => Number(row[11]));
+  assert.deepEqual(leakage, leakage.toSorted((a, b) => b - a));
 });
 
 test("a search that finds nothing says so and how to clear it, and one that is incomplete what it lacks", async (t) => {
@@ -231,6 +272,25 @@ test("runs are grouped by a label, sorted, and the address keeps it", async (t) 
   assert.deepEqual(complaints, []);
 });
 
+test("curves are means over the runs of a group, with their interval over runs", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 24, hash: "#/?group=lambda" });
+  await page.getByRole("button", { name: "Means by λ" }).click();
+  const found = () => lines(page, "ctl_conditional");
+  await eventually("a curve for each value", async () => (await found()).map(({ name }) => name).join() === ["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"]
+    .map((value) => `λ = ${value}`).join() || (await found()).map(({ name }) => name).join());
+  assert.match(await page.locator(".key").innerText(), /λ = 0\.01, 3 runs/);
+  await eventually("the mean of all three", async () => {
+    const tip = await pointAt(page, "ctl_conditional", 0.9);
+    return /λ = 0\.01\s+0\.\d+ ± 0\.\d+/.test(tip) || tip;
+  });
+  await page.reload();
+  await settled(page);
+  await eventually("the same after a reload", async () => (await found()).length === 8);
+  await page.getByLabel("Group by").selectOption("");
+  await eventually("runs again", async () => (await found()).every(({ name }) => name.startsWith("cub/")) && (await found()).length === 5);
+  assert.deepEqual(complaints, []);
+});
+
 test("runs are pinned and hidden, in this browser alone", async (t) => {
   const { page } = await scene(t, { runs: 9 });
   const first = () => page.locator(".runs tr[data-run]").first().getAttribute("data-run");
@@ -248,6 +308,27 @@ test("runs are pinned and hidden, in this browser alone", async (t) => {
   assert.notEqual(await first(), last);
   await page.getByRole("button", { name: "1 hidden" }).click();
   await eventually("listed again", async () => await first() === last);
+});
+
+test("Back returns to the place in the list, also after a reload", async (t) => {
+  const { page } = await scene(t, { runs: 60 });
+  await page.mouse.move(400, 500);
+  await page.mouse.wheel(0, 900);
+  await eventually("scrolled", () => page.evaluate(() => history.state?.y === 900 || history.state?.y));
+  const link = page.locator(".runs .name a").nth(30);
+  const run = await link.innerText();
+  await link.click();
+  await eventually("its page, from the top", async () => (await page.title()).includes(run) && await page.evaluate(() => scrollY === 0));
+  await page.goBack();
+  await eventually("the place", () => page.evaluate(() => Math.abs(scrollY - 900) < 3 || scrollY));
+  await page.reload();
+  // A line more above the list moves the page, and the list with it.
+  await eventually("after a reload", () => page.evaluate(() => Math.abs(scrollY - 900) < 40 || scrollY));
+  await page.goForward();
+  await eventually("forward", async () => {
+    const found = [(await page.title()).includes(run), await page.evaluate(() => scrollY)].join();
+    return found === "true,0" || found;
+  });
 });
 
 test("colours stay as runs come and go", async (t) => {
@@ -300,7 +381,7 @@ test("axes, smoothing and the stretch are kept in the address", async (t) => {
   await eventually("everything again", async () => !page.url().includes("zoom="));
 });
 
-test("every chart is saved as CSV and PNG, and lists its numbers", async (t) => {
+test("every chart is saved as CSV, PNG and SVG, and lists its numbers", async (t) => {
   const { page, complaints } = await scene(t);
   const chart = page.locator('.chart[data-score="ctl"]');
   const saved = async (what) => {
@@ -316,9 +397,35 @@ test("every chart is saved as CSV and PNG, and lists its numbers", async (t) => 
   assert.equal(rows.length, 1 + 2 * 31);
   const picture = await saved("PNG");
   assert.ok(picture.name.endsWith(".png") && picture.bytes.subarray(1, 4).toString() === "PNG" && picture.bytes.length > 5000, `${picture.bytes.length} bytes`);
+  assert.equal(picture.bytes.readUInt32BE(16), 1440, "two pixels in each direction");
+  const drawing = await saved("SVG");
+  const shapes = await page.evaluate((text) => {
+    const svg = new DOMParser().parseFromString(text, "image/svg+xml");
+    return { fault: svg.querySelector("parsererror")?.textContent ?? null, paths: svg.querySelectorAll("path").length,
+      texts: [...svg.querySelectorAll("text")].map((one) => one.textContent) };
+  }, drawing.bytes.toString());
+  assert.equal(shapes.fault, null);
+  assert.ok(shapes.paths > 8, `${shapes.paths} paths`);
+  assert.deepEqual(shapes.texts.slice(0, 2), ["CTL, published", "share, 0 to 1, with 95 % intervals"]);
+  for (const run of [LEAKY, SOUND]) assert.ok(shapes.texts.includes(run), shapes.texts.join());
   await chart.locator("summary").click();
   await chart.getByRole("button", { name: "Show the numbers" }).click();
   assert.ok((await chart.locator(".twin tbody tr").count()) >= 60);
+  assert.deepEqual(complaints, []);
+});
+
+test("a chart fills the screen, with the box beside the pointer", async (t) => {
+  const { page, complaints } = await scene(t);
+  const chart = page.locator('.chart[data-score="ctl_conditional"]');
+  await chart.locator("summary").click();
+  await chart.getByRole("button", { name: "Full screen" }).click();
+  await eventually("it is large", async () => { const { height } = await chart.locator(".plot").boundingBox(); return height > 500 || height; });
+  await eventually("painted in that size", () => chart.locator(".plot").evaluate(({ chart }) => chart.plot.height > 500));
+  assert.match(await pointAt(page, "ctl_conditional", 0.5), /^epoch 1\d\n/);
+  assert.ok(await page.evaluate(() => document.fullscreenElement.contains(document.getElementById("tip"))));
+  await page.evaluate(() => document.exitFullscreen());
+  await eventually("small again", async () => (await chart.locator(".plot").boundingBox()).height < 300);
+  assert.match(await pointAt(page, "task_accuracy", 0.5), /^epoch 1\d\n/);
   assert.deepEqual(complaints, []);
 });
 
@@ -330,6 +437,7 @@ test("a chart is read by keyboard", async (t) => {
   await page.keyboard.press("ArrowLeft");
   const before = await page.locator("#tip").innerText();
   assert.match(end, /^epoch 30\n/);
+  assert.match(await page.locator("#told").textContent(), /^epoch 29\. tabulartoy-lambda-0\.01 0\.\d+ ± 0\.\d+\. tabulartoy-lambda-5 0\.\d+/);
   assert.match(before, /^epoch 29\n/);
 });
 
@@ -408,9 +516,68 @@ test("the facts of the sidecar have a page of their own", async (t) => {
   const { page, complaints } = await scene(t);
   await page.locator("#status").click();
   const text = await page.locator(".sidecar").innerText();
-  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "50 % allowed", "3 s ago",
+  for (const part of ["Scoring delay", "0.2 s", "Rows not accepted", "38 MB of 512 MB", "cores on average, cpu_share 0.5", "3 s ago",
     "interconcept leakage is high"]) assert.ok(text.includes(part), `${part} in ${text}`);
   assert.deepEqual(complaints, []);
+});
+
+test("an idle sidecar says how old its newest evaluation is, an empty one that there is none", async (t) => {
+  for (const [options, text] of [[{ rename: (run) => { Object.assign(run, { finished: true, started: 1_700_000_000 }); } }, /Newest evaluation\s+\d+ d ago/],
+    [{ rename: (run) => { run.unevaluated = true; } }, /Newest evaluation\s+none yet/]]) {
+    const { page, mock } = await scene(t, { hash: "#/sidecar", ...options });
+    await page.route("**/api/v1/status", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...await response.json(), staleness_seconds: 0, cpu_share: 16 } });
+    });
+    await page.goto(`${mock.url}/#/sidecar`);
+    await page.reload();
+    await eventually("its age", async () => text.test(await page.locator(".sidecar").innerText()) || page.locator(".facts").innerText());
+    assert.doesNotMatch(await page.locator(".facts").innerText(), /1600 %/);
+  }
+});
+
+test("where all runs are hidden the page says so", async (t) => {
+  const { page } = await scene(t);
+  for (const run of [LEAKY, SOUND]) {
+    await row(page, run).hover();
+    await page.locator(`.runs button[data-key="hide ${run}"]`).click();
+  }
+  await eventually("what is hidden", async () => /All 2 runs are hidden/.test(await page.locator(".runs").innerText()) || page.locator(".runs").innerText());
+  assert.equal(await page.locator("h1").innerText(), "No run is listed");
+  await page.getByRole("button", { name: "List hidden runs" }).click();
+  await eventually("both", async () => (await page.locator(".runs tr[data-run]").count()) === 2);
+});
+
+test("the tab's title follows the verdict of the shown run, and who asks is notified while the page is out of sight", async (t) => {
+  const { page, mock } = await scene(t, { hash: `#/run/${SOUND}` });
+  await page.addInitScript(() => {
+    globalThis.told = [];
+    globalThis.Notification = class {
+      static permission = "default";
+      static requestPermission = async () => (globalThis.Notification.permission = "granted");
+      constructor(title, { body }) { globalThis.told.push(`${title}: ${body}`); }
+    };
+    Object.defineProperty(document, "hidden", { get: () => globalThis.away ?? false });
+  });
+  await page.reload();
+  await settled(page);
+  assert.equal(await page.title(), `Sound · ${SOUND} · conceptwatch`);
+  await page.getByRole("button", { name: "Notify me of changed verdicts" }).click();
+  await eventually("asked for", async () => (await page.locator("#notify").getAttribute("aria-pressed")) === "true");
+  const told = () => page.evaluate(() => globalThis.told.join());
+  const judge = async (state, title) => {
+    mock.runs[0].state = state;
+    mock.grow(SOUND);
+    await eventually(title, async () => (await page.title()).startsWith(title) || page.title());
+  };
+  await judge("too_early", "Too early · ");
+  assert.equal(await told(), "");
+  await page.evaluate(() => { globalThis.away = true; });
+  await judge("possibly_leaking", "Possibly · ");
+  assert.equal(await told(), `conceptwatch: ${SOUND}: Possibly leaking`);
+  await page.locator("#notify").click();
+  await judge("sound", "Sound · ");
+  assert.equal(await told(), `conceptwatch: ${SOUND}: Possibly leaking`);
 });
 
 test("the running sidecar's page shows its runs", { skip: LIVE ? false : "CONCEPTWATCH_URL is not set" }, async (t) => {

@@ -3,12 +3,13 @@ import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { test } from "node:test";
 import { minuteText, rounded, scale, tickTexts, ticks, timeTicks } from "../../web/charts/axes.js";
+import { meanOf } from "../../web/charts/means.js";
 import { axesOf, placeOn } from "../../web/charts/spec.js";
 import { smooth, thin } from "../../web/charts/thin.js";
 import { seriesOf, take } from "../../web/data/series.js";
 import { differenceText } from "../../web/labels.js";
 import { csv } from "../../web/saving.js";
-import { overText, percent, signed } from "../../web/text.js";
+import { overText, signed } from "../../web/text.js";
 import { scene, withBrowser } from "./scene.mjs";
 
 withBrowser();
@@ -33,6 +34,15 @@ function randomSpec(random) {
   return { lines: Array.from({ length: Math.floor(random() * 12) }, line), logx: random() < 0.3, logy: random() < 0.5, zoom: pick(0.3, [2, 9]) ?? null,
     least: pick(0.4, [0, size * random()]), range: pick(0.4, [0, size]), limit: pick(0.6, { value: size * random() }) };
 }
+
+test("a mean of curves is over those that reach a place, and its interval that of a small sample", () => {
+  const { x, y, half, counts } = meanOf([{ x: [0, 1, 2], y: [1, 2, 3] }, { x: [0, 2, NaN], y: [3, 5, 7] }, { x: [1], y: [null] }]);
+  assert.deepEqual([x, y, counts], [[0, 1, 2], [2, 3, 4], [2, 2, 2]]);
+  // Two values that differ by 2: a standard deviation of √2, over √2, times 12.71.
+  half.forEach((one) => assert.ok(Math.abs(one - 12.71) < 1e-9, one));
+  const one = meanOf([{ x: [0, 4], y: [1, 2] }, { x: [2], y: [5] }]);
+  assert.deepEqual([one.x, one.y, one.half.map((value) => value === null)], [[0, 2, 4], [1, 3.25, 2], [true, false, true]]);
+});
 
 test("every value in sight, its band and the limit have a place on the axes, whose ticks rise", () => {
   const random = randoms(7);
@@ -111,10 +121,10 @@ test("the text of a mean counts the concepts or pairs that it is over", () => {
 });
 
 test("numbers have a true minus and no negative zero, and as many digits as their interval", () => {
-  assert.deepEqual([percent(-0.004), percent(-0.02), signed("-0.0"), signed("-1.50")], ["0 %", "−2 %", "0.0", "−1.50"]);
-  assert.equal(differenceText("icl_label", { mean: 0.01828, low: 0.00208, high: 0.03447 }), "0.018 (0.002 to 0.034)");
-  assert.equal(differenceText("intervention_drop", { mean: 0.2843, low: 0.2019, high: 0.3668 }), "28 pt (20 to 37)");
-  assert.equal(differenceText("ctl", { mean: -0.001, low: -0.03, high: 0.03 }), "0.00 (−0.03 to 0.03)");
+  assert.deepEqual([signed("-0.0"), signed("-1.50")], ["0.0", "−1.50"]);
+  assert.equal(differenceText({ mean: 0.01828, low: 0.00208, high: 0.03447 }), "0.018 (0.002 to 0.034)");
+  assert.equal(differenceText({ mean: 0.2843, low: 0.2019, high: 0.3668 }), "0.28 (0.20 to 0.37)");
+  assert.equal(differenceText({ mean: -0.001, low: -0.03, high: 0.03 }), "0.00 (−0.03 to 0.03)");
 });
 
 test("an address says everything and survives hostile names", async (t) => {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { settled } from "./chromium.mjs";
-import { alertsOf } from "./mock.mjs";
+import { alertsOf, serve, world } from "./mock.mjs";
 import { CUB, charts, eventually, lines, pointAt, runHash, scene, withBrowser } from "./scene.mjs";
 
 withBrowser();
@@ -17,7 +17,7 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since epoch \d+, through 3 of 3 concepts$/);
   const lead = await page.locator(".verdict .lead").innerText();
   assert.match(lead, /^Leakage to the task is 0\.\d\d ± 0\.\d\d; the limit is 0\.16\. /);
-  assert.match(lead, /With every concept set to its true value, balanced task accuracy falls by \d+\.\d points ± \d\.\d\./);
+  assert.match(lead, /With every concept set to its true value, balanced task accuracy falls by 0\.\d{3} ± 0\.\d{3}\./);
   assert.match(lead, /Above the limit: c\d/);
   const todo = await page.locator(".todo li").allInnerTexts();
   assert.match(todo[0],
@@ -29,6 +29,52 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.match(await page.locator(".facts-line").innerText(),
     /± is a 95 % interval · val, epoch 29, 2\s000 rows, .* ago · last sound evaluation: epoch \d+, step \d+/);
   assert.deepEqual(complaints, []);
+});
+
+test("the advice to stop survives a sidecar that is killed and restarted", async (t) => {
+  const { page, mock } = await open(t);
+  const todo = page.locator(".todo");
+  await eventually("the advice", async () => /^Stop this run/.test(await todo.innerText()));
+  // The question after a new evaluation finds the sidecar dead, and its successor has nothing newer.
+  await page.route("**/api/v1/verdict*", (route) => route.abort());
+  const failed = page.waitForEvent("requestfailed", (request) => request.url().includes("/verdict"));
+  mock.grow(LEAKY);
+  await failed;
+  const { port } = new URL(mock.url);
+  const points = mock.runs.find(({ name }) => name === LEAKY).points;
+  await mock.close();
+  await eventually("no connection", async () => (await page.locator(".connection").getAttribute("data-state")) === "reconnecting");
+  assert.match(await todo.innerText(), /^Stop this run/);
+  await page.unroute("**/api/v1/verdict*");
+  const again = await serve({ port: Number(port), runs: world({ intervened: [0, 1], points }) });
+  t.after(() => again.close());
+  const asked = page.waitForResponse((response) => response.url().includes("/verdict"));
+  await page.getByRole("button", { name: "Try now" }).click();
+  await asked;
+  await eventually("it is back", async () => (await page.locator(".connection").getAttribute("data-state")) === "live");
+  assert.match(await todo.innerText(), /^Stop this run/);
+});
+
+test("an alert that changes while a snapshot is in flight is not lost", async (t) => {
+  const { page, mock } = await open(t);
+  let release = () => {};
+  const held = new Promise((go) => { release = go; });
+  let caught = () => {};
+  const fetched = new Promise((go) => { caught = go; });
+  await page.route("**/api/v1/alerts", async (route) => {
+    const response = await route.fetch();
+    caught();
+    await held;
+    await route.fulfill({ response });
+  });
+  mock.send("lost", { count: 3 });
+  await fetched;
+  const [change] = alertsOf(mock.runs).changes;
+  mock.send("alert", { ...change, rule: "meanwhile", step: 580 });
+  await eventually("it arrives", async () => /meanwhile/.test(await page.getByRole("region", { name: "Alerts" }).innerText()));
+  release();
+  await page.waitForTimeout(600);
+  assert.equal(await page.getByRole("region", { name: "Alerts" }).locator(".log li", { hasText: "meanwhile" }).count(), 1);
 });
 
 test("a sound run says so, and what was checked", async (t) => {
@@ -61,6 +107,43 @@ test("five numbers stand on a scale with their interval and limit", async (t) =>
 test("what is not logged or undefined says so in words", async (t) => {
   const { page } = await scene(t, { hash: runHash(LEAKY), constant: 1 });
   assert.match(await page.locator('.stat[data-score="intervention_drop"]').innerText(), /Not sent\s+Pass head= to init/);
+});
+
+test("evaluations that wait, were skipped or refused, and what was not sent, are four states with their numbers", async (t) => {
+  const counts = { rows_received: 24000, rows_duplicate: 0, rows_dropped: 0, passes_unsettled: 0 };
+  const states = {
+    waiting: { counts: { ...counts, passes_unsettled: 12 }, finished: true },
+    skipped: { counts, unscored: [20, 40, 60] },
+    refused: { counts: { ...counts, rows_received: 0, rows_dropped: 2000 } },
+    none: { counts },
+  };
+  const said = {
+    waiting: /^Leakage to the task\s+Waiting\s+12 evaluations wait to be scored\./,
+    skipped: /Skipped\s+3 evaluations: a newer evaluation replaced it before it was scored\./,
+    refused: /Refused\s+2.000 rows of val were not accepted; the job’s log says why\./,
+    none: /Not sent\s+Log concept_activations, concept_labels and task_labels, and it appears/,
+  };
+  const { page, mock } = await scene(t, { runs: 4, hash: "#/sidecar", rename: (run) => {
+    const name = Object.keys(states)[run.labels.seed];
+    Object.assign(run, { name, unevaluated: true, finished: false }, states[name]);
+  } });
+  for (const [name, text] of Object.entries(said)) {
+    await page.goto(`${mock.url}/${runHash(name)}`);
+    const stat = page.locator('.stat[data-score="ctl_conditional"]');
+    await eventually(name, async () => text.test(await stat.innerText()) || stat.innerText());
+  }
+  await page.goto(`${mock.url}/${runHash("waiting")}`);
+  await eventually("the head", async () => /finished\s*12 evaluations wait to be scored/.test(await page.locator(".chips").innerText())
+    || page.locator(".chips").innerText());
+  assert.equal(await page.locator(".verdict h1").innerText(), "Can’t tell: 12 evaluations wait to be scored");
+  // No event tells of the counts: the page looks.
+  mock.runs[0].counts.passes_unsettled = 5;
+  await eventually("fewer", async () => /5 evaluations wait/.test(await page.locator(".stats").first().innerText()));
+});
+
+test("a run is not finished at its first epoch while others wait", async (t) => {
+  const { page } = await open(t, { rename: (run) => Object.assign(run, { points: 1, finished: true, counts: { ...run.counts, passes_unsettled: 11 } }) });
+  assert.match(await page.locator(".chips").innerText(), /^finished\s*scored up to epoch 1, 11 evaluations wait to be scored/);
 });
 
 test("curves, then CTL and ICL as published, without a click", async (t) => {
@@ -112,6 +195,32 @@ test("only rules that fired count when a run ends, and the evidence of a rule st
     || panel.innerText());
 });
 
+test("an alert at the last evaluation is seen on its lane", async (t) => {
+  const { page, mock } = await open(t);
+  const [change] = alertsOf(mock.runs).changes;
+  mock.send("alert", { ...change, rule: "at the end", step: 600 });
+  const lane = page.getByRole("region", { name: "Alerts" }).locator(".lane", { has: page.locator('[title*="epoch 30 to epoch 30"]') });
+  await eventually("its lane", async () => (await lane.count()) === 1);
+  const [of, alert] = [await lane.boundingBox(), await lane.locator("span").last().boundingBox()];
+  assert.ok(alert.width >= 8 && alert.x + alert.width <= of.x + of.width + 0.5, JSON.stringify([of, alert]));
+});
+
+test("a hidden run shows its page and says that it is hidden", async (t) => {
+  const { page } = await open(t);
+  await page.getByRole("button", { name: "Hide this run" }).click();
+  await page.reload();
+  await settled(page);
+  assert.match(await page.locator(".chips").innerText(), /hidden from the list of runs, in this browser/);
+  assert.match(await page.locator(".verdict h1").innerText(), /^Leaking since/);
+});
+
+test("gauges and bars are printed", async (t) => {
+  const { page } = await open(t);
+  await page.emulateMedia({ media: "print" });
+  const exact = (selector) => page.locator(selector).first().evaluate((one) => getComputedStyle(one).printColorAdjust);
+  for (const selector of [".gauge b", ".gauge i", ".hb i", ".hb", ".lane .leak"]) assert.equal(await exact(selector), "exact", selector);
+});
+
 test("earlier alerts are one button away", async (t) => {
   const { page, mock } = await open(t);
   const panel = page.getByRole("region", { name: "Alerts" });
@@ -156,7 +265,7 @@ test("accuracy by the share of concepts set stands beside that by wrong values",
   assert.equal(await panel.locator("h2").innerText(), "Effect of interventions");
   assert.match(await panel.innerText(), /should not cost accuracy\. Here it does\./);
   const found = await lines(page, "behind-intervention_drop");
-  assert.deepEqual(found.map(({ name, y }) => [name, Math.round(y.at(-1))]), [["true values", 30], ["wrong values", 10]]);
+  assert.deepEqual(found.map(({ name, y }) => [name, y.at(-1).toFixed(1)]), [["true values", "0.3"], ["wrong values", "0.1"]]);
   await panel.locator("figcaption summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as CSV" }).click()]);
   const rows = (await readFile(await download.path())).toString().trimEnd().split("\n");
@@ -226,6 +335,7 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   assert.match(await page.locator(".read").innerText(), /A concept is not compared with itself/);
   assert.deepEqual(await page.locator(".heat .rows span").allTextContents(), ["c1", "c2", "c3"]);
   assert.match(await page.getByRole("region", { name: "Pairs of concepts" }).innerText(), /The oldest pair was computed 30 s before this evaluation/);
+  assert.doesNotMatch(await page.locator(".read").innerText(), /carries/);
   await page.getByLabel("Score between concepts").selectOption("icl");
   // Until its matrix has come there is nothing to read or to save.
   await eventually("another score", async () => { const text = await page.locator(".read").innerText(); return (text !== "" && !/q = /.test(text)) || text; });
@@ -234,6 +344,21 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as PNG" }).click()]);
   assert.ok((await readFile(await download.path())).length > 1000);
   assert.deepEqual(complaints, []);
+});
+
+test("a pair that may be noise is not said to carry information", async (t) => {
+  const { page } = await open(t, { query: "order=given" });
+  await page.route("**/api/v1/matrix*", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.matrix_q = report.matrix_q?.map((row) => row.map((q) => (q === null ? null : 0.4)));
+    await route.fulfill({ response, json: report });
+  });
+  await page.reload();
+  await settled(page);
+  const read = page.locator(".read");
+  await eventually("its readout",
+    async () => /No information of c\d about c\d is shown\s*leakage 0\.\d+.*q = 0\.40/s.test(await read.innerText()) || read.innerText());
 });
 
 test("pairs within noise and limit are pale, and only those beyond it coloured", async (t) => {

@@ -1,17 +1,19 @@
 // Charts of scores over the run: one for each score, the shown runs laid over each other.
 import { get } from "../data/api.js";
 import { figure } from "./figure.js";
-import { chartText, hasScore, linesOf } from "./lines.js";
+import { chartText, hasScore, limitIn, linesOf } from "./lines.js";
+import { meanOf } from "./means.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change, current } from "../data/state.js";
-import { el } from "../text.js";
+import { el, lower, plural } from "../text.js";
 import { afterFrame } from "../scheduler.js";
-import { TO_LOG, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
+import { TO_LOG, absenceOf, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Unscored } from "../data/api.js"
- * @import { Shown } from "../data/shown.js"
+ * @import { Drawn, Shown } from "../data/shown.js"
+ * @import { Line } from "./spec.js"
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
@@ -56,12 +58,13 @@ export function curves(host, group) {
       figures.set(score, one);
       if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
     });
-    const absent = found.filter(({ score, having }) => !all && !waiting && runs.length > 0 && having.length === 0 && TO_LOG[score]).map(({ score }) => score);
-    if (absent.join() !== absence) {
-      absence = absent.join();
+    const known = !all && !waiting && runs.length > 0;
+    const absent = found.filter(({ score, having }) => known && having.length === 0 && TO_LOG[score])
+      .map(({ score }) => ({ score, why: reason(score, runs, view.split, unscored) }));
+    if (JSON.stringify(absent) !== absence) {
+      absence = JSON.stringify(absent);
       missing.hidden = absent.length === 0;
-      missing.replaceChildren(...absent.map((score) => el("span", {}, el("b", {}, `${nameOf(score)}: not sent. `),
-        `${TO_LOG[score]}, and it appears at the next evaluation. `)));
+      missing.replaceChildren(...absent.map(({ score, why: [word, text] }) => el("span", {}, el("b", {}, `${nameOf(score)}: ${lower(word)}. `), `${text} `)));
     }
     if (host.lastChild !== missing) host.append(missing);
     afterFrame(host, () => fill(shown, drawn, unscored));
@@ -76,25 +79,45 @@ export function curves(host, group) {
     for (const { score, having } of drawn) {
       const one = figures.get(score);
       const signature = [shown.along, view.zoom, view.logx, view.logy, view.smooth, shown.theme, shown.alertsVersion, unscored?.length,
+        shown.groups && view.group,
         ...runs.map(({ run, slot, series }) => `${titleOf(run.name)}/${slot}/${series?.version}/${series?.step.length}/${series?.scores.has(score)}`)].join();
       if (!one || one.chart.signature === signature) continue;
-      const lines = having.flatMap(({ run, slot, series }) =>
+      const linesOfRun = (/** @type {Drawn} */ { run, slot, series }) =>
         (series ? linesOf({ series, score, run: run.name, split: view.split, name: titleOf(run.name), color: `--s${hueOf(slot)}`,
-        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []));
+        look: lookOf(slot), along: shown.along, started: run.started, unscored: runs.length === 1 ? unscored : [] }) : []);
+      const lines = shown.groups ? shown.groups.flatMap((group) => meanLine(group, having, linesOfRun)) : having.flatMap(linesOfRun);
       const word = wordOf(score);
-      const limit = shown.limitOf(score);
       const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
       const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
       const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
       one.show({
         lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score),
           text: chartText(score),
-        limit: limit && { value: limit.limit * word.scale, bad: limit.bad,
-          text: `${limit.bad} the limit, ${Number((limit.limit * word.scale).toPrecision(4))}` },
+        limit: limitIn(shown, score),
       }, signature, said);
       yield;
     }
   }
+}
+
+/**
+ * The mean of the curves of a group.
+ * @param {NonNullable<Shown["groups"]>[0]} group @param {Drawn[]} having @param {(run: Drawn) => Line[]} linesOfRun @returns {Line[]}
+ */
+function meanLine({ name, slot, members }, having, linesOfRun) {
+  const lines = having.filter(({ run }) => members.includes(run.name)).flatMap(linesOfRun).filter(({ superseded }) => !superseded);
+  if (lines.length === 0) return [];
+  const { counts, ...mean } = meanOf(lines);
+  return [{ name, color: `--s${hueOf(slot)}`, look: lookOf(slot), ...mean, notes: (at) => [`mean of ${plural(counts[at], "run")}`] }];
+}
+
+/**
+ * Why no run has a score: it waits, where it does in one of them.
+ * @param {string} score @param {Shown["lines"]} runs @param {string} split @param {Unscored[]} [unscored]
+ */
+function reason(score, runs, split, unscored) {
+  const all = runs.map(({ run }) => absenceOf(score, run, split, runs.length === 1 ? unscored : []));
+  return all.find(([word]) => word !== "Not sent") ?? all[0];
 }
 
 /** All values of a score, exact, as a file has them. @param {string} score @param {string} split @param {string[]} runs */

@@ -1,5 +1,6 @@
 // A chart with its caption: name with a tip, unit, and a menu that saves it or lists its numbers.
 import { LineChart } from "./linechart.js";
+import { savePng, saveSvg } from "./picture.js";
 import { saveMenu } from "../saving.js";
 import { el, headRow, scroller } from "../text.js";
 import { term } from "../tip.js";
@@ -30,8 +31,10 @@ export function figure({ id, name, unit, tip, group, onZoom, csv }) {
   let listed = false;
   const menu = saveMenu(name, {
     table: () => { listed = !listed; list(); },
+    full: document.fullscreenEnabled ? () => root.requestFullscreen() : undefined,
     csv,
-    png: () => chart.png(id, name),
+    png: () => { if (chart.spec) savePng(id, chart.spec, name, unit); },
+    svg: () => { if (chart.spec) saveSvg(id, chart.spec, name, unit); },
   });
   const root = el("figure", { class: "chart", "data-score": id },
     el("figcaption", {}, el("span", { class: "what" }, term(name, tip)), el("span", { class: "unit" }, unit), menu), chart.root, note, twin);

@@ -3,10 +3,8 @@
 import { minuteText, scale } from "./axes.js";
 import { LinePlot } from "./lineplot.js";
 import { current } from "./spec.js";
-import { pageColor } from "../palette.js";
-import { savePng } from "../saving.js";
 import { el } from "../text.js";
-import { hideTip, showTip } from "../tip.js";
+import { hideTip, sayTip, showTip } from "../tip.js";
 import { afterFrame, finishAll } from "../scheduler.js";
 
 /** @import { Line, Spec } from "./spec.js" */
@@ -204,6 +202,7 @@ export class LineChart {
       const next = places[Math.max(0, Math.min(places.length - 1, this.read === undefined ? index : index + by))];
       const { left, top } = root.getBoundingClientRect();
       this.point(this.across.place(next), left + this.plot.x(next), top + 20);
+      sayTip();
     });
   }
 
@@ -236,9 +235,6 @@ export class LineChart {
     hideTip();
     for (const chart of this.group) chart.cross.hidden = true;
   }
-
-  /** @param {string} name @param {string} title */
-  png(name, title) { return savePng(name, this.canvas, pageColor("--surface"), title, pageColor("--ink")); }
 }
 
 /** All places in sight with a value, in order. @param {LinePlot} plot */

@@ -28,7 +28,8 @@ export class LinePlot {
     this.lines = current(spec).length;
     /** @type {{x: number, top: number, width: number, crossed: number}|null} where the limit is named, and how much meets it there */
     this.label = null;
-    const right = spec.places || this.lines > MOST_ENDS ? 12 : RIGHT;
+    this.named = !spec.places && !spec.scatter && this.lines <= MOST_ENDS;
+    const right = this.named ? RIGHT : 12;
     this.box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
   }
 
@@ -56,7 +57,7 @@ export class LinePlot {
     }
     context.restore();
     this.label = drawLimitText(this);
-    if (!spec.places && this.lines <= MOST_ENDS) this.ends();
+    if (this.named) this.ends();
     this.empty();
   }
 

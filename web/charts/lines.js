@@ -1,11 +1,12 @@
 // From a run's evaluations to a line of a chart.
 import { firedOf, store } from "../data/store.js";
-import { epochText, localTime, number, overText, percent, probability, signed } from "../text.js";
+import { epochText, localTime, number, overText, probability, signed } from "../text.js";
 import { wordOf } from "../labels.js";
 
 /**
  * @import { LeftOut, Unscored } from "../data/api.js"
  * @import { Series, Values } from "../data/series.js"
+ * @import { Shown } from "../data/shown.js"
  * @import { Along } from "../data/state.js"
  * @import { Line } from "./spec.js"
  */
@@ -67,12 +68,12 @@ export function linesOf(of) {
 function made({ series, score, run, split, name, color, look, along, started, unscored = [] }) {
   const values = series.scores.get(score);
   if (!values || !hasScore(series, score)) return [];
-  const now = lineOf(series, values, { score, name, color, look, along, started }, "");
+  const now = lineOf(series, values, { name, color, look, along, started }, "");
   const { x, y } = now;
   const left = series.branches.flatMap((branch) => {
     const of = branch.scores.get(score);
     if (!of || of.value.every((value) => value === null)) return [];
-    const line = lineOf(branch, of, { score, name: `${name}, superseded`, color, look, along, started },
+    const line = lineOf(branch, of, { name: `${name}, superseded`, color, look, along, started },
       "superseded: the run has gone on from an earlier checkpoint since");
     const before = series.step.findLastIndex((step, at) => step < branch.step[0] && series.time[at] < branch.time[0] && y[at] !== null);
     const from = before < 0 || Number.isNaN(x[before]) ? undefined : /** @type {[number, number]} */ ([x[before], Number(y[before])]);
@@ -99,20 +100,19 @@ function made({ series, score, run, split, name, color, look, along, started, un
 /**
  * The evaluations of one attempt, or of those that the newest has gone on from.
  * @param {Series} series @param {Values} values
- * @param {{score: string, name: string, color: string, look: number, along: Along, started: number}} of
+ * @param {{name: string, color: string, look: number, along: Along, started: number}} of
  * @param {string} said of each of them
  * @returns {Line}
  */
-function lineOf(series, values, { score, name, color, look, along, started }, said) {
-  const { scale } = wordOf(score);
+function lineOf(series, values, { name, color, look, along, started }, said) {
   const x = placesOf(series, along, started);
-  const y = values.value.map((value) => (value === null ? null : value * scale));
-  const half = values.error.map((error) => (error === null ? null : HALF * error * scale));
+  const y = [...values.value];
+  const half = values.error.map((error) => (error === null ? null : HALF * error));
   const open = series.step.map((step) => series.provisional.has(step) || series.incomplete.has(step));
   const broken = broke(values.left);
   const notes = (/** @type {number} */ at) => [
     `step ${series.step[at]}${series.epoch[at] === null ? "" : `, epoch ${epochText(series.epoch[at])}`} · ${series.rows[at]} rows`
-      + ` · tied activations ${percent(series.ties[at])}`,
+      + ` · tied activations ${number(series.ties[at], 0.1)}`,
     localTime(series.time[at]),
     values.left[at] ? `${overText(/** @type {any} */ (values.left[at]))}: ${/** @type {any} */ (values.left[at]).why}` : "",
     values.p !== null && said === "" && at === series.step.length - 1 ? `p ${probability(values.p)}` : "",
@@ -138,8 +138,15 @@ function between(steps, x, step) {
   return x[after - 1] + share * (x[after] - x[after - 1]);
 }
 
-/** A value of a chart as text, in the page's unit. @param {string} score */
+/** The limit of a score, as a chart shows it. @param {Pick<Shown, "limitOf">} shown @param {string} score */
+export function limitIn({ limitOf }, score) {
+  const limit = limitOf(score);
+  if (!limit) return undefined;
+  return { value: limit.limit, bad: limit.bad, text: `${limit.bad} the limit, ${limit.limit}` };
+}
+
+/** A value of a chart as text. @param {string} score */
 export function chartText(score) {
-  const { scale } = wordOf(score);
-  return (/** @type {number} */ value) => (!Number.isFinite(value) ? "–" : scale === 100 ? signed(value.toFixed(1)) : number(value, 0.1));
+  const { digits } = wordOf(score);
+  return (/** @type {number} */ value) => (!Number.isFinite(value) ? "–" : digits ? signed(value.toFixed(digits)) : number(value, 0.1));
 }

@@ -128,6 +128,11 @@ function values(plot, line, px, y) {
     const alone = (ends(i - 1) || line.broken?.[i]) && (ends(i + 1) || line.broken?.[i + 1]);
     const open = line.open?.[i] ?? false;
     if (!alone && !open && !plot.spec.points) continue;
+    if (plot.spec.scatter) {
+      context.fillStyle = pageColor(line.color);
+      drawMark(context, line.look, px[i], plot.y(Number(y[i])));
+      continue;
+    }
     context.beginPath();
     context.arc(px[i], plot.y(Number(y[i])), open ? 4 : 3.2, 0, 7);
     context.fillStyle = pageColor(open ? "--surface" : line.color);

@@ -31,6 +31,7 @@ import { rounded, scale } from "./axes.js";
  * @property {(value: number) => string} text
  * @property {{at: number, text: string}[]} [places] ticks, where the axis has no scale
  * @property {boolean} [points] marks at all values
+ * @property {boolean} [scatter] a mark for each line, which has no end to name
  * @property {boolean} [whiskers] intervals as bars instead of bands
  */
 

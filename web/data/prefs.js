@@ -3,13 +3,14 @@ import { afterFrame } from "../scheduler.js";
 
 /** @import { Run } from "./api.js" */
 
-/** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null}} Prefs */
+/** @typedef {{theme: "light"|"dark"|null, pinned: string[], hidden: string[], slots: Record<string, number>, columns: string[]|null,
+ *   notify: boolean}} Prefs */
 
 const KEY = "conceptwatch";
 /** Slots of more runs than this are forgotten, the oldest first. */
 const SLOTS = 500;
 /** @type {Prefs} */
-const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null };
+const prefs = { theme: null, pinned: [], hidden: [], slots: {}, columns: null, notify: false };
 /** @type {() => void} */
 let changed = () => {};
 /** A count of changes to runs, columns and titles. */
@@ -41,6 +42,9 @@ export const onPrefs = (listener) => { changed = listener; };
 export const isPinned = (/** @type {string} */ run) => prefs.pinned.includes(run);
 export const isHidden = (/** @type {string} */ run) => prefs.hidden.includes(run);
 export const columns = () => prefs.columns;
+export const notifies = () => prefs.notify;
+/** @param {boolean} on */
+export function keepNotify(on) { prefs.notify = on; write(); }
 
 /** @type {Map<string, string>} */
 const titles = new Map();

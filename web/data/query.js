@@ -1,15 +1,20 @@
-// The search for runs: words of names and labels, and conditions such as lambda<1 or seed=0. Pure.
+// The search for runs: words of names and labels, and conditions such as lambda<1, leakage>0.2 or verdict:leaking. Pure.
+import { stateOf } from "../labels.js";
 
-/** @import { Run } from "./api.js" */
+/** @import { Row, Run } from "./api.js" */
+
+/** Scores by the words for them; all have their id, too. @type {Record<string, string>} */
+const SCORES = { leakage: "ctl_conditional", between: "icl_conditional", drop: "intervention_drop", accuracy: "task_accuracy",
+  concepts: "concept_accuracy", ctl: "ctl", icl: "icl" };
 
 const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
 /** A condition that is still being typed; `lambda=` alone finds the runs with that label. */
 const INCOMPLETE = /^[^<>=!]+(<|>|!|<=|>=|!=)$/;
 
-const wordsOf = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean);
+const wordsOf = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean).map((word) => word.replace(/^verdict:/i, "verdict="));
 const labelOf = (/** @type {string} */ key) => (key === "λ" ? "lambda" : key);
 
-/** @param {string} text @returns {(run: Run, title: string) => boolean} */
+/** @param {string} text @returns {(run: Run, title: string, row: Row|undefined) => boolean} */
 export function matcher(text) {
   const tests = wordsOf(text).filter((word) => !INCOMPLETE.test(word)).map((word) => {
     const condition = word.match(CONDITION);
@@ -20,19 +25,26 @@ export function matcher(text) {
     }
     const [, key, sign, value] = condition;
     const label = labelOf(key);
-    return (/** @type {Run} */ run, /** @type {string} */ title) =>
-      label in run.labels ? holds(run.labels[label], sign, value) : title.includes(word) || run.name.includes(word);
+    const score = SCORES[key.toLocaleLowerCase()] ?? key;
+    return (/** @type {Run} */ run, /** @type {string} */ title, /** @type {Row|undefined} */ row) => {
+      if (label in run.labels) return holds(run.labels[label], sign, value);
+      if (key.toLocaleLowerCase() === "verdict") return holds(stateOf(row), sign, value);
+      const own = row?.scores[score]?.value;
+      if (own !== undefined) return holds(String(own), sign, value);
+      return !(key in SCORES) && (title.includes(word) || run.name.includes(word));
+    };
   });
-  return (run, title) => tests.every((test) => test(run, title));
+  return (run, title, row) => tests.every((test) => test(run, title, row));
 }
 
 /** Returns why a search finds nothing, or "". @param {string} text @param {string[]} labels that runs have @param {boolean} finds whether it finds any run */
 export function hintOf(text, labels, finds) {
   for (const word of wordsOf(text)) {
+    if (/^verdict(=|!=)$/i.test(word)) return "“verdict:” needs a verdict, such as verdict:leaking. It is ignored until then.";
     if (INCOMPLETE.test(word)) return `“${word}” needs a value, such as ${word.replace(/!$/, "!=")}1. It is ignored until then.`;
     if (/^(<=|>=|!=|<|>)/.test(word)) return `“${word}” needs a label before it, such as ${labels[0] ?? "lambda"}${word}.`;
     const key = word.match(CONDITION)?.[1];
-    if (key && !finds && !labels.includes(labelOf(key))) {
+    if (key && !finds && !labels.includes(labelOf(key)) && !(key in SCORES) && key !== "verdict") {
       return `No run has a label “${key}”.${labels.length ? ` Existing labels: ${labels.join(", ")}.` : ""}`;
     }
   }

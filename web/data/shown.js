@@ -1,9 +1,9 @@
 // The one object that panels draw from.
 import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "../palette.js";
-import { labelsOf, matcher } from "./query.js";
+import { byValue, labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
-import { STATES, stateOf } from "../labels.js";
+import { STATES, labelName, stateOf } from "../labels.js";
 
 /**
  * @import { Row, Run } from "./api.js"
@@ -25,6 +25,7 @@ import { STATES, stateOf } from "../labels.js";
  * @property {number} hidden how many are hidden
  * @property {Map<string, Row>} rows
  * @property {Drawn[]} lines runs in the charts
+ * @property {{name: string, slot: number, members: string[]}[]|null} groups of these, where the charts draw their means
  * @property {Map<string, number>} slot look of each run in the charts
  * @property {{name: string, values: string[]}[]} labels
  * @property {string[]} splits
@@ -34,8 +35,9 @@ import { STATES, stateOf } from "../labels.js";
  * @property {typeof limitOf} limitOf
  */
 
-/** Runs in the charts unless others are chosen. */
+/** Runs in the charts unless others are chosen, and runs over whose curves means are taken. */
 const DRAWN = 5;
+const MEANT = 200;
 
 /** Whether a job sends to the run. A run that this sidecar has heard nothing of since it started is silent. @param {Run} run */
 export const isLive = (run) => !run.finished && run.splits.some((split) => split.window !== null);
@@ -69,8 +71,8 @@ function find(view) {
   if (found && same(found.inputs, inputs)) return found;
   const runs = store.runs ?? [];
   const matches = matcher(view.q);
-  const searched = runs.filter((run) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name)))
-    .map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }));
+  const searched = runs.map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }))
+    .filter(({ run, row }) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name), row));
   const listed = searched.filter(({ row }) => !view.verdict || stateOf(row) === view.verdict);
   /** @type {Record<string, number>} */
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
@@ -94,9 +96,12 @@ export function shownOf(view, scores) {
   const { runs, splits, labels } = allRuns();
   const of = find(view);
   const { searched, listed, counts, known: withRow, hidden, rested } = of;
-  const names = view.page === "run" ? [view.run] : view.show ?? of.usual;
+  const grouped = view.page === "runs" && view.means && view.group !== "";
+  const usual = grouped ? listed.slice(0, MEANT).map(({ run }) => run.name) : of.usual;
+  const names = view.page === "run" ? [view.run] : view.show ?? usual;
   const chosen = names.flatMap((name) => runs.find((run) => run.name === name) ?? []);
-  const slot = slots(chosen.map((run) => run.name));
+  const groups = grouped ? groupsOf(chosen, view.group) : null;
+  const slot = groups ? new Map(groups.flatMap((group) => group.members.map((name) => [name, group.slot]))) : slots(chosen.map((run) => run.name));
   const lines = chosen.map((run) => {
     const { series, fault } = curvesOf(run.name, view.split, scores);
     return { run, slot: slot.get(run.name) ?? 0, series, fault };
@@ -105,9 +110,20 @@ export function shownOf(view, scores) {
   const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
   return {
     view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched, of, counts, known: withRow, rested,
-    hidden, rows: store.rows, lines, slot, labels, splits,
+    hidden, rows: store.rows, lines, groups, slot, labels, splits,
     down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
   };
+}
+
+/** The runs by their value of a label. @param {Run[]} runs @param {string} label */
+function groupsOf(runs, label) {
+  /** @type {Map<string, string[]>} */
+  const by = new Map();
+  for (const { name, labels } of runs) if (label in labels) by.set(labels[label], [...(by.get(labels[label]) ?? []), name]);
+  const values = [...by.keys()].sort(byValue);
+  const nameOf = (/** @type {string} */ value) => `${labelName(label)} = ${value}`;
+  const slot = slots(values.map(nameOf));
+  return values.map((value) => ({ name: nameOf(value), slot: slot.get(nameOf(value)) ?? 0, members: by.get(value) ?? [] }));
 }
 
 /** Pinned runs, then those in training, then the newest. @param {Listed[]} listed */

@@ -12,6 +12,7 @@ import { afterFrame } from "../scheduler.js";
  * @property {Along} along
  * @property {string} q words and label conditions that runs must meet
  * @property {string} group label, or "" for none
+ * @property {boolean} means whether the charts draw a mean for each group in place of its runs
  * @property {string} sort column, "-" before it for descending
  * @property {string} verdict its state, or "" for all
  * @property {boolean} all whether hidden runs are listed
@@ -35,14 +36,14 @@ import { afterFrame } from "../scheduler.js";
 
 /** @type {View} */
 const DEFAULTS = {
-  page: "runs", run: "", split: "val", along: "epoch", q: "", group: "", sort: "", verdict: "", all: false, show: null, scores: [],
+  page: "runs", run: "", split: "val", along: "epoch", q: "", group: "", means: false, sort: "", verdict: "", all: false, show: null, scores: [],
   smooth: 0, logx: false, logy: false, zoom: null, by: "label", label: "", where: "", a: "", b: "", with: "", pairs: "icl_conditional",
   order: "value", rank: "most", behind: "",
 };
 const PAGES = ["runs", "run", "compare", "sidecar"];
 /** The form in the address of lists and of values that are no text. */
 const LISTS = ["show", "scores"];
-const FLAGS = ["all", "logx", "logy"];
+const FLAGS = ["all", "logx", "logy", "means"];
 
 /** @param {string} hash @returns {View} */
 export function parse(hash) {
@@ -126,7 +127,7 @@ export function onChange(listener) {
 /** Writes the view into the address, unless the reader has gone elsewhere meanwhile. */
 function write() {
   if (location.hash !== written) return;
-  history.replaceState(null, "", format(view));
+  history.replaceState(history.state, "", format(view));
   written = location.hash;
 }
 

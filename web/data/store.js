@@ -41,8 +41,8 @@ export const store = {
   connection: { state: "loading", since: Date.now() / 1000 },
   /** @type {string|null} why the page has nothing to show */
   fault: null,
-  /** Evaluations that this page has heard of. */
-  version: 0,
+  /** Which snapshot of the sidecar this is: another after each connection that was lost. */
+  snapshot: 0,
 };
 
 /** @type {() => void} */
@@ -50,6 +50,10 @@ let changed = () => {};
 // While many runs are fetched, not each is drawn as it comes.
 const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
 let split = "val";
+/** Alerts, and runs with other changes, that came while a snapshot was in flight, which may be older. */
+const during = { loads: 0, alerts: /** @type {Alert[]} */ ([]), runs: /** @type {Set<string>} */ (new Set()) };
+/** The run on the page. */
+let watched = "";
 let soon = 0;
 /** Draws after more has come. */
 function changedSoon() {
@@ -81,16 +85,15 @@ export function begin(listener) {
     open() {
       const again = store.connection.state === "down";
       store.connection = { state: "live", since: now() };
-      // Points that were missed meanwhile come with the curves.
-      if (again) curves.outdate();
-      load();
+      if (again) renew();
+      else load();
     },
     down() {
       if (store.connection.state !== "down") store.connection = { state: "down", since: now() };
       changed();
     },
     point(point) {
-      store.version += 1;
+      if (during.loads > 0) during.runs.add(point.run);
       curves.take(point);
       const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
       if (of) {
@@ -104,15 +107,12 @@ export function begin(listener) {
     },
     run(name) { loadRun(name); },
     alert(alert) {
-      store.standings = [...store.standings.filter((one) => !(one.rule === alert.rule && one.run === alert.run)), alert];
-      store.changes.push(alert);
+      if (during.loads > 0) during.alerts.push(alert);
+      takeAlert(alert);
       rows.gather(alert.run);
       changed();
     },
-    lost() {
-      curves.outdate();
-      load();
-    },
+    lost: renew,
   });
   load();
   setInterval(loadStatus, STATUS_MS);
@@ -120,21 +120,43 @@ export function begin(listener) {
 
 const now = () => Date.now() / 1000;
 
+/** Fetches everything again: events were missed, and points among them come with the curves. */
+function renew() {
+  store.snapshot += 1;
+  curves.outdate();
+  load();
+}
+
+/** Takes a change of an alert, once. @param {Alert} alert */
+function takeAlert(alert) {
+  const same = (/** @type {Alert} */ one) => one.rule === alert.rule && one.run === alert.run && one.split === alert.split;
+  store.standings = [...store.standings.filter((one) => !same(one)), alert];
+  if (!store.changes.some((one) => same(one) && one.step === alert.step && one.state === alert.state)) store.changes.push(alert);
+}
+
 /** Fetches all but curves. */
 export async function load() {
   store.fault = null;
+  during.loads += 1;
   rows.all();
   try {
     const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts")]);
     nameScores(catalogue.scores);
     Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, rules: alerts.rules, standings: alerts.standings,
       changes: alerts.changes });
-    loadRuns(runs);
+    during.alerts.forEach(takeAlert);
+    loadStatus();
+    await loadRuns(runs);
   } catch (error) {
     fault(error);
   }
+  during.loads -= 1;
+  if (during.loads === 0) {
+    during.alerts = [];
+    for (const name of during.runs) loadRun(name);
+    during.runs.clear();
+  }
   changed();
-  loadStatus();
 }
 
 /** @param {unknown} error */
@@ -175,6 +197,7 @@ async function loadRuns(page) {
 
 /** Asks for a run that has started, ended, changed or gone. @param {string} name */
 async function loadRun(name) {
+  if (during.loads > 0) during.runs.add(name);
   if (store.runs === null) return;
   try {
     keepRun(await get("run", { run: name }));
@@ -188,6 +211,7 @@ async function loadRun(name) {
 
 /** @param {Run} run */
 function keepRun(run) {
+  if (JSON.stringify(store.runs?.find(({ name }) => name === run.name)) === JSON.stringify(run)) return;
   nameRuns([run]);
   const others = (store.runs ?? []).filter(({ name }) => name !== run.name);
   if (others.length === store.runs?.length) store.total += 1;
@@ -219,14 +243,20 @@ export async function removeRun(run) {
   changed();
 }
 
+/** Asks for the sidecar's counts, and for those of the run on the page while they may change: no event tells of them. */
 async function loadStatus() {
   try {
     store.status = await get("status");
+    const run = store.runs?.find(({ name }) => name === watched);
+    if (run && (!run.finished || run.splits.some((one) => one.passes_unsettled))) keepRun(await get("run", { run: watched }));
     changed();
   } catch {
     // As above.
   }
 }
+
+/** The run on the page, or "". @param {string} run */
+export const watchRun = (run) => { watched = run; };
 
 /** The split whose rows are shown. @param {string} of */
 export function showSplit(of) {

@@ -13,6 +13,8 @@ import { watcher } from "../scheduler.js";
 const LISTED = 7;
 /** Per cent of a lane that are wide enough for a text. */
 const LEGIBLE = 8;
+/** Pixels of a lane that are seen, however short the time is. */
+const SEEN = 12;
 
 /** @param {HTMLElement} host */
 export function lanesPanel(host) {
@@ -37,11 +39,12 @@ export function lanesPanel(host) {
     const place = (/** @type {number} */ step) => (last > first ? Math.max(0, Math.min(100, (100 * (step - first)) / (last - first))) : 0);
     const span = (/** @type {number} */ from, /** @type {number} */ to, /** @type {string} */ look, /** @type {string} */ text) => {
       const width = place(to) - place(from);
-      return el("span", { class: look, style: `left: ${place(from)}%; width: ${Math.max(0.8, width)}%`, title: `${text}, ${when(from)} to ${when(to)}` },
+      const style = `left: min(${place(from)}%, 100% - ${SEEN}px); width: max(${width}%, ${SEEN}px)`;
+      return el("span", { class: look, style, title: `${text}, ${when(from)} to ${when(to)}` },
         width < LEGIBLE ? "" : text);
     };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
-    const told = verdictOf(row, split);
+    const told = verdictOf(row, split, shown.lines[0]?.run);
     const since = row?.verdict?.since?.step;
     lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" },
       ...(since === undefined ? [span(first, last, told.look, told.text)]

@@ -63,13 +63,14 @@ function widthOf(label, values) {
 export function header(head, columns, listed) {
   /** @type {Map<string, {root: HTMLElement, arrow: HTMLElement}>} */
   const cells = new Map();
-  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className, /** @type {number} */ width = 0) => {
+  const cell = (/** @type {string} */ id, /** @type {string} */ text, /** @type {string} */ className, /** @type {number} */ width = 0,
+    /** @type {string|null} */ title = null) => {
     const arrow = el("span", { class: "arrow", "aria-hidden": "true" });
     const onclick = () => {
       const { sort } = current();
       change({ sort: sort === id ? `-${id}` : sort === `-${id}` ? "" : id });
     };
-    const button = el("button", { class: "sort", "data-key": `sort ${id}`, onclick }, text, arrow);
+    const button = el("button", { class: "sort", "data-key": `sort ${id}`, title, onclick }, text, arrow);
     const root = el("th", { scope: "col", class: className, style: width ? `width: ${width}px` : null, role: "columnheader" }, button);
     cells.set(id, { root, arrow });
     return root;
@@ -80,7 +81,7 @@ export function header(head, columns, listed) {
     cell("name", "Run", "name-col"), cell("verdict", "Verdict", "vd-col"),
     el("th", { scope: "col", class: "sp-col", role: "columnheader" }, term("Over epochs", tipOf("ctl_conditional"))),
     ...columns.map((column) => cell(idOf(column), column.label ? labelName(column.id) : wordOf(column.id).short ?? nameOf(column.id),
-      cellClass(column), column.width))));
+      cellClass(column), column.width, column.label ? null : nameOf(column.id)))));
   return ({ view: { sort }, listed: rows, slot }) => {
     for (const [id, { root, arrow }] of cells) {
       const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : null;

@@ -3,6 +3,7 @@ import { answers } from "../data/answers.js";
 import { options, setting } from "./overview.js";
 import { titleOf } from "../data/prefs.js";
 import { byValue } from "../data/query.js";
+import { scatterPanel } from "./scatter.js";
 import { note } from "./states.js";
 import { change } from "../data/state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
@@ -30,13 +31,15 @@ export function compareView(again) {
   const fault = el("div", {});
   const panel = (/** @type {string} */ label) => el("section", { class: "panel", "aria-label": label });
   const [sweep, agreement, differences] = [panel("Sweep"), panel("Agreement of the scores"), panel("Differences")];
+  const scatter = panel("Leakage against task accuracy");
   const notes = el("div", { class: "small dim notes" });
   const drawSweep = sweepPanel(sweep);
   const drawAgreement = agreementPanel(agreement);
+  const drawScatter = scatterPanel(scatter);
   const pair = pairPanel(differences);
   const answer = answers("compare", again);
   const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, sweep, agreement,
-    differences, notes);
+    scatter, differences, notes);
   const isNew = watcher();
 
   /** @param {Shown} shown */
@@ -46,12 +49,14 @@ export function compareView(again) {
     if (!choice.can[choice.by]) {
       title.textContent = "Nothing to compare yet";
       lead.textContent = "Log a second run, a second split of a run, or runs with labels, such as labels={\"lambda\": 0.1}.";
-      for (const one of [sweep, agreement, differences]) one.hidden = true;
+      for (const one of [sweep, agreement, scatter, differences]) one.hidden = true;
       fault.replaceChildren();
       notes.replaceChildren();
       isNew();
       return;
     }
+    scatter.hidden = choice.by !== "label";
+    if (!scatter.hidden) drawScatter(shown, choice.label);
     const { query, version } = questionOf(choice, shown.view.where);
     const { body: report, why } = answer(query, version);
     if (!isNew(choice.by, query, report, why, shown.theme)) return;

@@ -114,7 +114,7 @@ function listing(id, over, [low, top], limit, accurate) {
   const list = el("tbody", {});
   const root = el("table", { class: "concepts" },
     headRow(["Concept"], [nameOf(id), "wide"], [el("span", { class: "sr" }, "Value"), "n"], ["Over the run", "opt"],
-      .../** @type {[string, string][]} */ (accurate ? [["Accuracy, %", "n opt"]] : [])), list);
+      .../** @type {[string, string][]} */ (accurate ? [["Accuracy", "n opt"]] : [])), list);
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
       el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" })

@@ -58,16 +58,15 @@ export function behindPanel(host, again) {
       host.append(drawn.root);
     }
     const beside = axes.beside ? from.scores[axes.beside]?.curve ?? [] : [];
-    const scale = interventions ? 100 : 1;
     const lineOf = (/** @type {string} */ name, /** @type {[number, number|null][]} */ values, /** @type {string} */ color, /** @type {number} */ look) =>
-      ({ name, color, look, x: values.map(([x]) => x * (interventions ? 100 : 1)), y: values.map(([, y]) => (y === null ? null : y * scale)) });
+      ({ name, color, look, x: values.map(([x]) => x), y: values.map(([, y]) => y) });
     const lines = [lineOf(interventions ? "true values" : titleOf(run), curve, `--s${hueOf(line.slot)}`, lookOf(line.slot)),
       ...(beside.length ? [lineOf(interventions ? "wrong values" : nameOf(axes.beside ?? ""), beside, "--s5", lookOf(line.slot) === 3 ? 1 : 3)] : [])];
     const best = axes.best ? from.scores[axes.best]?.value : undefined;
     const positive = curve.every(([x]) => x > 0);
-    drawn?.show({ lines, along: interventions ? "% of concepts set" : axes.x, zoom: null,
+    drawn?.show({ lines, along: axes.x, zoom: null,
       logx: positive && curve.length > 1 && curve[curve.length - 1][0] / curve[0][0] > 50, logy: false, smooth: 0,
-      text: interventions ? (value) => value.toFixed(1) : (value) => number(value, 0.1), least: interventions ? [0, 100] : undefined, points: true },
+      text: (value) => number(value, 0.1), least: interventions ? [0, 1] : undefined, points: true },
         JSON.stringify([curve, beside, score, shown.theme, line.slot]));
     const undefinedAt = curve.filter(([, y]) => y === null).length;
     const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];

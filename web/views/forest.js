@@ -40,7 +40,7 @@ export function forest(compared, sides) {
         el("td", { class: "zero" }, el("div", { class: "rng", "--c": clear ? "var(--s1)" : "var(--ink-3)", "aria-hidden": "true" },
           difference && el("i", { style: `left: ${place(low)}%; width: ${Math.max(0.5, place(high) - place(low))}%` }),
           difference && el("b", { style: `left: ${place(difference.mean)}%` }))),
-        el("td", { class: "n" }, difference ? differenceText(one.score, difference) : "–"),
+        el("td", { class: "n" }, difference ? differenceText(difference) : "–"),
           el("td", { class: clear ? "means" : "means dim" }, meaning(one, sides)),
           el("td", { class: "opt dim small" }, differing(one.per_concept ?? [], sides)));
     }))));

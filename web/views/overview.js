@@ -33,7 +33,7 @@ export function overview(again) {
   const headline = headlinePanel(again);
   const listing = el("section", { class: "panel listing", "aria-label": "Runs" });
   const table = runTable(listing);
-  const bar = searchBar(table.picker);
+  const bar = searchBar(table.picker, table.menu);
   const charts = selectedRuns(again);
   const root = el("div", {}, headline.root, bar.root, el("div", { class: "split" }, listing, charts.root));
 
@@ -90,9 +90,10 @@ function headlinePanel(again) {
 }
 
 /** How many of the runs leak. @param {Shown} shown */
-function headline({ searched, counts, known }) {
+function headline({ searched, counts, known, hidden }) {
   const { leaking, possibly_leaking: possible, sound, nothing_found: nothing } = counts;
   const all = searched.length;
+  if (all === 0 && hidden > 0) return "No run is listed";
   if (known === 0 && all > 0) return "Loading runs …";
   if (leaking > 0) return `${count(leaking)} of ${plural(all, "run")} ${leaking === 1 ? "leaks" : "leak"}`;
   if (possible > 0) return `${count(possible)} of ${plural(all, "run")} possibly ${possible === 1 ? "leaks" : "leak"}`;
@@ -101,9 +102,12 @@ function headline({ searched, counts, known }) {
   return all === 1 ? "The run is sound" : `All ${count(all)} runs are sound`;
 }
 
-/** The controls of the list: search, groups, split and hidden runs. @param {HTMLElement} columns the menu of columns */
-function searchBar(columns) {
-  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 seed=0", "aria-label": "Search runs and labels",
+/**
+ * The controls of the list: search, groups, split and hidden runs.
+ * @param {HTMLElement} columns the menu of columns @param {HTMLElement} menu saves the table
+ */
+function searchBar(columns, menu) {
+  const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 leakage>0.2", "aria-label": "Search runs and labels",
     oninput: () => change({ q: search.value }) });
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
@@ -118,7 +122,7 @@ function searchBar(columns) {
   });
   return {
     root: el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
-      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, hidden, drawn, hint),
+      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, menu, hidden, drawn, hint),
     /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
     draw(shown, none) {
       const { view, labels, splits } = shown;
@@ -144,14 +148,23 @@ function selectedRuns(again) {
   const below = el("div", { class: "charts published" });
   const picker = scorePicker(again);
   const drawControls = curveControls(controls);
-  controls.prepend(picker.root);
+  const means = el("button", { class: "btn small-btn", onclick: () => change({ means: !current().means }) });
+  controls.prepend(means, picker.root);
   const drawCurves = curves(grid, "overview");
   const drawBelow = curves(below, "overview");
   const isNewKey = watcher();
 
   /** @param {Shown} shown */
-  function drawKey({ lines }) {
-    if (!isNewKey(lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]))) return;
+  function drawKey({ lines, groups }) {
+    if (!isNewKey(groups?.map(({ name, slot, members }) => [name, slot, members.length]), lines.map(({ run, slot }) => [run.name, titleOf(run.name), slot]))) {
+      return;
+    }
+    if (groups) {
+      key.replaceChildren(...groups.map(({ name, slot, members }) =>
+        el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"), `${name}, ${plural(members.length, "run")}`)),
+      el("span", { class: "dim" }, "Means with 95 % intervals over runs."));
+      return;
+    }
     key.replaceChildren(...(lines.length > KEYED ? [el("span", { class: "dim" },
       `${lines.length} runs: point at a curve to read names. Bands are left out above 8 runs.`)]
       : lines.map(({ run, slot }) => el("span", { class: `c${hueOf(slot)}` }, icon(MARKS[lookOf(slot)], "mk"),
@@ -167,6 +180,9 @@ function selectedRuns(again) {
     draw(shown) {
       drawKey(shown);
       drawControls();
+      means.hidden = shown.view.group === "";
+      tell(means, `Means by ${labelName(shown.view.group)}`);
+      means.setAttribute("aria-pressed", String(shown.groups !== null));
       picker.draw(shown);
       const scores = overviewScores(shown.view);
       drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));

@@ -3,7 +3,7 @@ import { answers } from "../data/answers.js";
 import { orderOf } from "../data/order.js";
 import { options } from "./overview.js";
 import { pageColor } from "../palette.js";
-import { saveMenu, savePng } from "../saving.js";
+import { saveCanvas, saveMenu } from "../saving.js";
 import { change } from "../data/state.js";
 import { limitOf } from "../data/store.js";
 import { el, number, probability, shortened } from "../text.js";
@@ -24,6 +24,8 @@ const ORDERS = { value: "largest first", alike: "related together", given: "as d
 const NAME = 17;
 /** Names beside the map of more concepts would cover each other. */
 const MOST_NAMES = 34;
+/** A pair with a larger q may be noise. */
+const FALSE_SHARE = 0.05;
 /** @type {Record<string, Pair>} */
 const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -44,7 +46,7 @@ export function pairsPanel(host, again) {
       return { name: `${id} pairs`, columns: ["from \\ to", ...places.map((i) => concepts[i] ?? "")],
         rows: places.map((i) => [concepts[i], ...places.map((j) => matrix[i][j])]) };
     },
-    png: () => { if (map.drawn) savePng(`${map.drawn.id} pairs`, enlarged(map.canvas), pageColor("--surface"), nameOf(map.drawn.id), pageColor("--ink")); },
+    png: () => { if (map.drawn) saveCanvas(`${map.drawn.id} pairs`, enlarged(map.canvas), pageColor("--surface"), nameOf(map.drawn.id), pageColor("--ink")); },
   });
   host.append(el("header", {}, el("h2", {}, "Between which concepts"), el("div", { class: "end" }, score, order, menu), said),
     el("div", { class: "body" }, fault, ...map.parts));
@@ -122,7 +124,7 @@ function heatMap() {
     const value = (/** @type {number|null|undefined} */ of) => strong(of === null || of === undefined ? "undefined" : number(of, 0.02));
     const [age, chance] = [ages?.[i]?.[j] ?? 0, q?.[i]?.[j] ?? null];
     read.replaceChildren(...(i === j ? [part(strong(concepts[i] ?? "")), part("A concept is not compared with itself.")]
-      : [part(strong(concepts[i] ?? ""), " carries information about ", strong(concepts[j] ?? "")), part("leakage ", value(matrix[i]?.[j])),
+      : [part(...claim(strong(concepts[i] ?? ""), strong(concepts[j] ?? ""), chance)), part("leakage ", value(matrix[i]?.[j])),
         part("in the other direction ", value(matrix[j]?.[i])), ...(chance === null ? [] : [part(`q ${probability(chance)}`)]),
         ...(age > 0 ? [part(`computed ${Math.round(age)} s before this evaluation`)] : [])]));
   }
@@ -150,6 +152,15 @@ function heatMap() {
     select(drawn, drawn.places.indexOf(i) + (cell ? by[0] : 0), drawn.places.indexOf(j) + (cell ? by[1] : 0));
   });
   return shown;
+}
+
+/**
+ * The readout of a pair, which claims no more than its values show.
+ * @param {Node} from @param {Node} to @param {number|null} q the expected share of false discoveries among pairs with this q or less
+ */
+function claim(from, to, q) {
+  if (q === null) return [from, " about ", to];
+  return q <= FALSE_SHARE ? [from, " carries information about ", to] : ["No information of ", from, " about ", to, " is shown"];
 }
 
 /** @param {Drawn} drawn @returns {Pair} */

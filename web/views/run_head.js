@@ -5,7 +5,7 @@ import { remarks } from "./notes.js";
 import { isLive } from "../data/shown.js";
 import { address, change, current } from "../data/state.js";
 import { count, el, icon } from "../text.js";
-import { labelName, momentText } from "../labels.js";
+import { labelName, momentText, waitingOf, waitingText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -31,10 +31,10 @@ export function runHead() {
       const run = shown.lines[0]?.run;
       options(split, (run?.splits ?? []).map((one) => [one.split, one.split]), chosen);
       const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
-      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen)) return;
+      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen, waitingOf(run, chosen))) return;
       said.draw(run);
       crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
-      chips.replaceChildren(...facts(run, row, chosen));
+      chips.replaceChildren(...(hidden ? [el("span", { class: "chip" }, "hidden from the list of runs, in this browser")] : []), ...facts(run, row, chosen));
       pin.replaceChildren(icon("pin"), el("span", { class: "word" }, pinned ? "Unpin" : "Pin"));
       pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
       hide.replaceChildren(icon("eye"), el("span", { class: "word" }, hidden ? "Show again" : "Hide"));
@@ -51,8 +51,11 @@ function facts(run, row, split) {
   const chip = (/** @type {(Node|string|false)[]} */ ...parts) => el("span", { class: "chip" }, ...parts);
   const strong = (/** @type {string} */ text) => el("b", {}, text);
   const at = momentText(row);
-  const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), at) : chip(run.finished ? "finished" : "silent", at && ` at ${at}`);
-  return [state, ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
+  const waiting = waitingOf(run, split);
+  const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), waiting === 0 && at)
+    : chip(run.finished ? "finished" : "silent", waiting === 0 && at && ` at ${at}`);
+  return [state, ...(waiting > 0 ? [chip(`${at && `scored up to ${at}, `}${waitingText(waiting)}`)] : []),
+    ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
     chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),
     ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : [])];
 }

@@ -104,12 +104,16 @@ export class RunList {
 
 /** @param {Shown} shown */
 function nothing(shown) {
+  if (shown.hidden > 0 && shown.hidden === shown.runs.length) {
+    return el("span", { class: "sum" }, `${shown.hidden === 1 ? "The only run is" : `All ${plural(shown.hidden, "run")} are`} hidden. `,
+      el("button", { class: "btn small-btn", onclick: () => change({ all: true }) }, "List hidden runs"));
+  }
   const reset = el("button", { class: "btn small-btn", onclick: () => change({ q: "", verdict: "" }) }, "Show all runs");
   return el("span", { class: "sum" }, shown.view.q ? `No run matches “${shown.view.q}”. ` : "No run has this verdict. ", reset);
 }
 
 /** Sorts the runs; those without a value stand last. @param {Shown} shown @param {Column[]} columns @returns {Listed[]} */
-function order(shown, columns) {
+export function order(shown, columns) {
   const { sort } = shown.view;
   const sign = sort.startsWith("-") ? -1 : 1;
   const id = sort.replace(/^-/, "");

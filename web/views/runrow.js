@@ -56,7 +56,7 @@ export class RunRows {
     const now = [run, row, live, this.common];
     known?.swatch.draw(slot);
     if (known && now.every((one, i) => one === known.of[i])) return known.node;
-    const told = verdictOf(row, shown.view.split);
+    const told = verdictOf(row, shown.view.split, run);
     const signature = JSON.stringify([run.labels, live, isPinned(run.name), isHidden(run.name), titleOf(run.name), told, row?.scores, row?.spark,
       this.scale, this.columns, shown.down, shown.view.split]);
     if (known?.signature === signature) {

@@ -1,15 +1,18 @@
 // The table of runs: draws it again when something has changed, and keeps the focus.
-import { prefsAt } from "../data/prefs.js";
+import { prefsAt, titleOf } from "../data/prefs.js";
 import { wantRows } from "../data/store.js";
+import { saveMenu } from "../saving.js";
+import { stateOf } from "../labels.js";
 import { el } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { FIXED, columnPicker, columnsOf, header } from "./columns.js";
 import { RowLayout } from "./rowlayout.js";
-import { RunList } from "./runlist.js";
+import { RunList, order } from "./runlist.js";
 import { RunRows } from "./runrow.js";
 
 /**
- * @import { Shown } from "../data/shown.js"
+ * @import { Listed, Shown } from "../data/shown.js"
+ * @import { Column } from "./columns.js"
  * @import { Item } from "./runlist.js"
  */
 
@@ -64,5 +67,18 @@ export function runTable(host) {
     }
   }
 
-  return { draw, picker: picker.root };
+  return { draw, picker: picker.root, menu: saveMenu("the runs", { csv: () => last && tableOf(last, columnsOf(last)) }) };
+}
+
+/** The listed runs in their order, with all labels and scores, as a file has them. @param {Shown} shown @param {Column[]} columns */
+function tableOf(shown, columns) {
+  const listed = order(shown, columns);
+  const labels = shown.labels.map(({ name }) => name);
+  const scores = [...new Set(listed.flatMap(({ row }) => Object.keys(row?.scores ?? {})))];
+  const of = (/** @type {Listed} */ { run, row }) => [run.name, titleOf(run.name), shown.view.split, stateOf(row),
+    row?.verdict?.since?.step, row?.step, row?.epoch, row?.time, row?.rows, ...labels.map((label) => run.labels[label]),
+    ...scores.flatMap((id) => [row?.scores[id]?.value, row?.scores[id]?.standard_error])];
+  return { name: `runs ${shown.view.split}`, rows: listed.map(of),
+    columns: ["run", "title", "split", "verdict", "since_step", "step", "epoch", "time", "rows", ...labels.map((label) => `label:${label}`),
+      ...scores.flatMap((id) => [id, `${id}_standard_error`])] };
 }

@@ -14,7 +14,7 @@ import { statsPanel } from "./stats.js";
 import { el } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, tipOf } from "../labels.js";
+import { OF_RUN, PUBLISHED, curved, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Point, Unscored } from "../data/api.js"
@@ -73,7 +73,7 @@ export function runView(again) {
     const { body: found, why } = known ? assessments(asked, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : nothing;
     const unscored = passes(asked, `${series?.version}/${series?.step.length}/${row?.step}`).body?.passes ?? [];
     drawVerdict(shown, row, point, found, why);
-    drawStats(shown, row?.scores ?? {}, row !== undefined);
+    drawStats(shown, row?.scores ?? {}, row !== undefined, unscored);
     drawCurves(shown, unscored);
     root.classList.toggle("stale", shown.down);
     afterFrame(root, () => drawRest(shown, point, unscored));
@@ -129,7 +129,8 @@ function curvePanels(since, published, accuracy) {
 
 /** Both accuracies on one scale. */
 function accuracyFigure() {
-  const accuracy = figure({ id: "accuracy", name: "Accuracy", unit: "%", tip: tipOf("task_accuracy"), group: "run", onZoom: (zoom) => change({ zoom }) });
+  const accuracy = figure({ id: "accuracy", name: "Accuracy", unit: wordOf("task_accuracy").unit, tip: tipOf("task_accuracy"), group: "run",
+    onZoom: (zoom) => change({ zoom }) });
   /** @param {Shown} shown */
   function draw(shown) {
     const { view, lines: [line] } = shown;
@@ -138,7 +139,7 @@ function accuracyFigure() {
       linesOf({ series, score, run: view.run, split: view.split, name, color, look, along: shown.along, started: line.run.started })) : [];
     accuracy.root.hidden = series !== null && series !== undefined && lines.length === 0;
     const { zoom, logx, logy, smooth } = view;
-    accuracy.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [50, 100], range: [0, 100], text: chartText("task_accuracy") },
+    accuracy.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [0.5, 1], range: [0, 1], text: chartText("task_accuracy") },
       [shown.along, zoom, logx, logy, smooth, shown.theme, series?.version, series?.step.length, lines.length].join());
   }
   return { root: accuracy.root, draw };

@@ -1,7 +1,7 @@
 // The page of the sidecar's own facts, counts and rules, for the people who run it.
 import { isLive } from "../data/shown.js";
 import { store } from "../data/store.js";
-import { ago, clock, count, duration, el, headRow, memory, percent, scroller } from "../text.js";
+import { ago, clock, count, duration, el, headRow, memory, number, scroller } from "../text.js";
 import { term } from "../tip.js";
 import { watcher } from "../scheduler.js";
 
@@ -22,15 +22,17 @@ export function sidecarView() {
   const isNew = watcher();
 
   function draw() {
-    const { status, connection, runs, standings } = store;
+    const { status, connection, runs, standings, rows } = store;
     const live = (runs ?? []).filter(isLive);
-    if (!isNew(status, connection, live.length, (runs ?? []).map(({ splits }) => splits), standings.map(({ state }) => state))) return;
+    if (!isNew(status, connection, live.length, (runs ?? []).map(({ splits }) => splits), store.rowsAt, standings.map(({ state }) => state))) return;
     title.textContent = connection.state === "down" ? "The sidecar does not answer" : "The sidecar";
     lead.textContent = connection.state === "down" ? `Since ${clock(connection.since)}. Training goes on; jobs keep what is not stored.`
       : `${live.length} of ${count((runs ?? []).length)} runs in training.`;
     if (!status) return;
-    const busy = status.cpu_share;
-    facts.replaceChildren(...fact("Newest evaluation", ago(status.staleness_seconds ?? 0),
+    const newest = Math.max(...[...rows.values()].map(({ time }) => time ?? -Infinity));
+    const age = live.some(({ splits }) => splits.some(({ points }) => points > 0)) ? status.staleness_seconds ?? 0 : Date.now() / 1000 - newest;
+    const cores = number((status.cpu_seconds ?? 0) / Math.max(1, status.uptime_seconds), 0.01);
+    facts.replaceChildren(...fact("Newest evaluation", Number.isFinite(age) ? ago(Math.max(0, age)) : "none yet",
       "Time since the last evaluation, for the split of a run in training that has waited longest."),
       ...fact("Scoring delay", `${duration(Number(status.lag_seconds.toFixed(1)))}`, "How long the oldest waiting evaluation has been due."),
       ...fact("Rows not accepted", count(status.rows_dropped), "Rows that clients sent and the sidecar refused."),
@@ -38,9 +40,8 @@ export function sidecarView() {
         "Evaluations that a newer one replaced before they were scored. They are marked in the charts."),
       ...fact("Sample memory", `${memory(status.memory_bytes)}${status.memory_limit_bytes ? ` of ${memory(status.memory_limit_bytes)}` : ""}`,
         "Rows that are held for scoring."),
-      ...fact("CPU",
-        `${percent((status.cpu_seconds ?? 0) / Math.max(1, status.uptime_seconds))}${busy === undefined ? "" : ` on average, ${percent(busy)} allowed`}`,
-        "Share of one core that scoring has used since the start."),
+      ...fact("CPU", `${cores} cores on average${status.cpu_share ? `, cpu_share ${status.cpu_share}` : ""}`,
+        "Cores that scoring has used since the start. cpu_share is the most that it may use, as far as the machine has them."),
       ...hubFacts(status.upstream),
       ...fact("Running for", duration(status.uptime_seconds), ""), ...fact("Estimator", status.estimator, "How information is estimated: see docs/scores.md."),
         ...fact("Version", `${status.version}, catalogue ${status.catalogue_version}`, ""));

@@ -2,48 +2,46 @@
 import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
-import { OF_RUN, TO_LOG, halfText, nameOf, tipOf, valueText, wordOf } from "../labels.js";
+import { OF_RUN, absenceOf, halfText, nameOf, tipOf, valueText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
- * @import { Newest } from "../data/api.js"
+ * @import { Newest, Unscored } from "../data/api.js"
  * @import { Shown } from "../data/shown.js"
  */
-
-const UNITS = /** @type {Record<string, string>} */ ({ "%": "%", "percentage points": "pt" });
 
 /** @param {HTMLElement} host @param {string[]} [ids] */
 export function statsPanel(host, ids = OF_RUN) {
   const isNew = watcher();
-  /** @param {Shown} shown @param {Record<string, Newest>} scores @param {boolean} known whether the newest values have come */
-  return function draw(shown, scores, known) {
-    if (!isNew(scores, known, shown.theme)) return;
-    host.replaceChildren(...ids.map((id) => stat(shown, id, scores[id], known)));
+  /** @param {Shown} shown @param {Record<string, Newest>} scores @param {boolean} known whether the newest values have come @param {Unscored[]} [unscored] */
+  return function draw(shown, scores, known, unscored = []) {
+    const { view: { split }, lines: [line] } = shown;
+    const why = ids.map((id) => (scores[id]?.undefined ? /** @type {[string, string]} */ (["Undefined", scores[id].undefined])
+      : absenceOf(id, line?.run, split, unscored)));
+    if (!isNew(scores, known, why, shown.theme)) return;
+    host.replaceChildren(...ids.map((id, i) => stat(shown, id, scores[id], known, why[i])));
   };
 }
 
-/** @param {Shown} shown @param {string} id @param {Newest|undefined} newest @param {boolean} known */
-function stat(shown, id, newest, known) {
+/** @param {Shown} shown @param {string} id @param {Newest|undefined} newest @param {boolean} known @param {[string, string]} why there is no value */
+function stat(shown, id, newest, known, why) {
   const head = el("h3", {}, term(nameOf(id), tipOf(id)));
   if (newest?.value === undefined) {
     if (!known) return el("div", { class: "stat", "data-score": id }, head, el("div", { class: "val" }, "…"));
-    const why = newest?.undefined;
-    return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why ? "Undefined" : "Not sent"),
-      el("span", { class: "hatch" }),
-      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}, and it appears at the next evaluation.` : "No evaluation has it."));
+    return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why[0]), el("span", { class: "hatch" }),
+      el("p", { class: "small" }, why[1]));
   }
-  const { scale, unit } = wordOf(id);
   const { value, standard_error: error } = newest;
   const limit = shown.limitOf(id);
   const half = error === undefined ? 0 : HALF * error;
   const beyond = limit ? (limit.bad === "above" ? value - half > limit.limit : value + half < limit.limit) : false;
-  const [from, to] = limit?.bad === "below" || unit === "%" ? [Math.min(0.5, value - half), 1]
+  const [from, to] = limit?.bad === "below" || id.endsWith("accuracy") ? [Math.min(0.5, value - half), 1]
     : [Math.min(0, value - half), Math.max(0.4, value + half, (limit?.limit ?? 0) * 1.5)];
   const place = (/** @type {number} */ at) => `${(100 * Math.max(0, Math.min(1, (at - from) / (to - from)))).toFixed(1)}%`;
-  const text = limit ? `limit ${Number((limit.limit * scale).toPrecision(3))}${beyond ? (limit.bad === "above" ? ", above it" : ", below it") : ""}` : "";
+  const text = limit ? `limit ${limit.limit}${beyond ? (limit.bad === "above" ? ", above it" : ", below it") : ""}` : "";
   return el("div", { class: "stat", "data-score": id }, head,
     el("div", { class: beyond && limit?.bad === "above" ? "val bad" : "val" }, valueText(id, value),
-      el("small", {}, ` ${UNITS[unit] ?? ""}${half ? ` ± ${halfText(id, error)}` : ""}`)),
+      el("small", {}, half ? ` ± ${halfText(id, error)}` : "")),
     el("div", { class: "gauge", "aria-hidden": "true", "--c": beyond && limit?.bad === "above" ? "var(--leak)" : "var(--ink-2)" },
       limit && el("u", { style: `left: ${place(limit.limit)}` }),
         half > 0 && el("i", { style: `left: ${place(value - half)}; width: calc(${place(value + half)} - ${place(value - half)})` }),

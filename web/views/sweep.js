@@ -1,6 +1,6 @@
 // Groups of runs by a label: means with intervals along its values, and which value each score finds worst.
 import { figure } from "../charts/figure.js";
-import { chartText } from "../charts/lines.js";
+import { chartText, limitIn } from "../charts/lines.js";
 import { el, headRow, icon, scroller, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
 import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
@@ -42,21 +42,20 @@ export function sweepPanel(host) {
           [value, interval?.mean, interval?.low, interval?.high])) }) });
       figures.set(id, one);
       if (one.root.parentElement !== grid) grid.append(one.root);
-      const { scale, axis } = wordOf(id);
+      const { axis } = wordOf(id);
       const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
       const inside = (least?.values ?? []).map((value) => Number(place.get(value)));
       const gap = smallest([...place.values()]) / 2;
-      const limit = shown.limitOf(id);
+      const limit = limitIn(shown, id);
       one.show({
         lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
-          y: means.map((mean) => (mean ? mean.mean * scale : null)),
-          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? ((mean.high - mean.low) / 2) * scale : null)),
+          y: means.map((mean) => (mean ? mean.mean : null)),
+          half: means.map((mean) => (mean && mean.low !== null && mean.high !== null ? (mean.high - mean.low) / 2 : null)),
             notes: (at) => [`${groups[at].runs.length} runs`] }],
         along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
         places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
         best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
-        limit: limit && limit.bad === "above" ? { value: limit.limit * scale, bad: limit.bad, text: `limit ${Number((limit.limit * scale).toPrecision(3))}` }
-          : null,
+        limit: limit?.bad === "above" ? limit : null,
       }, JSON.stringify([label, means, least, shown.theme]));
     }
     const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text)
@@ -105,17 +104,23 @@ export function agreementPanel(host) {
     said.textContent = !found.length ? "" : !differ ? `Yes: all are worst at ${at(found[0].value)}.`
       : `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${at(value)}`).join("; ")}. `
         + "Where they disagree, the verdict follows the conditional scores and interventions.";
-    const head = (/** @type {string} */ value) => /** @type {[string, string]} */ ([at(value), least?.values.includes(value) ? "n least" : "n"]);
-    const counts = groups.map(({ runs, training }) =>
-      el("td", { class: "n" }, `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
+    const best = groups.map(({ value }) => least?.values.includes(value) ?? false);
+    const counts = groups.map(({ runs, training }, i) => el("td", { class: best[i] ? "n least" : "n" },
+      `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
     body.replaceChildren(el("table", { class: "plain agreement" },
-      headRow(["Score"], ...groups.map(({ value }) => head(value))),
-      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id))), el("tr", {}, el("th", { scope: "row" }, "Runs"), ...counts))));
+      headRow(["Score"],
+        ...groups.map(({ value }, i) => /** @type {[string, string]} */ ([at(value), best[i] ? "n least" : "n"]))),
+      el("tbody", {}, ...ids.map((id, row) => agreementRow(id, cells[row], worst.get(id), best)), el("tr", {}, el("th", { scope: "row" }, "Runs"),
+        ...counts))));
   };
 }
 
-/** A score in each group. @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {number|undefined} worst */
-function agreementRow(id, cells, worst) {
+/**
+ * A score in each group.
+ * @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {number|undefined} worst
+ * @param {boolean[]} best whether leakage is least in a group
+ */
+function agreementRow(id, cells, worst, best) {
   const head = el("th", { scope: "row" }, term(nameOf(id), tipOf(id)));
   const reasons = [...new Set(cells.flatMap((cell) => (cell && !cell.interval ? [cell.undefined ?? "no value"] : [])))];
   // Why a row has no values stands in it; why one of its values is missing, in a tip.
@@ -127,11 +132,11 @@ function agreementRow(id, cells, worst) {
     if (!cell?.interval) {
       const why = cell?.undefined;
       const button = el("button", { class: "tipped", "aria-label": "No value, why" }, "–");
-      return el("td", { class: "n dim" }, why ? tipped(button, () => [upper(why)]) : "–");
+      return el("td", { class: best[at] ? "n dim least" : "n dim" }, why ? tipped(button, () => [upper(why)]) : "–");
     }
     const { mean, low, high } = cell.interval;
     const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
-    return el("td", { class: worst === at ? "n worst" : "n", title: text },
+    return el("td", { class: `n${worst === at ? " worst" : ""}${best[at] ? " least" : ""}`, title: text },
       el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
   }));
 }

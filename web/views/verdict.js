@@ -3,7 +3,7 @@ import { HALF } from "../charts/lines.js";
 import { store } from "../data/store.js";
 import { ago, count, el, icon, lower, shortened, signed, svg, upper } from "../text.js";
 import { tipped } from "../tip.js";
-import { halfText, momentText, nameOf, valueText, verdictOf, wordOf } from "../labels.js";
+import { halfText, momentText, nameOf, valueText, verdictOf } from "../labels.js";
 
 /**
  * @import { Assessment, Evidence, Line, Point, Row } from "../data/api.js"
@@ -34,11 +34,12 @@ export function verdictPanel(host) {
    */
   return function draw(shown, row, point, found, why) {
     const { split } = shown.view;
-    const now = JSON.stringify([row, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
+    const run = shown.lines[0]?.run;
+    const told = verdictOf(row, split, run);
+    const now = JSON.stringify([row, told, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
     age(row);
     if (now === before) return;
     before = now;
-    const told = verdictOf(row, split);
     host.className = `panel verdict is-${told.look}`;
     const asOf = shown.down && row?.step ? `As of ${momentText(row)}: ${lower(told.text)}` : told.text;
     const leaks = told.state === "leaking";
@@ -117,7 +118,7 @@ function sentence(row) {
   const drop = row.scores.intervention_drop;
   if (drop?.value !== undefined) {
     const half = drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : "";
-    const by = `${valueText("intervention_drop", Math.abs(drop.value))} points${half}`;
+    const by = `${valueText("intervention_drop", Math.abs(drop.value))}${half}`;
     said.push(`With every concept set to its true value, balanced task accuracy ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
   } else if (deciding) {
     said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
@@ -132,11 +133,9 @@ function sentence(row) {
 
 /** A number with its 95 % interval and its limit. @param {Evidence} one @returns {(Node|string)[]} */
 function decided({ score, value, standard_error: error, limit }) {
-  const { scale, unit } = wordOf(score);
-  const after = unit === "%" ? " %" : "";
   const half = error ? ` ± ${halfText(score, error)}` : "";
-  const bound = limit === undefined ? "" : `; the limit is ${valueText(score, limit)}${after}`;
-  return [`${nameOf(score)} is `, el("b", {}, `${valueText(score, value)}${half}${scale === 100 ? after : ""}`), `${bound}. `];
+  const bound = limit === undefined ? "" : `; the limit is ${valueText(score, limit)}`;
+  return [`${nameOf(score)} is `, el("b", {}, `${valueText(score, value)}${half}`), `${bound}. `];
 }
 
 /** The address keeps the view, so a link within the page moves without it. @param {Event} event */
