@@ -179,7 +179,8 @@ export function verdictOf(row, split) {
   switch (state) {
     case "leaking": {
       const of = verdict.concepts.length > 0 ? `${verdict.concepts.length}/${row.concepts?.of ?? "…"}` : "";
-      return { state, look, text: `Leaking since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}`, rest: of };
+      const since = verdict.since ? ` since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}` : "";
+      return { state, look, text: `Leaking${since}`, rest: of };
     }
     case "possibly_leaking": return { state, look, text: "Possibly leaking", rest };
     case "sound": return { state, look, text: "Sound", rest };

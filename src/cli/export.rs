@@ -191,7 +191,7 @@ fn export(options: &Options) -> Result<String, Failure> {
     };
     let unread = match &options.store {
         Some(url) => {
-            take(&Holder::of_store(&options.source, "database".to_owned(), Arc::new(database(url)?))?)?;
+            take(&Holder::of_store("database".to_owned(), Arc::new(database(url)?))?)?;
             Vec::new()
         }
         None => options.source.each_holder(take)?,

@@ -1,7 +1,6 @@
 //! All places where runs are, for commands that list runs or change one. Each answers requests of the API: a running sidecar
 //! at its port, or the curves of a stopped one in this process.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
@@ -19,13 +18,8 @@ use super::options::usual_page;
 use super::source::Source;
 
 /// A place with runs.
-pub struct Holder<'a> {
-    source: &'a Source,
-    kind: Kind,
-}
-
-enum Kind {
-    Sidecar(Remote),
+pub enum Holder<'a> {
+    Sidecar(&'a Source, Remote),
     /// A directory or a database by its name.
     Stored(String, StoredApi),
 }
@@ -52,7 +46,7 @@ impl Source {
             return Ok(Vec::new());
         }
         if let Some(address) = self.address() {
-            take(&Holder { source: self, kind: Kind::Sidecar(address.clone()) })?;
+            take(&Holder::Sidecar(self, address.clone()))?;
             return Ok(Vec::new());
         }
         let mut unread = Vec::new();
@@ -74,9 +68,7 @@ impl Source {
     /// belongs to someone else, and is a failure of this place alone.
     fn usual_holder(&self, usual: Remote) -> Option<Result<Holder<'_>, Failure>> {
         match self.who_answers(&usual) {
-            Ok(Answering::Sidecar(_) | Answering::Refusing(_)) => {
-                Some(Ok(Holder { source: self, kind: Kind::Sidecar(usual) }))
-            }
+            Ok(Answering::Sidecar(_) | Answering::Refusing(_)) => Some(Ok(Holder::Sidecar(self, usual))),
             Ok(Answering::Nobody) => None,
             Ok(Answering::Stranger(_)) => {
                 Some(Err(Failure::running(format!("{usual} answers, and is no sidecar of conceptwatch"))))
@@ -90,10 +82,9 @@ impl Source {
         if let Some([_, http]) = &place.stated
             && matches!(self.who_answers(http)?, Answering::Sidecar(_) | Answering::Refusing(_))
         {
-            return Ok(Holder { source: self, kind: Kind::Sidecar(http.clone()) });
+            return Ok(Holder::Sidecar(self, http.clone()));
         }
-        let api = StoredApi::new(place.open()?).map_err(Failure::running)?;
-        Ok(Holder { source: self, kind: Kind::Stored(shown(&place.directory), api) })
+        Holder::of_store(place.directory.display().to_string(), place.open()?)
     }
 
     /// Returns the result of `take` for the one place that has a run. Errors when none has it, or several have one of
@@ -137,20 +128,17 @@ impl Source {
     }
 }
 
-impl<'a> Holder<'a> {
-    /// A store that this process has opened.
-    pub fn of_store(source: &'a Source, name: String, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        let api = StoredApi::new(store).map_err(Failure::running)?;
-        Ok(Self { source, kind: Kind::Stored(name, api) })
-    }
-}
-
 impl Holder<'_> {
+    /// A store that this process has opened.
+    pub fn of_store(name: String, store: Arc<dyn Store>) -> Result<Self, Failure> {
+        Ok(Self::Stored(name, StoredApi::new(store).map_err(Failure::running)?))
+    }
+
     /// The directory or the address.
     pub fn name(&self) -> String {
-        match &self.kind {
-            Kind::Sidecar(address) => address.to_string(),
-            Kind::Stored(name, _) => name.clone(),
+        match self {
+            Self::Sidecar(_, address) => address.to_string(),
+            Self::Stored(name, _) => name.clone(),
         }
     }
 
@@ -168,12 +156,12 @@ impl Holder<'_> {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let target = format!("{path}?{query}");
         let body = body.map(Value::to_string);
-        let (status, bytes) = match &self.kind {
-            Kind::Sidecar(address) => {
-                let (status, bytes) = self.source.exchange(address, method, &target, body)?;
+        let (status, bytes) = match self {
+            Self::Sidecar(source, address) => {
+                let (status, bytes) = source.exchange(address, method, &target, body)?;
                 (status, bytes.to_vec())
             }
-            Kind::Stored(_, api) => {
+            Self::Stored(_, api) => {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
                 runtime.block_on(api.answer(method, &target, body)).map_err(Failure::running)?
@@ -209,11 +197,7 @@ impl Answer {
 impl Failure {
     /// Names the sidecar that the failure is of; stored curves name themselves.
     fn at(self, holder: &Holder<'_>) -> Self {
-        let named = matches!(holder.kind, Kind::Stored(..)) || self.message.contains(&holder.name());
+        let named = matches!(holder, Holder::Stored(..)) || self.message.contains(&holder.name());
         if named { self } else { Self { message: format!("{}: {}", holder.name(), self.message), ..self } }
     }
-}
-
-fn shown(directory: &Path) -> String {
-    directory.display().to_string()
 }

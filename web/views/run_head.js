@@ -1,5 +1,6 @@
 // The head of a run's page: its name and facts, and the buttons that change it.
 import { options } from "./overview.js";
+import { carried } from "../data/api.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { remarks } from "./notes.js";
 import { isLive } from "../data/shown.js";
@@ -33,7 +34,8 @@ export function runHead() {
       const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
       if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen)) return;
       said.draw(run);
-      crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
+      crumb.replaceChildren(...(carried ? [] : [el("a", { href: address({}) }, "Runs"), " / "]), el("b", { class: "ink" }, title),
+        title === name || carried?.of_files ? "" : ` (${name})`);
       chips.replaceChildren(...facts(run, row, chosen));
       pin.replaceChildren(icon("pin"), el("span", { class: "word" }, pinned ? "Unpin" : "Pin"));
       pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
@@ -52,7 +54,7 @@ function facts(run, row, split) {
   const strong = (/** @type {string} */ text) => el("b", {}, text);
   const at = momentText(row);
   const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), at) : chip(run.finished ? "finished" : "silent", at && ` at ${at}`);
-  return [state, ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
+  return [...(carried?.of_files ? [] : [state]), ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
     chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),
     ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : [])];
 }

@@ -1,4 +1,5 @@
 // The newest values of a run on one scale each: value, 95 % interval and limit.
+import { carried } from "../data/api.js";
 import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
@@ -30,7 +31,7 @@ function stat(shown, id, newest, known) {
     const why = newest?.undefined;
     return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why ? "Undefined" : "Not sent"),
       el("span", { class: "hatch" }),
-      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}, and it appears at the next evaluation.` : "No evaluation has it."));
+      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}${carried ? "" : ", and it appears at the next evaluation"}.` : "No evaluation has it."));
   }
   const { scale, unit } = wordOf(id);
   const { value, standard_error: error } = newest;
