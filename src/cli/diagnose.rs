@@ -6,8 +6,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::analysis_query::assessment_of;
-use crate::history::Store;
 use leakage::diagnosis::{Assessment, State};
 
 use super::failure::{Failure, conclude};
@@ -44,11 +42,10 @@ fn diagnose(options: &Options) -> Result<String, Failure> {
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
-    let local = |history: &dyn Store| assessment_of(history, &options.run, &options.split, |_| true, None);
-    let found: Assessment = options.source.answer("/api/v1/verdict", &asked, local)?;
+    let found: Assessment = options.source.answer("/api/v1/verdict", &asked)?;
     if let Some(page) = page {
         let source = &options.source;
-        let report = source.with_run(&options.run, |holder, run| Report::of_run(holder, run, &options.split))?;
+        let report = source.with_run(&options.run, |target, run| Report::of_run(target, run, &options.split))?;
         page.write(&report.html(&table(&found))).map_err(Failure::running)?;
     }
     Ok(if options.json { format!("{}\n", serde_json::json!(found)) } else { table(&found) })

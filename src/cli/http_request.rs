@@ -29,9 +29,8 @@ pub fn exchange(
 ) -> Result<(StatusCode, Bytes), Unanswered> {
     let token = contact.token()?;
     let dialer = contact.dialer(address, Protocol::Http1)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
     let asked = send(&dialer, method, target, token.as_deref(), body);
-    let answered = runtime.block_on(async { tokio::time::timeout(patience, asked).await });
+    let answered = waiting(async { tokio::time::timeout(patience, asked).await })?;
     answered.map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?.map_err(|why| {
         // The gRPC port answers a request of HTTP/1.1 by its end.
         let is_other = |error: &hyper::Error| error.is_parse() || error.is_canceled() || error.is_incomplete_message();
@@ -40,6 +39,12 @@ pub fn exchange(
             false => format!("{address} cannot be reached: {why}"),
         })
     })
+}
+
+/// Waits for an answer on this thread.
+pub fn waiting<T>(answer: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+    Ok(runtime.block_on(answer))
 }
 
 /// Why a sidecar has not answered.

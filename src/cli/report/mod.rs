@@ -26,7 +26,7 @@ use leakage::run::Run;
 use leakage::score::catalogue::CATALOGUE;
 
 use super::failure::Failure;
-use super::run_targets::Holder;
+use super::run_targets::Target;
 
 pub use place::Page;
 
@@ -47,16 +47,16 @@ pub struct Report {
 
 impl Report {
     /// Asks for all that the page shows of a run. `run` is the answer of `/api/v1/run`.
-    pub fn of_run(holder: &Holder<'_>, run: &Value, split: &str) -> Result<Self, Failure> {
+    pub fn of_run(target: &Target<'_>, run: &Value, split: &str) -> Result<Self, Failure> {
         let name = run["name"].as_str().unwrap_or_default();
         let ask = |path: &str, more: Option<(&str, &str)>| {
             let given = [("run", name), ("split", split)].into_iter().chain(more);
             let given: Vec<(&str, String)> = given.map(|(key, value)| (key, value.to_owned())).collect();
-            holder.ask(&format!("/api/v1/{path}"), &given)
+            target.ask(&format!("/api/v1/{path}"), &given)
         };
         let mut answers = json!({"runs": {"runs": [run], "total": 1, "next": null}});
-        answers["catalogue"] = holder.ask("/api/v1/catalogue", &[])?.expect_ok()?;
-        let alerts = holder.ask("/api/v1/alerts", &[])?.expect_ok()?;
+        answers["catalogue"] = target.ask("/api/v1/catalogue", &[])?.expect_ok()?;
+        let alerts = target.ask("/api/v1/alerts", &[])?.expect_ok()?;
         // The other runs are not the reader's business.
         let own = |list: &str| -> Vec<&Value> {
             alerts[list].as_array().into_iter().flatten().filter(|alert| alert["run"] == name).collect()
@@ -102,9 +102,9 @@ impl Report {
             .and_then(|_| history.record_point(point, None))
             .and_then(|_| history.finish_run(&run.name, point.time));
         recorded.map_err(Failure::running)?;
-        let holder = Holder::of_store("files".to_owned(), Arc::new(history))?;
-        let declared = holder.ask("/api/v1/run", &[("run", run.name.clone())])?.expect_ok()?;
-        let mut report = Self::of_run(&holder, &declared, &point.split)?;
+        let target = Target::of_store("files".to_owned(), Arc::new(history))?;
+        let declared = target.ask("/api/v1/run", &[("run", run.name.clone())])?.expect_ok()?;
+        let mut report = Self::of_run(&target, &declared, &point.split)?;
         let name = |file: &PathBuf| printable(&file.file_name().unwrap_or_default().to_string_lossy());
         report.title = files.iter().map(name).collect::<Vec<_>>().join(", ");
         report.answers["of_files"] = true.into();
