@@ -27,11 +27,12 @@ export function statsPanel(host, ids = OF_RUN) {
 function stat(shown, id, newest, known) {
   const head = el("h3", {}, term(nameOf(id), tipOf(id)));
   if (newest?.value === undefined) {
+    const later = carried ? "" : ", and it appears at the next evaluation";
     if (!known) return el("div", { class: "stat", "data-score": id }, head, el("div", { class: "val" }, "…"));
     const why = newest?.undefined;
     return el("div", { class: "stat undef", "data-score": id }, head, el("div", { class: "val word" }, why ? "Undefined" : "Not sent"),
       el("span", { class: "hatch" }),
-      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}${carried ? "" : ", and it appears at the next evaluation"}.` : "No evaluation has it."));
+      el("p", { class: "small" }, why ? why : TO_LOG[id] ? `${TO_LOG[id]}${later}.` : "No evaluation has it."));
   }
   const { scale, unit } = wordOf(id);
   const { value, standard_error: error } = newest;
