@@ -89,65 +89,26 @@ impl Kind {
     }
 
     /// The columns after `source` and `run`.
+    #[rustfmt::skip]
     fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Runs => {
-                &["title", "note", "started", "finished", "activation_kind", "world_size", "concepts", "labels"]
-            }
+            Self::Runs => &[
+                "title", "note", "started", "finished", "activation_kind", "world_size", "concepts", "labels",
+            ],
             Self::Points => &[
-                "split",
-                "step",
-                "epoch",
-                "time",
-                "rows",
-                "concept_rows",
-                "rows_seen",
-                "provisional",
-                "incomplete",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "tie_fraction",
-                "warnings",
-                "estimator",
-                "neighbours",
-                "seed",
-                "catalogue_version",
-                "seconds",
+                "split", "step", "epoch", "time", "rows", "concept_rows", "rows_seen", "provisional", "incomplete",
+                "superseded", "launch", "restart", "ordinal", "tie_fraction", "warnings", "estimator", "neighbours",
+                "seed", "catalogue_version", "seconds",
             ],
             Self::Scores => &[
-                "split",
-                "step",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "score",
-                "value",
-                "standard_error",
-                "undefined",
-                "p_value",
-                "change_error",
-                "age",
-                "left_out",
-                "curve",
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "value", "standard_error",
+                "undefined", "p_value", "change_error", "age", "left_out", "curve",
             ],
-            Self::Concepts => {
-                &["split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q"]
-            }
+            Self::Concepts => &[
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q",
+            ],
             Self::Pairs => &[
-                "split",
-                "step",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "score",
-                "from",
-                "to",
-                "value",
-                "q",
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "from", "to", "value", "q",
                 "age",
             ],
             Self::Unscored => &["split", "step", "ordinal", "time", "outcome", "reason", "rows_seen"],
