@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
+use crate::server::unix_time;
 use information::{Kind, Settings};
 use leakage::batch::Batch;
 use leakage::diagnosis::{Verdict, verdict};
@@ -201,7 +202,7 @@ fn score(options: &Options) -> Result<String, String> {
     let point = Point {
         run: run.name.as_str().into(),
         split: "scored".into(),
-        time: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        time: unix_time(),
         rows: sample.rows() as u64,
         rows_seen: (sample.rows() + repeated) as u64,
         repeated_rows: repeated as u64,
