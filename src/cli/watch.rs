@@ -15,11 +15,10 @@ use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use leakage::diagnosis::Verdict;
-use leakage::score::catalogue;
 
 use super::client_options::{Contact, default_address};
 use super::data_dirs::{DataDir, data_dirs};
-use super::failure::{BAD_INPUT, Failure, conclude};
+use super::failure::{Failure, check_scores, conclude};
 use super::http_request::{Answering, who_answers};
 use super::terminal::{has_gone, print, tell, written};
 
@@ -58,14 +57,11 @@ const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn run(options: &WatchOptions) -> ExitCode {
-    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
-        tell(&format!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue"));
-        return ExitCode::from(BAD_INPUT);
-    }
     conclude("watch", watch(options).map(|()| String::new()))
 }
 
 fn watch(options: &WatchOptions) -> Result<(), Failure> {
+    check_scores(&options.scores)?;
     let token = options.contact.token()?;
     let runtime = Runtime::new().map_err(Failure::running)?;
     let data_dirs = if options.address.is_none() { data_dirs() } else { Vec::new() };
