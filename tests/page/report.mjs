@@ -39,7 +39,8 @@ try {
       page.on("request", (request) => { if (!request.isNavigationRequest() && !request.url().startsWith("blob:")) found.faults.push(`fetched ${request.url()}`); });
       await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective}`)));
       await page.goto(pathToFileURL(file).href, { waitUntil: "commit" });
-      await page.waitForFunction(() => document.querySelector(".verdict .lead")?.textContent && document.querySelector(".concepts tbody th"));
+      await page.waitForFunction(() => !["", "…"].includes(document.querySelector(".verdict h1")?.textContent ?? "")
+        && document.querySelector(".concepts tbody th"));
       await page.evaluate(() => document.querySelectorAll("details.panel").forEach((one) => { one.open = true; }));
       // Whoever points at a name, or moves through the page by keys, starts nothing either.
       await page.mouse.move(width / 2, 40);
