@@ -78,7 +78,7 @@ export function absenceOf(score, run, split, unscored = []) {
   if (waiting > 0) return ["Waiting", `${waitingText(waiting)}.`];
   if (!of?.points && unscored.length > 0) return ["Skipped", `${plural(unscored.length, "evaluation")}: ${unscored[unscored.length - 1].reason}.`];
   if (!of?.points && of?.rows_dropped) return ["Refused", `${count(of.rows_dropped)} rows of ${split} were not accepted; the job’s log says why.`];
-  return ["Not sent", TO_LOG[score] ? `${TO_LOG[score]}, and it appears at the next evaluation.` : "No evaluation has it."];
+  return ["Not sent", TO_LOG[score] ? `${TO_LOG[score]}.` : "No evaluation has it."];
 }
 
 /** @type {Map<string, Score>} */
@@ -199,7 +199,8 @@ export function verdictOf(row, split, run) {
   switch (state) {
     case "leaking": {
       const of = verdict.concepts.length > 0 ? `${verdict.concepts.length}/${row.concepts?.of ?? "…"}` : "";
-      return { state, look, text: `Leaking since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}`, rest: of };
+      const since = verdict.since ? ` since ${momentText(verdict.since)}${verdict.or_earlier ? " or earlier" : ""}` : "";
+      return { state, look, text: `Leaking${since}`, rest: of };
     }
     case "possibly_leaking": return { state, look, text: "Possibly leaking", rest };
     case "sound": return { state, look, text: "Sound", rest };

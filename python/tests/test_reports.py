@@ -16,7 +16,7 @@ import conceptwatch
 from conftest import not_tested, npm_packages
 from real_sidecar import binary, eager
 
-# With a bar for each concept, a cell for each pair, a curve, and one that is undefined.
+# With a value for each concept and each pair, a curve, and one that is undefined.
 SCORES = "ctl,icl,clarity,intervention_drop,concept_accuracy"
 PAGE = Path(__file__).parents[2] / "tests" / "page"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -81,9 +81,9 @@ def test_scores_of_files(tmp_path: Path, file: str) -> None:
     (found,) = reported(report)
     assert found["faults"] == []
     shown = file.replace("\u202e", "\\u{202e}")
-    assert found["title"] == f"Concept leakage: {shown}.npz"
+    assert found["title"] == f"{shown}.npz · conceptwatch"
     assert all(name.split("  ")[0] in found["text"] for name in HOSTILE)
-    assert f"Arrays that no score knows: {UNKNOWN}" in found["text"]
+    assert f"ignored, as no score knows the name: {UNKNOWN}" in found["text"]
 
 
 def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
             run_of("diagnose", run.name, "--split", name, "--address", page, "--html", str(reports[-1]))
     for number, found in enumerate(reported(*reports)):
         assert found["faults"] == []
-        assert found["title"] == f"Concept leakage: {HOSTILE[number - 1]}"
+        assert found["title"] == f"{HOSTILE[number - 1]} · conceptwatch"
         assert all(name in found["text"] for name in (*labels, *labels.values()))

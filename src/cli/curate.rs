@@ -90,8 +90,8 @@ pub fn remove(options: &RemoveOptions) -> ExitCode {
 
 /// Makes a change, and says so.
 fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<String, Failure> {
-    source.with_run(run, |holder, _| {
-        holder.request(Method::PATCH, PATH, &[("run", run.to_owned())], Some(change))?.expect_ok()?;
+    source.with_run(run, |target, _| {
+        target.request(Method::PATCH, PATH, &[("run", run.to_owned())], Some(change))?.expect_ok()?;
         Ok(format!("{said}\n"))
     })
 }
@@ -138,20 +138,20 @@ fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
 /// Returns the question to ask before a run is removed. Errors when it cannot be.
 fn question(options: &RemoveOptions, run: &str) -> Result<String, Failure> {
     // Nothing is held open while a person thinks.
-    options.source.with_run(run, |holder, found| {
+    options.source.with_run(run, |target, found| {
         if found["open"] == true {
             return Err(Failure::bad_input(HistoryError::Open { run: run.to_owned() }));
         }
         let splits = found["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
         let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
         let evaluations = if points == 1 { "1 evaluation".to_owned() } else { format!("{points} evaluations") };
-        Ok(format!("remove run '{}' with {evaluations} from {}?", printable(run), holder.name()))
+        Ok(format!("remove run '{}' with {evaluations} from {}?", printable(run), target.name()))
     })
 }
 
 fn remove_one(options: &RemoveOptions, run: &str) -> Result<(), Failure> {
-    options.source.with_run(run, |holder, _| {
-        holder.request(Method::DELETE, PATH, &[("run", run.to_owned())], None)?.expect_ok()?;
+    options.source.with_run(run, |target, _| {
+        target.request(Method::DELETE, PATH, &[("run", run.to_owned())], None)?.expect_ok()?;
         print(&format!("removed {}\n", printable(run)));
         Ok(())
     })

@@ -1,37 +1,46 @@
-//! The places of curves: the sidecars that run, and the directories of those that do not.
+//! The directories of curves, and the sidecars that use them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::history::{ADDRESS_FILE, Sqlite, Store, histories, user_home};
+use crate::history::{ADDRESS_FILE, FILE_NAME, Sqlite, Store, histories, user_home};
 use crate::server::peers::Remote;
+use leakage::field_error::FieldError;
 
 use super::failure::Failure;
 
-/// A directory in the user's data directory.
-pub struct Place {
+/// A directory of curves.
+pub struct DataDir {
     pub directory: PathBuf,
     /// The gRPC and the HTTP port of the sidecar that uses it, unless it has gone without a word.
     pub stated: Option<[Remote; 2]>,
 }
 
-impl Place {
+impl DataDir {
+    pub fn at(directory: PathBuf) -> Self {
+        let text = std::fs::read_to_string(directory.join(ADDRESS_FILE)).unwrap_or_default();
+        let stated: Vec<Remote> = text.split_whitespace().filter_map(|address| address.parse().ok()).collect();
+        Self { directory, stated: stated.try_into().ok() }
+    }
+
     pub fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         let opened = Sqlite::open_to_read(&self.directory);
         Ok(Arc::new(opened.map_err(Failure::running)?))
     }
 }
 
-/// All directories of the user, the one written last first.
-pub fn places() -> Vec<Place> {
+/// All directories in the user's data directory, the one written last first.
+pub fn data_dirs() -> Vec<DataDir> {
     let directories = user_home().map(|home| histories(&home)).unwrap_or_default();
-    directories.into_iter().map(place_of).collect()
+    directories.into_iter().map(DataDir::at).collect()
 }
 
-pub fn place_of(directory: PathBuf) -> Place {
-    let text = std::fs::read_to_string(directory.join(ADDRESS_FILE)).unwrap_or_default();
-    let stated: Vec<Remote> = text.split_whitespace().filter_map(|address| address.parse().ok()).collect();
-    Place { directory, stated: stated.try_into().ok() }
+/// Errors unless the directory that an option names has curves.
+pub fn check_curves(option: &str, directory: &Path) -> Result<(), FieldError> {
+    match directory.join(FILE_NAME).is_file() {
+        true => Ok(()),
+        false => Err(FieldError::new(option, format!("{} has no {FILE_NAME}", directory.display()))),
+    }
 }
 
 /// Returns the message for where neither a sidecar runs nor curves are kept.

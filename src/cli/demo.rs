@@ -17,10 +17,11 @@ use leakage::nn::tabular_toy::{Split, TabularToy};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::tensor::TensorName;
 
+use super::failure::{Failure, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{DEFAULT_ADDRESSES, ServeOptions};
-use super::terminal::{print, tell};
+use super::terminal::print;
 
 /// Watch two concept bottleneck models train
 ///
@@ -59,13 +60,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EVERY: u32 = 10;
 
 pub fn run(options: &DemoOptions) -> ExitCode {
-    match demo(options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            tell(&format!("conceptwatch demo: {message}"));
-            ExitCode::FAILURE
-        }
-    }
+    conclude("demo", demo(options).map(|()| String::new()).map_err(Failure::running))
 }
 
 fn demo(options: &DemoOptions) -> Result<(), String> {

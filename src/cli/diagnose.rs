@@ -6,13 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::analysis_query::assessment_of;
-use crate::history::Store;
-use leakage::compare::USUAL_OF_GROUPS;
 use leakage::diagnosis::{Assessment, State};
 
 use super::failure::{Failure, conclude};
-use super::report::{Page, RunReport};
+use super::report::{Page, Report};
 use super::source::Source;
 
 /// Find out what is wrong with a run
@@ -45,24 +42,13 @@ fn diagnose(options: &Options) -> Result<String, Failure> {
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];
-    let local = |history: &dyn Store| assessment_of(history, &options.run, &options.split, |_| true, None);
-    let found: Assessment = options.source.answer("/api/v1/verdict", &asked, local)?;
+    let found: Assessment = options.source.answer("/api/v1/verdict", &asked)?;
     if let Some(page) = page {
-        page.write(&report(options, &found)?).map_err(Failure::running)?;
+        let source = &options.source;
+        let report = source.with_run(&options.run, |target, run| Report::of_run(target, run, &options.split))?;
+        page.write(&report.html(&table(&found))).map_err(Failure::running)?;
     }
     Ok(if options.json { format!("{}\n", serde_json::json!(found)) } else { table(&found) })
-}
-
-fn report(options: &Options, found: &Assessment) -> Result<String, Failure> {
-    options.source.with_run(&options.run, |holder, run| {
-        let ask = |path: &str, more: &[(&str, String)]| {
-            let split = [("run", options.run.clone()), ("split", options.split.clone())];
-            holder.ask(path, &[&split, more].concat())?.expect_ok()
-        };
-        let curves = ask("/api/v1/curves", &[("scores", USUAL_OF_GROUPS.join(","))])?;
-        let point = ask("/api/v1/point", &[("step", found.step.to_string())])?;
-        Ok(RunReport { found, run, curves: &curves, point: &point }.html())
-    })
 }
 
 fn table(found: &Assessment) -> String {

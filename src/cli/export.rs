@@ -15,7 +15,7 @@ use leakage::field_error::{FieldError, in_short};
 
 use super::failure::{Failure, conclude};
 use super::import::{copy, database};
-use super::run_targets::Holder;
+use super::run_targets::Target;
 use super::source::Source;
 use super::terminal::tell;
 
@@ -89,65 +89,26 @@ impl Kind {
     }
 
     /// The columns after `source` and `run`.
+    #[rustfmt::skip]
     fn columns(self) -> &'static [&'static str] {
         match self {
-            Self::Runs => {
-                &["title", "note", "started", "finished", "activation_kind", "world_size", "concepts", "labels"]
-            }
+            Self::Runs => &[
+                "title", "note", "started", "finished", "activation_kind", "world_size", "concepts", "labels",
+            ],
             Self::Points => &[
-                "split",
-                "step",
-                "epoch",
-                "time",
-                "rows",
-                "concept_rows",
-                "rows_seen",
-                "provisional",
-                "incomplete",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "tie_fraction",
-                "warnings",
-                "estimator",
-                "neighbours",
-                "seed",
-                "catalogue_version",
-                "seconds",
+                "split", "step", "epoch", "time", "rows", "concept_rows", "rows_seen", "provisional", "incomplete",
+                "superseded", "launch", "restart", "ordinal", "tie_fraction", "warnings", "estimator", "neighbours",
+                "seed", "catalogue_version", "seconds",
             ],
             Self::Scores => &[
-                "split",
-                "step",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "score",
-                "value",
-                "standard_error",
-                "undefined",
-                "p_value",
-                "change_error",
-                "age",
-                "left_out",
-                "curve",
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "value", "standard_error",
+                "undefined", "p_value", "change_error", "age", "left_out", "curve",
             ],
-            Self::Concepts => {
-                &["split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q"]
-            }
+            Self::Concepts => &[
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q",
+            ],
             Self::Pairs => &[
-                "split",
-                "step",
-                "superseded",
-                "launch",
-                "restart",
-                "ordinal",
-                "score",
-                "from",
-                "to",
-                "value",
-                "q",
+                "split", "step", "superseded", "launch", "restart", "ordinal", "score", "from", "to", "value", "q",
                 "age",
             ],
             Self::Unscored => &["split", "step", "ordinal", "time", "outcome", "reason", "rows_seen"],
@@ -168,18 +129,18 @@ fn export(options: &Options) -> Result<String, Failure> {
         return history(options);
     }
     let mut tables = Tables::create(options)?;
-    let (mut found, mut holders) = (Vec::new(), 0);
-    let mut take = |holder: &Holder<'_>| {
-        holders += 1;
+    let (mut found, mut targets) = (Vec::new(), 0);
+    let mut take = |target: &Target<'_>| {
+        targets += 1;
         let mut after = None;
         loop {
             let mut asked = vec![("search", options.search.clone().unwrap_or_default()), ("limit", "200".to_owned())];
             asked.extend(after.take().map(|next| ("after", next)));
-            let page = holder.ask("/api/v1/runs", &asked)?.expect_ok()?;
+            let page = target.ask("/api/v1/runs", &asked)?.expect_ok()?;
             for run in page["runs"].as_array().into_iter().flatten() {
                 let name = run["name"].as_str().unwrap_or_default();
                 if options.runs.is_empty() || options.runs.iter().any(|wanted| wanted == name) {
-                    tables.run(holder, run)?;
+                    tables.run(target, run)?;
                     found.push(name.to_owned());
                 }
             }
@@ -191,16 +152,16 @@ fn export(options: &Options) -> Result<String, Failure> {
     };
     let unread = match &options.store {
         Some(url) => {
-            take(&Holder::of_store(&options.source, "database".to_owned(), Arc::new(database(url)?))?)?;
+            take(&Target::of_store("database".to_owned(), Arc::new(database(url)?))?)?;
             Vec::new()
         }
-        None => options.source.each_holder(take)?,
+        None => options.source.each_target(take)?,
     };
     if let Some(missing) = options.runs.iter().find(|wanted| !found.contains(wanted)) {
         let why = unread.first().map(|why| format!(", and {why}")).unwrap_or_default();
         return Err(FieldError::new("run", format!("'{}' is unknown{why}", in_short(missing))).into());
     }
-    if let (true, Some(why)) = (holders == 0, unread.first()) {
+    if let (true, Some(why)) = (targets == 0, unread.first()) {
         return Err(Failure::running(why));
     }
     for why in unread {
@@ -323,17 +284,17 @@ impl Tables {
         written.map_err(|error| cannot_be_written(&self.directory, &error))
     }
 
-    fn run(&mut self, holder: &Holder<'_>, run: &Value) -> Result<(), Failure> {
+    fn run(&mut self, target: &Target<'_>, run: &Value) -> Result<(), Failure> {
         let name = run["name"].as_str().unwrap_or_default();
         let concepts = run["concepts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let of = Of { source: holder.name(), run: name, concepts };
+        let of = Of { source: target.name(), run: name, concepts };
         self.row(Kind::Runs, &of, &pick(run, Kind::Runs.columns()))?;
         for split in run["splits"].as_array().into_iter().flatten().filter_map(|split| split["split"].as_str()) {
-            self.split(holder, &of, split)?;
+            self.split(target, &of, split)?;
         }
         if self.wants(Kind::Unscored) {
             // Also of splits that have no point.
-            let answer = holder.ask("/api/v1/unscored", &[("run", name.to_owned())])?.expect_ok()?;
+            let answer = target.ask("/api/v1/unscored", &[("run", name.to_owned())])?.expect_ok()?;
             for pass in answer["passes"].as_array().into_iter().flatten() {
                 self.row(Kind::Unscored, &of, &with_ordinal(pass, Kind::Unscored.columns()))?;
             }
@@ -341,13 +302,13 @@ impl Tables {
         Ok(())
     }
 
-    fn split(&mut self, holder: &Holder<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
+    fn split(&mut self, target: &Target<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
         let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
         asked.push(("matrices", self.wants(Kind::Pairs).to_string()));
         let mut next = Some(0);
         while let Some(first) = next {
             let page = [&asked[..], &[("first_step", first.to_string())]].concat();
-            let mut answer = holder.ask("/api/v1/points", &page)?.expect_ok()?;
+            let mut answer = target.ask("/api/v1/points", &page)?.expect_ok()?;
             next = answer["next_step"].as_u64();
             for point in answer["points"].as_array_mut().into_iter().flatten() {
                 self.point(of, point)?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::analysis_query::Refused;
 use leakage::field_error::FieldError;
+use leakage::score::catalogue::find;
 
 use super::terminal::{has_gone, tell, written};
 
@@ -14,11 +15,13 @@ pub const BAD_INPUT: u8 = 2;
 pub struct Failure {
     pub status: u8,
     pub message: String,
+    /// Nothing can be reached at the address.
+    pub is_silence: bool,
 }
 
 impl Failure {
     pub fn bad_input(message: impl std::fmt::Display) -> Self {
-        Self { status: BAD_INPUT, message: message.to_string() }
+        Self { status: BAD_INPUT, ..Self::running(message) }
     }
 
     /// Whether another place may still have the answer.
@@ -36,7 +39,7 @@ impl Failure {
 
     /// A failure that the input did not cause.
     pub fn running(message: impl std::fmt::Display) -> Self {
-        Self { status: 1, message: message.to_string() }
+        Self { status: 1, message: message.to_string(), is_silence: false }
     }
 }
 
@@ -49,6 +52,14 @@ impl From<FieldError> for Failure {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         if matches!(refused, Refused::History(_)) { Self::running(refused) } else { Self::bad_input(refused) }
+    }
+}
+
+/// Errors when an id of `--scores` is none of the catalogue.
+pub fn check_scores(ids: &[String]) -> Result<(), Failure> {
+    match ids.iter().find(|id| find(id).is_none()) {
+        None => Ok(()),
+        Some(id) => Err(Failure::bad_input(format!("--scores: got '{id}', expected a score of the catalogue"))),
     }
 }
 

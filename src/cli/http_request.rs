@@ -10,7 +10,6 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 
 use crate::server::peers::{Dialer, Protocol, Remote};
-use leakage::field_error::FieldError;
 
 use super::client_options::Contact;
 use super::failure::Failure;
@@ -26,48 +25,26 @@ pub fn exchange(
     target: &str,
     body: Option<String>,
     patience: Duration,
-) -> Result<(StatusCode, Bytes), Unanswered> {
+) -> Result<(StatusCode, Bytes), Failure> {
     let token = contact.token()?;
     let dialer = contact.dialer(address, Protocol::Http1)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
     let asked = send(&dialer, method, target, token.as_deref(), body);
-    let answered = runtime.block_on(async { tokio::time::timeout(patience, asked).await });
+    let answered = waiting(async { tokio::time::timeout(patience, asked).await })?;
     answered.map_err(|_| Failure::running(format!("{address} did not answer within {patience:?}")))?.map_err(|why| {
         // The gRPC port answers a request of HTTP/1.1 by its end.
         let is_other = |error: &hyper::Error| error.is_parse() || error.is_canceled() || error.is_incomplete_message();
-        Unanswered::Silence(match why.downcast_ref().is_some_and(is_other) {
+        let message = match why.downcast_ref().is_some_and(is_other) {
             true => format!("{address} does not answer in HTTP; give the HTTP port, by default 7801, not that of gRPC"),
             false => format!("{address} cannot be reached: {why}"),
-        })
+        };
+        Failure { is_silence: true, ..Failure::running(message) }
     })
 }
 
-/// Why a sidecar has not answered.
-pub enum Unanswered {
-    /// Nothing can be reached there.
-    Silence(String),
-    Failure(Failure),
-}
-
-impl From<Failure> for Unanswered {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<FieldError> for Unanswered {
-    fn from(fault: FieldError) -> Self {
-        Self::Failure(fault.into())
-    }
-}
-
-impl From<Unanswered> for Failure {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Silence(message) => Self::running(message),
-            Unanswered::Failure(failure) => failure,
-        }
-    }
+/// Waits for an answer on this thread.
+pub fn waiting<T>(answer: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+    Ok(runtime.block_on(answer))
 }
 
 /// The program that answers at an address.
@@ -92,8 +69,8 @@ pub fn who_answers(contact: &Contact, address: &Remote, patience: Duration) -> R
                 _ => Answering::Stranger(status),
             })
         }
-        Err(Unanswered::Silence(_)) => Ok(Answering::Nobody),
-        Err(Unanswered::Failure(failure)) => Err(failure),
+        Err(failure) if failure.is_silence => Ok(Answering::Nobody),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::history::{DEFAULT_PROJECT, FILE_NAME, HistoryError, Postgres, Sqlite, Store, StoredRun, copy_run};
-use leakage::field_error::FieldError;
+use crate::history::{DEFAULT_PROJECT, HistoryError, Postgres, Sqlite, Store, StoredRun, copy_run};
 use leakage::name::check_name;
 
+use super::data_dirs::check_curves;
 use super::failure::{Failure, conclude};
 
 /// Copy the curves of a stopped sidecar into a database
@@ -33,11 +33,8 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn import(options: &Options) -> Result<String, Failure> {
-    let directory = options.directory.as_path();
-    if !directory.join(FILE_NAME).is_file() {
-        return Err(FieldError::new("directory", format!("{} has no {FILE_NAME}", directory.display())).into());
-    }
-    let from = Sqlite::open_to_read(directory).map_err(Failure::running)?;
+    check_curves("directory", &options.directory)?;
+    let from = Sqlite::open_to_read(&options.directory).map_err(Failure::running)?;
     check_name("project", &options.project)?;
     copy(&from, &database(&options.store)?.in_project(&options.project), |_| true)
 }

@@ -35,18 +35,18 @@ pub fn run(options: &Options) -> ExitCode {
 
 fn list(options: &Options) -> Result<String, Failure> {
     let asked = [("search", options.search.join(" ")), ("limit", options.limit.to_string())];
-    let (mut runs, mut total, mut holders) = (Vec::new(), 0, 0);
-    let unread = options.source.each_holder(|holder| {
-        let mut answer = holder.ask("/api/v1/runs", &asked)?.expect_ok()?;
+    let (mut runs, mut total, mut targets) = (Vec::new(), 0, 0);
+    let unread = options.source.each_target(|target| {
+        let mut answer = target.ask("/api/v1/runs", &asked)?.expect_ok()?;
         total += answer["total"].as_u64().unwrap_or_default();
-        holders += 1;
+        targets += 1;
         for mut run in answer["runs"].as_array_mut().map(std::mem::take).unwrap_or_default() {
-            run["source"] = holder.name().into();
+            run["source"] = target.name().into();
             runs.push(run);
         }
         Ok(())
     })?;
-    if let (true, Some(why)) = (holders == 0, unread.first()) {
+    if let (true, Some(why)) = (targets == 0, unread.first()) {
         return Err(Failure::running(why));
     }
     for why in unread {
@@ -57,7 +57,7 @@ fn list(options: &Options) -> Result<String, Failure> {
     runs.truncate(options.limit as usize);
     match options.json {
         true => Ok(format!("{}\n", json!({"runs": runs, "total": total}))),
-        false => Ok(table(&runs, total, holders > 1)),
+        false => Ok(table(&runs, total, targets > 1)),
     }
 }
 

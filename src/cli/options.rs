@@ -250,58 +250,15 @@ impl ServeOptions {
         macro_rules! either {
             ($($key:ident),*) => { Self { $($key: self.$key.or(file.$key)),* } };
         }
-        Ok(either!(
-            config,
-            grpc_address,
-            http_address,
-            host_names,
-            token_file,
-            tls_cert,
-            tls_key,
-            client_ca,
-            shared_secrets,
-            data_dir,
-            store,
-            projects,
-            history_days,
-            data_home,
-            history_mib,
-            sample_rows,
-            seed,
-            window,
-            windows,
-            half_life_steps,
-            pass_deadline,
-            idle_deadline,
-            open_passes,
-            interval,
-            least_changed,
-            estimator,
-            neighbours,
-            threads,
-            cpu_share,
-            busy_cpu_share,
-            niceness,
-            ingest_mib,
-            sample_mib,
-            scoring_memory_mib,
-            connections,
-            non_finite,
-            linger,
-            forget_after,
-            log_json,
-            log,
-            port_file,
-            exit_with_stdin,
-            exit_unused,
-            webhook,
-            alertmanager,
-            alertmanager_resend,
-            upstream,
-            upstream_token_file,
-            upstream_ca,
-            alerts
-        ))
+        // In braces, where it stays in lines.
+        Ok(either! {
+            config, grpc_address, http_address, host_names, token_file, tls_cert, tls_key, client_ca, shared_secrets,
+            data_dir, store, projects, history_days, data_home, history_mib, sample_rows, seed, window, windows,
+            half_life_steps, pass_deadline, idle_deadline, open_passes, interval, least_changed, estimator,
+            neighbours, threads, cpu_share, busy_cpu_share, niceness, ingest_mib, sample_mib, scoring_memory_mib,
+            connections, non_finite, linger, forget_after, log_json, log, port_file, exit_with_stdin, exit_unused,
+            webhook, alertmanager, alertmanager_resend, upstream, upstream_token_file, upstream_ca, alerts
+        })
     }
 
     fn notify(&self) -> Result<NotifyOptions, FieldError> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::history::{FILE_NAME, HistoryError, Limits, Sqlite};
+use crate::history::{HistoryError, Limits, Sqlite};
 use crate::server::push as push_outbox;
-use leakage::field_error::FieldError;
 
+use super::data_dirs::check_curves;
 use super::failure::{Failure, conclude};
 use super::logs;
 use super::options::upstream;
@@ -45,9 +45,7 @@ fn push(options: Options) -> Result<String, Failure> {
     logs::start("error", false)?;
     let Options { data_dir, upstream_token_file: token, upstream_ca: ca, shared_secrets, .. } = options;
     let hubs = upstream(&options.upstream, token, ca, shared_secrets.unwrap_or(false))?;
-    if !data_dir.join(FILE_NAME).is_file() {
-        return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", data_dir.display())).into());
-    }
+    check_curves("data_dir", &data_dir)?;
     // Nothing is removed here.
     let history = Sqlite::open(Some(&data_dir), Limits { bytes: u64::MAX }).map_err(|error| match error {
         HistoryError::InUse { .. } => Failure::running(format!("{error}: a sidecar at work sends by itself")),

@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use axum::http::Method;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::history::{FILE_NAME, Sqlite};
-use crate::server::http::stored_answers;
-use leakage::field_error::FieldError;
+use crate::history::Sqlite;
+use crate::server::http::StoredApi;
 
+use super::data_dirs::check_curves;
 use super::failure::{Failure, conclude};
+use super::http_request::waiting;
 use super::options::ServeOptions;
 
 /// Answer requests of the API from the curves of a stopped sidecar
@@ -38,16 +40,14 @@ pub fn run(options: &ReadOptions) -> ExitCode {
 
 fn read(options: &ReadOptions) -> Result<String, Failure> {
     let rules = ServeOptions::of_file(options.config.clone())?.server()?.alerts;
-    if !options.data_dir.join(FILE_NAME).is_file() {
-        return Err(FieldError::new("data_dir", format!("{} has no {FILE_NAME}", options.data_dir.display())).into());
-    }
+    check_curves("data_dir", &options.data_dir)?;
     let history = Sqlite::open_to_read(&options.data_dir).map_err(Failure::running)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
-    let answers =
-        runtime.block_on(stored_answers(Arc::new(history), rules, &options.requests)).map_err(Failure::running)?;
-    let line = |(status, body): &(u16, Vec<u8>)| {
-        let body = serde_json::from_slice(body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(body)));
-        format!("{}\n", json!({"status": status, "body": body}))
+    let wants_alerts = options.requests.iter().any(|request| request.starts_with("/api/v1/alerts"));
+    let api = StoredApi::new(Arc::new(history), wants_alerts.then_some(rules)).map_err(Failure::running)?;
+    let answered = |request: &String| {
+        let (status, body) = waiting(api.answer(Method::GET, request, None))?.map_err(Failure::running)?;
+        let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body)));
+        Ok(format!("{}\n", json!({"status": status.as_u16(), "body": body})))
     };
-    Ok(answers.iter().map(line).collect())
+    options.requests.iter().map(answered).collect()
 }

@@ -14,10 +14,9 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 use leakage::field_error::FieldError;
-use leakage::score::catalogue;
 
 use super::client_options::Contact;
-use super::failure::{Failure, conclude};
+use super::failure::{Failure, check_scores, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::ServeOptions;
@@ -72,9 +71,7 @@ pub fn run(options: &ReplayOptions) -> ExitCode {
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
-    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
-        return Err(Failure::bad_input(format!("--scores: got '{unknown}', expected a score of the catalogue")));
-    }
+    check_scores(&options.scores)?;
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
     let token = options.contact.token()?;

@@ -10,6 +10,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
+use crate::server::unix_time;
 use information::{Kind, Settings};
 use leakage::batch::Batch;
 use leakage::diagnosis::{Verdict, verdict};
@@ -19,13 +20,13 @@ use leakage::prepare::Prepared;
 use leakage::repeats::{distinct_rows, remark};
 use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
 use leakage::sample::{Sample, repeated_ids};
-use leakage::score::catalogue::{CATALOGUE, Score, find};
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score, find};
 use leakage::score::{Wanted, evaluate, test};
 use leakage::tensor::TensorName;
 
 use super::failure::{BAD_INPUT, conclude};
 use super::progress::Progress;
-use super::report::{Page, Report, of_p};
+use super::report::{Page, Report};
 use super::terminal::tell;
 use super::{outputs, system_memory};
 
@@ -191,30 +192,83 @@ fn score(options: &Options) -> Result<String, String> {
     let warnings: Vec<String> =
         warnings.concat().into_iter().chain(remark(repeated as u64, sample.rows() as u64)).collect();
     let seconds = started.elapsed().as_secs_f64();
-    let known = prepared.concept_rows();
-    if !passed_over.is_empty() {
-        tell(&format!("ignored, as no score knows the name: {} (see --map)", passed_over.join(", ")));
+    let ignored = match &passed_over[..] {
+        [] => String::new(),
+        names => format!("ignored, as no score knows the name: {}", names.join(", ")),
+    };
+    if !ignored.is_empty() {
+        tell(&format!("{ignored} (see --map)"));
     }
-    if let Some(page) = page {
-        let report = Report {
-            files: &options.files,
-            rows: sample.rows(),
-            run: &run,
-            estimator: options.estimator.name(),
-            tie_fraction,
-            scores: &scores,
-            passed_over: &passed_over,
-            warnings: &warnings,
+    let point = Point {
+        run: run.name.as_str().into(),
+        split: "scored".into(),
+        time: unix_time(),
+        rows: sample.rows() as u64,
+        rows_seen: (sample.rows() + repeated) as u64,
+        repeated_rows: repeated as u64,
+        concept_rows: prepared.concept_rows(),
+        tie_fraction,
+        warnings,
+        estimator: options.estimator.name().to_owned(),
+        neighbours: options.neighbours.into(),
+        seed: options.seed,
+        catalogue_version: CATALOGUE_VERSION,
+        seconds,
+        scores: scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+        ..Point::default()
+    };
+    // A file has no step.
+    let verdict = verdict(&run, std::slice::from_ref(&point), true, true, None);
+    let verdict = verdict.map(|verdict| Verdict { since: None, ..verdict });
+    let mut text = format!(
+        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
+        sample.rows(),
+        run.concept_count(),
+        options.estimator.name(),
+        100.0 * tie_fraction,
+        guessed(&kinds, &guesses.guessed),
+    );
+    if let (Some(fewest), Some(most)) = (point.concept_rows.iter().min(), point.concept_rows.iter().max()) {
+        text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
+    }
+    // The left-out parts and the reasons, with the scores that leave them out.
+    let mut left_out: Vec<(&LeftOut, Vec<&str>)> = Vec::new();
+    for (id, outcome) in &point.scores {
+        text += &match outcome {
+            Outcome::Value(value) => {
+                let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
+                let p = value.p_value.map_or(String::new(), |p| format!(", p = {}", of_p(p)));
+                let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
+                format!("{id:26} {:>8.4}{error}{p}{over}\n", value.value)
+            }
+            Outcome::Undefined(undefined) => format!("{id:26} undefined: {}\n", undefined.why),
         };
-        page.write(&report.html())?;
+        if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
+            match left_out.iter_mut().find(|(known, _)| *known == left) {
+                Some((_, ids)) => ids.push(id),
+                None => left_out.push((left, vec![id])),
+            }
+        }
     }
-    let verdict = verdict_on(&run, sample.rows(), &scores, &warnings);
+    for (left, ids) in left_out {
+        let names: Vec<&str> = left.concepts.iter().map(|&i| run.concepts[i as usize].name.as_str()).collect();
+        let names = if names.is_empty() { "some pairs".to_owned() } else { names.join(", ") };
+        text += &format!("\nleft out of {}: {names} ({})\n", ids.join(", "), left.why);
+    }
+    for warning in &point.warnings {
+        text += &format!("\nnote: {warning}\n");
+    }
+    text += &verdict.as_ref().map_or(String::new(), |verdict| format!("\nverdict: {verdict}\n"));
+    if let Some(page) = page {
+        let report = Report::of_files(&options.files, &run, &point).map_err(|failure| failure.message)?;
+        page.write(&report.html(&format!("{text}\n{ignored}")))?;
+    }
     if options.json {
         let scores: Map<String, Value> =
-            scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
+            point.scores.iter().map(|(id, outcome)| (id.clone(), json!(outcome))).collect();
         let mut object = json!({
             "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator.name(),
-            "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
+            "tie_fraction": tie_fraction, "warnings": point.warnings, "scores": scores, "seconds": seconds,
             "verdict": verdict,
         });
         if repeated > 0 {
@@ -227,59 +281,12 @@ fn score(options: &Options) -> Result<String, String> {
         if !passed_over.is_empty() {
             object["passed_over"] = json!(passed_over);
         }
-        if !known.is_empty() {
-            object["concept_rows"] = json!(known);
+        if !point.concept_rows.is_empty() {
+            object["concept_rows"] = json!(point.concept_rows);
         }
         return Ok(format!("{object}\n"));
     }
-    let mut text = format!(
-        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
-        sample.rows(),
-        run.concept_count(),
-        options.estimator.name(),
-        100.0 * tie_fraction,
-        guessed(&kinds, &guesses.guessed),
-    );
-    if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {
-        text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
-    }
-    // The left-out parts and the reasons, with the scores that leave them out.
-    let mut left_out: Vec<(&LeftOut, Vec<&str>)> = Vec::new();
-    for (score, outcome) in &scores {
-        text += &match outcome {
-            Outcome::Value(value) => {
-                let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
-                let p = value.p_value.map_or(String::new(), |p| format!(", p = {}", of_p(p)));
-                let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
-                format!("{:26} {:>8.4}{error}{p}{over}\n", score.id, value.value)
-            }
-            Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
-        };
-        if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
-            match left_out.iter_mut().find(|(known, _)| *known == left) {
-                Some((_, ids)) => ids.push(score.id),
-                None => left_out.push((left, vec![score.id])),
-            }
-        }
-    }
-    for (left, ids) in left_out {
-        let names: Vec<&str> = left.concepts.iter().map(|&i| run.concepts[i as usize].name.as_str()).collect();
-        let names = if names.is_empty() { "some pairs".to_owned() } else { names.join(", ") };
-        text += &format!("\nleft out of {}: {names} ({})\n", ids.join(", "), left.why);
-    }
-    for warning in warnings {
-        text += &format!("\nnote: {warning}\n");
-    }
-    text += &verdict.map_or(String::new(), |verdict| format!("\nverdict: {verdict}\n"));
     Ok(text)
-}
-
-/// The verdict on a file: that on a run whose only evaluation it is.
-fn verdict_on(run: &Run, rows: usize, scores: &[(&Score, Outcome)], warnings: &[String]) -> Option<Verdict> {
-    let scores = scores.iter().map(|(score, outcome)| (score.id.to_owned(), outcome.clone())).collect();
-    let point = Point { rows: rows as u64, scores, warnings: warnings.to_vec(), ..Point::default() };
-    // A file has no step.
-    verdict(run, &[point], true, true, None).map(|verdict| Verdict { since: None, ..verdict })
 }
 
 /// The remark that `sample_ids` do not identify rows.
@@ -325,6 +332,15 @@ fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[St
     why
 }
 
+/// A p-value as a person writes it: three decimals at most, with an exponent only below that.
+fn of_p(p: f64) -> String {
+    if p < 0.001 {
+        return format!("{p:.1e}");
+    }
+    let text = format!("{p:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
     ActivationColumns::parse(text).ok_or_else(|| format!("got '{text}', expected one_per_concept or two_per_concept"))
 }
@@ -342,4 +358,15 @@ fn named(id: &str) -> Result<&'static Score, String> {
         let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
         format!("--scores: got '{id}', expected one of {}", known.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_p;
+
+    #[test]
+    fn p_values_are_plain_numbers() {
+        let written = [1.0, 0.005, 0.0123, 0.001, 2.5e-4].map(of_p);
+        assert_eq!(written, ["1", "0.005", "0.012", "0.001", "2.5e-4"]);
+    }
 }

@@ -15,11 +15,10 @@ use crate::server::client::{ClientError, Heard, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use leakage::diagnosis::Verdict;
-use leakage::score::catalogue;
 
 use super::client_options::{Contact, default_address};
-use super::data_dirs::{Place, places};
-use super::failure::{BAD_INPUT, Failure, conclude};
+use super::data_dirs::{DataDir, data_dirs};
+use super::failure::{Failure, check_scores, conclude};
 use super::http_request::{Answering, who_answers};
 use super::terminal::{has_gone, print, tell, written};
 
@@ -58,19 +57,16 @@ const WIDTH: usize = 40;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 pub fn run(options: &WatchOptions) -> ExitCode {
-    if let Some(unknown) = options.scores.iter().find(|score| catalogue::find(score).is_none()) {
-        tell(&format!("conceptwatch watch: --scores: got '{unknown}', expected a score of the catalogue"));
-        return ExitCode::from(BAD_INPUT);
-    }
     conclude("watch", watch(options).map(|()| String::new()))
 }
 
 fn watch(options: &WatchOptions) -> Result<(), Failure> {
+    check_scores(&options.scores)?;
     let token = options.contact.token()?;
     let runtime = Runtime::new().map_err(Failure::running)?;
-    let places = if options.address.is_none() { places() } else { Vec::new() };
+    let data_dirs = if options.address.is_none() { data_dirs() } else { Vec::new() };
     let mut addresses = vec![options.address.clone().unwrap_or_else(default_address)];
-    addresses.extend(places.iter().filter_map(|place| Some(place.stated.as_ref()?[0].clone())));
+    addresses.extend(data_dirs.iter().filter_map(|place| Some(place.stated.as_ref()?[0].clone())));
     let mut watched = Ok(());
     for address in addresses {
         let dialer = options.contact.dialer(&address, Protocol::Http2)?;
@@ -87,7 +83,7 @@ fn watch(options: &WatchOptions) -> Result<(), Failure> {
     runtime.shutdown_background();
     match (watched, &options.address) {
         (Ok(()), _) => Ok(()),
-        (Err(ClientError::Unreachable(..)), None) if !places.is_empty() => look_back(options, &places),
+        (Err(ClientError::Unreachable(..)), None) if !data_dirs.is_empty() => look_back(options, &data_dirs),
         (Err(error), Some(address)) => Err(http_port(options, address)?.unwrap_or_else(|| error.into())),
         (Err(error), None) => Err(error.into()),
     }
@@ -98,16 +94,16 @@ fn http_port(options: &WatchOptions, address: &Remote) -> Result<Option<Failure>
     if !matches!(who_answers(&options.contact, address, PATIENCE)?, Answering::Sidecar(_) | Answering::Refusing(_)) {
         return Ok(None);
     }
-    let stated = places().into_iter().filter_map(|place| place.stated);
+    let stated = data_dirs().into_iter().filter_map(|place| place.stated);
     let grpc = stated.filter(|[_, http]| http == address).map(|[grpc, _]| format!(" ({grpc})")).next();
     let message = format!("{address} is the HTTP port; watch needs the gRPC port{}", grpc.unwrap_or_default());
     Ok(Some(Failure::bad_input(message)))
 }
 
 /// Shows the curves that sidecars have left, once.
-fn look_back(options: &WatchOptions, places: &[Place]) -> Result<(), Failure> {
+fn look_back(options: &WatchOptions, data_dirs: &[DataDir]) -> Result<(), Failure> {
     let mut screen = Screen::new(options);
-    for place in places {
+    for place in data_dirs {
         // It may have been started meanwhile, or cannot be read.
         let Ok(history) = place.open() else { continue };
         let runs = history.runs().map_err(Failure::running)?.into_iter().map(|stored| stored.run.name.clone());

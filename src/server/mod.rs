@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub use clock::unix_time;
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
 pub use grpc::{IngestLimits, client, hub as hub_protocol, proto, recording};

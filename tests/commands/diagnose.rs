@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use crate::common::rows::{floats, tensors};
-use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use crate::common::{Client, Sidecar, Stream, answers_in, chunk, end_pass, point, program, run, text, until};
 use conceptwatch::server::proto::{self, FinishRunRequest};
 use serde_json::Value;
 use tonic::Code;
@@ -165,13 +165,21 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         std::fs::read_to_string(&report).unwrap()
     };
     let page = reported("poor");
-    assert!(page.contains("<h2>Insufficient concept supervision</h2>") && page.contains("arXiv:2504.14094"), "{page}");
-    assert!(page.contains("<polyline") && page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
+    assert!(page.contains("\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"), "{page}");
+    assert!(
+        page.contains("<b>Raise the weight of the concept loss</b>") && page.contains("default-src 'none'"),
+        "{page}"
+    );
+    let answers = answers_in(&page);
+    assert_eq!((&answers["verdict"], &answers["runs"]["total"]), (&poor, &1.into()));
+    assert!(answers["curves"]["scores"]["ctl_conditional"]["value"][0].is_number(), "{answers:#}");
+    let standings = answers["alerts"]["standings"].as_array().unwrap();
+    assert!(standings.iter().all(|alert| alert["run"] == "poor"), "{standings:#?}");
     // Titles and notes are anyone's.
     let title = ["rename", "clean", "<b>clean</b>", "--address", &address];
     assert!(program().args(title).output().unwrap().status.success());
     let page = reported("clean");
-    assert!(page.contains("<h1>&lt;b&gt;clean&lt;/b&gt;</h1>") && !page.contains("<b>clean"), "{page}");
+    assert!(page.contains("<h2>&lt;b&gt;clean&lt;/b&gt;</h2>") && !page.contains("<b>clean"), "{page}");
     let output = diagnose(&["poor", "--address", &address, "--html", "/nowhere/report.html"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("--html: /nowhere/report.html cannot be written"));

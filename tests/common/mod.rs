@@ -289,6 +289,12 @@ pub fn write_secret(path: &Path, content: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
+/// The answers of the API that a report holds.
+pub fn answers_in(report: &str) -> serde_json::Value {
+    let (_, after) = report.split_once("id=\"answers\">").unwrap();
+    serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()
+}
+
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

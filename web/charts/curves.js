@@ -1,5 +1,5 @@
 // Charts of scores over the run: one for each score, the shown runs laid over each other.
-import { get } from "../data/api.js";
+import { carried, get } from "../data/api.js";
 import { figure } from "./figure.js";
 import { chartText, hasScore, limitIn, linesOf } from "./lines.js";
 import { meanOf } from "./means.js";
@@ -32,7 +32,8 @@ export function curves(host, group) {
     return figure({
       id: score, name: word.name, unit: word.unit, tip: tipOf(score), group,
       onZoom: (zoom) => change({ zoom }),
-      csv: () => table(score, host.dataset.split ?? "val", (host.dataset.runs ?? "").split("\u0000").filter(Boolean)),
+      // A report holds the curves alone, in single precision.
+      csv: carried ? undefined : () => table(score, host.dataset.split ?? "val", (host.dataset.runs ?? "").split("\u0000").filter(Boolean)),
     });
   }
 

@@ -1,4 +1,5 @@
 // The view, kept in the address: it can be shared, and a reload changes nothing.
+import { carried } from "./api.js";
 import { afterFrame } from "../scheduler.js";
 
 /**
@@ -38,7 +39,7 @@ import { afterFrame } from "../scheduler.js";
 const DEFAULTS = {
   page: "runs", run: "", split: "val", along: "epoch", q: "", group: "", means: false, sort: "", verdict: "", all: false, show: null, scores: [],
   smooth: 0, logx: false, logy: false, zoom: null, by: "label", label: "", where: "", a: "", b: "", with: "", pairs: "icl_conditional",
-  order: "value", rank: "most", behind: "",
+  order: "value", rank: "most", behind: "", ...carried?.view,
 };
 const PAGES = ["runs", "run", "compare", "sidecar"];
 /** The form in the address of lists and of values that are no text. */
@@ -54,7 +55,7 @@ export function parse(hash) {
   const [page, run] = slash < 0 ? [path, ""] : [path.slice(0, slash), path.slice(slash + 1)];
   const given = new URLSearchParams(query);
   /** @type {any} */
-  const view = { ...DEFAULTS, page: PAGES.includes(page) ? page : "runs", run: decoded(run) };
+  const view = { ...DEFAULTS, ...(PAGES.includes(page) && { page, run: decoded(run) }) };
   for (const [key, value] of given) {
     if (!(key in DEFAULTS) || key === "page" || key === "run" || LISTS.includes(key)) continue;
     if (FLAGS.includes(key)) view[key] = value === "1";

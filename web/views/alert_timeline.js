@@ -1,4 +1,5 @@
 // The times at which rules fired: a lane for each, and a list in words. Also evaluations without a value.
+import { carried } from "../data/api.js";
 import { store } from "../data/store.js";
 import { count, el } from "../text.js";
 import { momentText, verdictOf } from "../labels.js";
@@ -88,7 +89,7 @@ export function lanesPanel(host) {
     ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),
     ...(entries.length ? [] : [el("li", {}, el("span", {}),
       el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started."
-      : `No rule judges ${split}.`))]));
+      : carried && store.rules.length === 0 ? "The report has no alerts: a running sidecar judges rules." : `No rule judges ${split}.`))]));
   };
 }
 

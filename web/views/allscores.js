@@ -33,7 +33,8 @@ export function allScoresPanel(host) {
       rows: Object.entries(point.scores).map(([id, { value, standard_error: error, p_value: p, undefined: why }]) => [id, value, error, p, why]) };
     const copies = point.repeated_rows ? `, ${point.repeated_rows} copies not scored` : "";
     const made = `estimator ${point.estimator} with ${point.neighbours} neighbours, seed ${point.seed}, scored in ${number(point.seconds, 0.1)} s`;
-    const said = [`Step ${point.step}: ${point.rows} rows of ${point.rows_seen}${copies}, ${made}.`, ...(point.warnings ?? [])];
+    const at = point.step === null ? "" : `Step ${point.step}: `;
+    const said = [`${at}${point.rows} rows of ${point.rows_seen}${copies}, ${made}.`, ...(point.warnings ?? [])];
     remarks.replaceChildren(...said.map((text) => el("p", {}, text)));
     body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family),
       scroller(`Scores: ${family}`, "", tableOf(scores)))));

@@ -1,5 +1,6 @@
 // A score of each concept: a table with bars, or small curves of all concepts on one scale.
 import { answers } from "../data/answers.js";
+import { carried } from "../data/api.js";
 import { options } from "./overview.js";
 import { saveMenu } from "../saving.js";
 import { spark } from "../charts/spark.js";
@@ -52,6 +53,7 @@ export function conceptsPanel(host, again) {
     having.sort((a, b) => place(a) - place(b));
     const id = having.includes(chosen) ? chosen : having[0];
     const { body: over } = curves({ run, split, score: id }, `${point.step}/${point.time}`);
+    small.hidden = carried !== null && !over;
     if (!isNew(run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme)) return;
     options(score, having.map((one) => [one, nameOf(one)]), id);
     options(rank, Object.entries(RANKS), shown.view.rank);
@@ -111,9 +113,12 @@ function order(rank) {
 /** @param {string} id @param {ConceptCurves|null} over @param {[number, number]} range @param {number|null} limit @param {boolean} accurate @returns {Made} */
 function listing(id, over, [low, top], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
+  // A report has the curves of some scores.
+  const timed = over !== null || !carried;
   const list = el("tbody", {});
   const root = el("table", { class: "concepts" },
-    headRow(["Concept"], [nameOf(id), "wide"], [el("span", { class: "sr" }, "Value"), "n"], ["Over the run", "opt"],
+    headRow(["Concept"], [nameOf(id), "wide"], [el("span", { class: "sr" }, "Value"), "n"],
+      .../** @type {[string, string][]} */ (timed ? [["Over the run", "opt"]] : []),
       .../** @type {[string, string][]} */ (accurate ? [["Accuracy", "n opt"]] : [])), list);
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
@@ -122,7 +127,7 @@ function listing(id, over, [low, top], limit, accurate) {
         title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
-      el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""),
+      timed && el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""),
         accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 

@@ -1,5 +1,6 @@
 // The head of a run's page: its name and facts, and the buttons that change it.
 import { options } from "./overview.js";
+import { carried } from "../data/api.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { remarks } from "./notes.js";
 import { isLive } from "../data/shown.js";
@@ -33,7 +34,8 @@ export function runHead() {
       const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
       if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen, waitingOf(run, chosen))) return;
       said.draw(run);
-      crumb.replaceChildren(el("a", { href: address({}) }, "Runs"), " / ", el("b", { class: "ink" }, title), title === name ? "" : ` (${name})`);
+      crumb.replaceChildren(...(carried ? [] : [el("a", { href: address({}) }, "Runs"), " / "]), el("b", { class: "ink" }, title),
+        title === name || carried?.of_files ? "" : ` (${name})`);
       chips.replaceChildren(...(hidden ? [el("span", { class: "chip" }, "hidden from the list of runs, in this browser")] : []), ...facts(run, row, chosen));
       pin.replaceChildren(icon("pin"), el("span", { class: "word" }, pinned ? "Unpin" : "Pin"));
       pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
@@ -54,7 +56,7 @@ function facts(run, row, split) {
   const waiting = waitingOf(run, split);
   const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), waiting === 0 && at)
     : chip(run.finished ? "finished" : "silent", waiting === 0 && at && ` at ${at}`);
-  return [state, ...(waiting > 0 ? [chip(`${at && `scored up to ${at}, `}${waitingText(waiting)}`)] : []),
+  return [...(carried?.of_files ? [] : [state]), ...(waiting > 0 ? [chip(`${at && `scored up to ${at}, `}${waitingText(waiting)}`)] : []),
     ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
     chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),
     ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : [])];

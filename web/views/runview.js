@@ -1,4 +1,5 @@
 // The page of one run: its verdict, its curves, its concepts, and the advice.
+import { carried } from "../data/api.js";
 import { allScoresPanel } from "./allscores.js";
 import { answers } from "../data/answers.js";
 import { behindPanel } from "./curve_panel.js";
@@ -33,11 +34,13 @@ export function runView(again) {
   const panel = (/** @type {string} */ className, /** @type {string} */ label, /** @type {any} */ more = {}) =>
     el("section", { class: `panel ${className}`, "aria-label": label, ...more });
   const [verdict, stats] = [panel("verdict", "Verdict"), panel("stats", "Newest values")];
-  const [since, published] = [panel("w12", "Curves"), panel("w12", "Published scores")];
-  const [lanes, behind] = [panel("w7", "Alerts"), panel("w5", "Curve behind a score", { hidden: true })];
+  // Files have one evaluation.
+  const over = { hidden: carried?.of_files };
+  const [since, published] = [panel("w12", "Curves", over), panel("w12", "Published scores", over)];
+  const [lanes, behind] = [panel("w7", "Alerts", over), panel(over.hidden ? "w12" : "w5", "Curve behind a score", { hidden: true })];
   const [concepts, pairs] = [panel("w7", "Concepts", { id: "concepts" }), panel("w5", "Pairs of concepts")];
   const embeddings = panel("w12", "Embeddings", { hidden: true });
-  const all = el("details", { class: "panel w12" });
+  const all = el("details", { class: "panel w12", open: carried !== null });
   const own = el("div", { class: "stats" });
   embeddings.append(el("header", {}, el("h2", {}, "Embeddings"),
     el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")),

@@ -53,13 +53,14 @@ export function verdictPanel(host) {
 
   /** @param {Row|undefined} row */
   function age(row) {
-    if (!row?.time || row.step === null) {
+    if (!row?.time) {
       facts.replaceChildren();
       return;
     }
     const last = row.verdict?.last_sound;
     const seconds = Date.now() / 1000 - row.time;
-    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}, ${momentText(row)}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
+    const at = row.step === null ? "" : `, ${momentText(row)}`;
+    facts.replaceChildren(`± is a 95 % interval · ${store.rowsOf}${at}, ${count(row.rows)} rows${seconds > 0 ? `, ${ago(seconds)}` : ""}`,
       ...(last ? [" · last sound evaluation: ", el("b", {}, `${momentText(last)}${last.epoch === null ? "" : `, step ${count(last.step)}`}`)] : []));
   }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::VERSION;
 use crate::cli::client_options::{Contact, own_sockets};
-use crate::cli::data_dirs::{Place, places};
+use crate::cli::data_dirs::{DataDir, data_dirs};
 use crate::cli::http_request::{Answering, who_answers};
 use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
 use crate::cli::system_memory;
@@ -29,9 +29,9 @@ pub fn check(contact: &Contact) -> bool {
     let program = std::env::current_exe().map_or_else(|_| "this program".to_owned(), |path| path.display().to_string());
     print(&format!("program: conceptwatch {}, schema {}, {program}\n", VERSION, SCHEMA));
     print(&machine());
-    let places = places();
-    sidecars(contact, &places);
-    let healthy = curves(&places);
+    let data_dirs = data_dirs();
+    sidecars(contact, &data_dirs);
+    let healthy = curves(&data_dirs);
     print("\nscores of one pass, on one idle core (a pass of 2,048 rows):\n");
     for line in timing::lines() {
         print(&format!("  {line}\n"));
@@ -52,14 +52,14 @@ fn machine() -> String {
 }
 
 /// Prints the sidecars that jobs and commands of this user would find.
-fn sidecars(contact: &Contact, places: &[Place]) {
+fn sidecars(contact: &Contact, data_dirs: &[DataDir]) {
     print("\nsidecars:\n");
     let (grpc, http) = (Remote::from(DEFAULT_ADDRESSES[0]), usual_page());
     let mut seen = Vec::new();
     for socket in own_sockets() {
         print(&format!("  {}: listens for jobs of this user\n", Remote::Unix(socket)));
     }
-    for place in places {
+    for place in data_dirs {
         if let Some([ingest, page]) = &place.stated {
             print(&format!("  {ingest}, page {page}: {}\n", said(contact, page)));
             seen.push(page.clone());
@@ -126,7 +126,7 @@ fn of_hub(upstream: &Value) -> String {
 }
 
 /// Prints the curves of this user. Returns whether they have no fault.
-fn curves(places: &[Place]) -> bool {
+fn curves(data_dirs: &[DataDir]) -> bool {
     print("\ncurves:\n");
     let mut healthy = true;
     match user_home() {
@@ -136,12 +136,12 @@ fn curves(places: &[Place]) -> bool {
                 healthy = false;
                 print(&format!("  fault: {fault}\n"));
             }
-            if places.is_empty() {
+            if data_dirs.is_empty() {
                 print(&format!("  none below {}\n", home.display()));
             }
         }
     }
-    for place in places {
+    for place in data_dirs {
         let directory = &place.directory;
         match examine(directory) {
             Ok(found) => {

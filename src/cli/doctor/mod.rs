@@ -9,11 +9,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::history::FILE_NAME;
+use leakage::field_error::FieldError;
 
 use super::client_options::Contact;
-use super::failure::BAD_INPUT;
-use super::terminal::tell;
+use super::data_dirs::check_curves;
+use super::failure::{Failure, conclude};
 
 /// Check this machine; examine the history of a stopped sidecar, and repair it
 ///
@@ -37,15 +37,12 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
     let Some(directory) = &options.data_dir else {
         return ExitCode::from(u8::from(!machine::check(&options.contact)));
     };
-    if !directory.join(FILE_NAME).is_file() {
-        tell(&format!("conceptwatch doctor: data_dir: {} has no {FILE_NAME}", directory.display()));
-        return ExitCode::from(BAD_INPUT);
-    }
-    match history::examined(directory, options.repair) {
+    let examined = check_curves("data_dir", directory).map_err(Failure::bad_input).and_then(|()| {
+        history::examined(directory, options.repair)
+            .map_err(|error| Failure::bad_input(FieldError::new("data_dir", error.to_string())))
+    });
+    match examined {
         Ok(healthy) => ExitCode::from(u8::from(!healthy)),
-        Err(error) => {
-            tell(&format!("conceptwatch doctor: data_dir: {error}"));
-            ExitCode::from(BAD_INPUT)
-        }
+        Err(failure) => conclude("doctor", Err(failure)),
     }
 }

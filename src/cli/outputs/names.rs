@@ -10,24 +10,11 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::TensorName;
 
 /// Arrays that are no tensors: the declaration of the run and its constants.
+#[rustfmt::skip]
 pub const CONSTANTS: [&str; 17] = [
-    "concept_names",
-    "cardinalities",
-    "activation_kind",
-    "activation_columns",
-    "latents",
-    "reference_task_accuracy",
-    "concept_score_weight",
-    "activity_threshold",
-    "active_top_k",
-    "clarity_weights",
-    "intervention_counts",
-    "concept_weights",
-    "head_weights",
-    "head_bias",
-    "image_size",
-    "concept_parts",
-    "box_size",
+    "concept_names", "cardinalities", "activation_kind", "activation_columns", "latents", "reference_task_accuracy",
+    "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts",
+    "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts", "box_size",
 ];
 
 /// Names of passed-over arrays that are kept for the message.

@@ -1,211 +1,243 @@
-//! Reports: one page each, with charts, that needs nothing else. `conceptwatch score --html` reports scores of files,
-//! `conceptwatch diagnose --html` a run.
+//! Reports: the page of one run in a file that needs nothing else. `conceptwatch diagnose --html` reports a run,
+//! `conceptwatch score --html` files.
 //!
-//! Charts are SVG in the colours of the live page, whose style sheet a report carries. It has no script, and its policy
-//! lets a browser fetch nothing.
+//! A report has the page's own modules and style sheets, the answers of the API that the view of a run asks for, and the
+//! output of the command as text, for browsers without JavaScript. Its policy runs no other script, and lets a browser
+//! fetch nothing.
 
-mod chart;
-mod html;
 mod place;
-mod run;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::VERSION;
-use leakage::limits::{INTERVAL, SHOWN};
-use leakage::point::Outcome;
+use axum::http::StatusCode;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::history::{Identity, Limits, Sqlite, Store};
+use crate::server::http::PAGE_FILES;
+use leakage::compare::USUAL_OF_GROUPS;
+use leakage::field_error::printable;
+use leakage::point::Point;
 use leakage::run::Run;
-use leakage::score::catalogue::Score;
+use leakage::score::catalogue::CATALOGUE;
+
+use super::failure::Failure;
+use super::run_targets::Target;
 
 pub use place::Page;
-pub use run::RunReport;
 
-use chart::{bars, curve, heat, interval};
-use html::{escaped, number, page};
+/// The only script that runs by itself: it starts the page's modules.
+const LOADER: &str = include_str!("loader.js");
 
-/// The scores that are shown first.
-const GLANCE: [&str; 5] =
-    ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
+/// The scores whose pairs `web/views/pairs.js` draws.
+const OF_PAIRS: [&str; 4] = ["icl_conditional", "icl", "icl_excess", "icl_label"];
+/// The scores that `web/views/concepts.js` lists first: only of these a report has the curve of each concept.
+const OF_CONCEPTS: [&str; 4] = ["ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
 
-/// A report on the scores of files.
-pub struct Report<'a> {
-    pub files: &'a [PathBuf],
-    pub rows: usize,
-    pub run: &'a Run,
-    pub estimator: &'a str,
-    pub tie_fraction: f64,
-    pub scores: &'a [(&'static Score, Outcome)],
-    pub passed_over: &'a [String],
-    pub warnings: &'a [String],
+/// The page of a run.
+pub struct Report {
+    title: String,
+    /// By path and score or step, as `web/data/api.js` reads them.
+    answers: Value,
 }
 
-impl Report<'_> {
-    pub fn html(&self) -> String {
-        let names: Vec<String> =
-            self.files.iter().map(|file| escaped(&file.file_name().unwrap_or_default().to_string_lossy())).collect();
-        let title = format!("Concept leakage: {}", names.join(", "));
-        let mut body = format!(
-            "<h1>{title}</h1>\n<p class=\"facts\">{} rows · {} concepts · {} estimator · {:.0} % of activations tie · conceptwatch {}</p>\n",
-            self.rows,
-            self.run.concept_count(),
-            escaped(self.estimator),
-            100.0 * self.tie_fraction,
-            VERSION,
-        );
-        body += &self.glance();
-        body += &self.table();
-        for (score, outcome) in self.in_order() {
-            body += &self.detail(score, outcome);
+impl Report {
+    /// Asks for all that the page shows of a run. `run` is the answer of `/api/v1/run`.
+    pub fn of_run(target: &Target<'_>, run: &Value, split: &str) -> Result<Self, Failure> {
+        let name = run["name"].as_str().unwrap_or_default();
+        let ask = |path: &str, more: Option<(&str, &str)>| {
+            let given = [("run", name), ("split", split)].into_iter().chain(more);
+            let given: Vec<(&str, String)> = given.map(|(key, value)| (key, value.to_owned())).collect();
+            target.ask(&format!("/api/v1/{path}"), &given)
+        };
+        let mut answers = json!({"runs": {"runs": [run], "total": 1, "next": null}});
+        answers["catalogue"] = target.ask("/api/v1/catalogue", &[])?.expect_ok()?;
+        let alerts = target.ask("/api/v1/alerts", &[])?.expect_ok()?;
+        // The other runs are not the reader's business.
+        let own = |list: &str| -> Vec<&Value> {
+            alerts[list].as_array().into_iter().flatten().filter(|alert| alert["run"] == name).collect()
+        };
+        answers["alerts"] = json!({"rules": alerts["rules"], "standings": own("standings"), "changes": own("changes")});
+        for path in ["overview", "point", "verdict", "unscored"] {
+            answers[path] = ask(path, None)?.expect_ok()?;
         }
-        body += &self.notes();
-        page(&title, &body)
-    }
-
-    /// The scores of the first look, then the others in the order of the catalogue.
-    fn in_order(&self) -> impl Iterator<Item = &(&'static Score, Outcome)> {
-        let first = GLANCE.iter().filter_map(|id| self.scores.iter().find(|(score, _)| score.id == *id));
-        first.chain(self.scores.iter().filter(|(score, _)| !GLANCE.contains(&score.id)))
-    }
-
-    fn glance(&self) -> String {
-        let tile = |id: &&'static str| {
-            let (score, outcome) = self.scores.iter().find(|(score, _)| score.id == *id)?;
-            let value = outcome.value()?;
-            let error = value.standard_error.map_or(String::new(), |error| format!(" ± {:.3}", INTERVAL * error));
-            let half = value.standard_error.map_or(0.0, |error| INTERVAL * error);
-            Some(format!(
-                "<div class=\"tile\"><dt>{}</dt><dd>{}<small>{error}</small></dd>{}</div>\n",
-                escaped(score.title),
-                number(value.value, 3),
-                beside_limit(score.id, value.value, half)
-            ))
-        };
-        let tiles: String = GLANCE.iter().filter_map(tile).collect();
-        if tiles.is_empty() { tiles } else { format!("<dl class=\"tiles\">\n{tiles}</dl>\n") }
-    }
-
-    fn table(&self) -> String {
-        let row = |(score, outcome): &(&'static Score, Outcome)| {
-            let name = format!(
-                "<th scope=\"row\"><a href=\"#{0}\">{1}</a> <code>{0}</code></th>",
-                score.id,
-                escaped(score.title)
-            );
-            match outcome {
-                Outcome::Value(value) => {
-                    let error = value.standard_error.map_or("–".to_owned(), |error| number(error, 4));
-                    let p = value.p_value.map_or("–".to_owned(), of_p);
-                    let over = value.left_out.as_ref().map_or(String::new(), |left| escaped(&left.to_string()));
-                    let chart = interval(value.value, value.standard_error.map(|error| INTERVAL * error), score.range);
-                    format!(
-                        "<tr>{name}<td class=\"n\">{}</td><td class=\"n\">{error}</td><td class=\"n\">{p}</td><td>{chart}</td><td>{over}</td></tr>\n",
-                        number(value.value, 4)
-                    )
-                }
-                Outcome::Undefined(undefined) => {
-                    format!(
-                        "<tr>{name}<td colspan=\"5\" class=\"none\">undefined: {}</td></tr>\n",
-                        escaped(&undefined.why)
-                    )
-                }
+        let curved: Vec<&str> = CATALOGUE.iter().filter(|score| score.curve.is_some()).map(|score| score.id).collect();
+        let drawn: Vec<&str> = USUAL_OF_GROUPS.iter().chain(&curved).copied().collect();
+        answers["curves"] = ask("curves", Some(("scores", &drawn.join(","))))?.expect_ok()?;
+        let of_concepts = OF_CONCEPTS.into_iter().filter(|id| answers["point"]["scores"][id]["per_concept"].is_array());
+        let of_concepts: Vec<&str> = of_concepts.collect();
+        let parts =
+            OF_PAIRS.map(|id| ("matrix", id)).into_iter().chain(of_concepts.into_iter().map(|id| ("concepts", id)));
+        for (path, score) in parts {
+            let answer = ask(path, Some(("score", score)))?;
+            // Not every run has each.
+            if answer.status != StatusCode::NOT_FOUND {
+                answers[format!("{path} {score}")] = answer.expect_ok()?;
             }
-        };
-        let rows: String = self.in_order().map(row).collect();
+        }
+        // A slow score joins an earlier evaluation than the newest, which then has the curve behind it.
+        for id in curved.into_iter().filter(|id| answers["point"]["scores"][id]["curve"].is_null()).collect::<Vec<_>>()
+        {
+            if let Some(step) = newest_step(&answers["curves"], id) {
+                let step = step.to_string();
+                answers[format!("point {step}")] = ask("point", Some(("step", &step)))?.expect_ok()?;
+            }
+        }
+        let pairs = OF_PAIRS.into_iter().find(|id| answers.get(format!("matrix {id}")).is_some());
+        let pairs = pairs.unwrap_or(OF_PAIRS[0]);
+        answers["view"] = json!({"page": "run", "run": name, "split": split, "pairs": pairs});
+        let title = run["title"].as_str().filter(|title| !title.is_empty()).unwrap_or(name).to_owned();
+        Ok(Self { title, answers })
+    }
+
+    /// Reports the scores of files, as those of a run with one evaluation.
+    pub fn of_files(files: &[PathBuf], run: &Run, point: &Point) -> Result<Self, Failure> {
+        let history = Sqlite::open(None, Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+        let recorded = history
+            .record_run(run, &Identity::default(), point.time)
+            .and_then(|_| history.record_point(point, None))
+            .and_then(|_| history.finish_run(&run.name, point.time));
+        recorded.map_err(Failure::running)?;
+        let target = Target::of_store("files".to_owned(), Arc::new(history))?;
+        let declared = target.ask("/api/v1/run", &[("run", run.name.clone())])?.expect_ok()?;
+        let mut report = Self::of_run(&target, &declared, &point.split)?;
+        let name = |file: &PathBuf| printable(&file.file_name().unwrap_or_default().to_string_lossy());
+        report.title = files.iter().map(name).collect::<Vec<_>>().join(", ");
+        report.answers["of_files"] = true.into();
+        report.answers["runs"]["runs"][0]["title"] = report.title.as_str().into();
+        // A file has no step.
+        for place in ["/overview/runs/0/step", "/overview/runs/0/verdict/since", "/point/step"] {
+            if let Some(step) = report.answers.pointer_mut(place) {
+                *step = Value::Null;
+            }
+        }
+        Ok(report)
+    }
+
+    /// The report with the output of the command, line by line, below the page.
+    pub fn html(&self, output: &str) -> String {
+        let files: BTreeMap<&str, &str> =
+            PAGE_FILES.iter().filter_map(|&(name, bytes)| Some((name, std::str::from_utf8(bytes).ok()?))).collect();
+        let modules: BTreeMap<_, _> = files.iter().filter(|(name, _)| name.ends_with(".js")).collect();
+        let hash = BASE64_STANDARD.encode(digest(&SHA256, LOADER.as_bytes()));
+        let mut html = String::new();
+        for line in files["index.html"].lines() {
+            html += &match line {
+                "<html lang=\"en\">" => "<html lang=\"en\" class=\"report\">".to_owned(),
+                "<meta charset=\"utf-8\">" => format!(
+                    "{line}\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{hash}' \
+                     blob:; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'\">"
+                ),
+                "<title>conceptwatch</title>" => format!("<title>{} · conceptwatch</title>", escaped(&self.title)),
+                "</main>" => format!("{}{line}", self.text(output)),
+                "</body>" => format!(
+                    "{}{}<script>{LOADER}</script>\n{line}",
+                    data("answers", &self.answers),
+                    data("modules", &json!(modules))
+                ),
+                _ => match line.strip_prefix("<link rel=\"stylesheet\" href=\"assets/") {
+                    Some(sheet) => format!("<style>\n{}</style>", files[sheet.trim_end_matches("\">")]),
+                    None if is_of_a_sidecar(line) => continue,
+                    None => line.to_owned(),
+                },
+            };
+            html.push('\n');
+        }
+        html
+    }
+
+    fn text(&self, output: &str) -> String {
+        let said = |action: &Value, key: &str| escaped(action[key].as_str().unwrap_or_default());
+        let actions = self.answers["verdict"]["actions"].as_array().into_iter().flatten();
+        let actions: String = actions
+            .map(|action| format!("<li><b>{}</b><p>{}</p></li>\n", said(action, "text"), said(action, "why")))
+            .collect();
+        let lines: Vec<String> = output.lines().map(escaped).collect();
         format!(
-            "<section class=\"card\"><h2>All scores</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Score</th><th class=\"n\">Value</th>\
-             <th class=\"n\">Standard error</th><th class=\"n\">p</th><th>95 % interval on the score’s range</th><th></th></tr></thead>\n\
-             <tbody>\n{rows}</tbody></table></div></section>\n"
+            "<section class=\"panel as-text\" aria-label=\"As text\"><header><h2>{}</h2></header>\n<div class=\"body\">\
+             <pre>{}</pre>\n<ol class=\"todo\">\n{actions}</ol></div></section>\n",
+            escaped(&self.title),
+            lines.join("\n")
         )
     }
-
-    /// The parts of a score, if it has any, with what it means.
-    fn detail(&self, score: &Score, outcome: &Outcome) -> String {
-        let names: Vec<&str> = self.run.concepts.iter().map(|concept| concept.name.as_str()).collect();
-        let mut charts = String::new();
-        if let Some(value) = outcome.value() {
-            if let Some(values) = value.per_concept.as_ref().filter(|values| values.len() == names.len()) {
-                charts += &format!("<h3>By concept, highest first</h3>\n{}", bars(&names, values));
-            }
-            if let Some(matrix) = value.matrix.as_ref().filter(|matrix| matrix.len() == names.len() && names.len() > 1)
-            {
-                let least = limit_of(score.id).map_or(0.0, |(limit, _)| limit);
-                charts += &format!("<h3>By pair: row concept → column concept</h3>\n{}", heat(&names, matrix, least));
-            }
-            if let Some(points) = &value.curve {
-                let label = score.curve.map_or("", |curve| curve.x);
-                charts += &format!("<h3>By {}</h3>\n{}", escaped(label), curve(points));
-            }
-        }
-        let reading: String = score.trust.iter().map(|remark| format!("<li>{}</li>", escaped(remark))).collect();
-        let open = if GLANCE.contains(&score.id) { " open" } else { "" };
-        // The anchor is inside, so that a browser that follows a link to it opens what it is in.
-        format!(
-            "<details class=\"card\"{open}><summary><h2>{1}</h2></summary>\n<div id=\"{0}\"><p>{2}</p>\n\
-             <details><summary>When to trust it</summary><ul>{reading}</ul></details>\n{charts}</div></details>\n",
-            score.id,
-            escaped(score.title),
-            escaped(score.help)
-        )
-    }
-
-    fn notes(&self) -> String {
-        let mut notes: Vec<String> = self.warnings.iter().map(|warning| escaped(warning)).collect();
-        if !self.passed_over.is_empty() {
-            notes.push(format!("Arrays that no score knows: {}", escaped(&self.passed_over.join(", "))));
-        }
-        for (score, outcome) in self.scores {
-            if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
-                let concepts: Vec<String> =
-                    left.concepts.iter().map(|&at| escaped(&self.run.concepts[at as usize].name)).collect();
-                let what = if concepts.is_empty() { "some pairs".to_owned() } else { concepts.join(", ") };
-                notes.push(format!("{} leaves out {what}: {}", escaped(score.title), escaped(&left.why)));
-            }
-        }
-        let items: String = notes.iter().map(|note| format!("<li>{note}</li>\n")).collect();
-        if items.is_empty() {
-            items
-        } else {
-            format!("<section class=\"card\"><h2>Notes</h2><ul>\n{items}</ul></section>\n")
-        }
-    }
 }
 
-/// The limit from which the diagnosis concludes, and whether values above it are the bad ones.
-fn limit_of(id: &str) -> Option<(f64, bool)> {
-    SHOWN.iter().find(|(score, ..)| *score == id).map(|&(_, limit, above)| (limit, above))
+/// Whether a line of the page is of no use without a sidecar.
+fn is_of_a_sidecar(line: &str) -> bool {
+    let line = line.trim_start();
+    ["<link rel=\"modulepreload\"", "<script ", "<noscript>", "<form "].iter().any(|start| line.starts_with(start))
 }
 
-/// Where a value and its interval are beside the limit of its score, in words; only the bad side is coloured.
-fn beside_limit(id: &str, value: f64, half: f64) -> String {
-    let Some((limit, above_is_bad)) = limit_of(id) else {
-        return String::new();
-    };
-    let side = if above_is_bad { "above" } else { "below" };
-    let beyond = if above_is_bad { value - limit } else { limit - value };
-    let (class, words) = match beyond {
-        _ if beyond > half => ("bad", format!("{side} the limit, {limit}")),
-        _ if beyond > -half => ("", format!("the interval reaches the limit, {limit}")),
-        _ => ("", format!("not {side} the limit, {limit}")),
-    };
-    format!("<dd class=\"limit {class}\">{words}</dd>")
+/// The step of the newest evaluation with a value of a score, without those that the run has left.
+fn newest_step(curves: &Value, score: &str) -> Option<u64> {
+    let left = || curves["superseded"].as_array().into_iter().flatten().flat_map(|places| places.as_array()).flatten();
+    let values = curves["scores"][score]["value"].as_array()?;
+    let is_current = |at: &usize| !values[*at].is_null() && left().all(|place| place.as_u64() != Some(*at as u64));
+    curves["step"][(0..values.len()).rev().find(is_current)?].as_u64()
 }
 
-/// A p-value as a person writes it: three decimals at most, with an exponent only below that.
-pub fn of_p(p: f64) -> String {
-    if p < 0.001 {
-        return format!("{p:.1e}");
+/// Data that a script reads by its id.
+fn data(id: &str, value: &Value) -> String {
+    // As `<` stands only in strings of JSON, nothing in them ends the element.
+    let json = value.to_string().replace('<', "\\u003c");
+    format!("<script type=\"application/json\" id=\"{id}\">{json}</script>\n")
+}
+
+/// Text that is not part of the page's markup, on one line.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in printable(text).chars() {
+        match c {
+            '&' => html += "&amp;",
+            '<' => html += "&lt;",
+            '>' => html += "&gt;",
+            '"' => html += "&quot;",
+            '\'' => html += "&#39;",
+            _ => html.push(c),
+        }
     }
-    let text = format!("{p:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    html
 }
 
 #[cfg(test)]
 mod tests {
-    use super::of_p;
+    use super::*;
 
     #[test]
-    fn p_values_are_plain_numbers() {
-        let written = [1.0, 0.005, 0.0123, 0.001, 2.5e-4].map(of_p);
-        assert_eq!(written, ["1", "0.005", "0.012", "0.001", "2.5e-4"]);
+    fn names_are_text() {
+        assert_eq!(escaped("<b onclick='x'>\"&\n"), "&lt;b onclick=&#39;x&#39;&gt;&quot;&amp;\\n");
+        assert_eq!(escaped("λ = 0,1"), "λ = 0,1");
+    }
+
+    #[test]
+    fn a_report_is_the_page_with_its_data() {
+        let name = "</script><b>\"'";
+        let answers = json!({"verdict": {"actions": [{"text": name, "why": ""}]}});
+        let html = Report { title: name.to_owned(), answers }.html(&format!("{name}\n{name}"));
+        for part in [
+            "<html lang=\"en\" class=\"report\">",
+            "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-",
+            "<title>&lt;/script&gt;&lt;b&gt;&quot;&#39; · conceptwatch</title>",
+            "<style>\n/* ",
+            "<pre>&lt;/script&gt;&lt;b&gt;&quot;&#39;\n&lt;/script&gt;&lt;b&gt;&quot;&#39;</pre>",
+            "<li><b>&lt;/script&gt;&lt;b&gt;&quot;&#39;</b>",
+            "id=\"answers\">{\"verdict\":{\"actions\":[{\"text\":\"\\u003c/script>\\u003cb>\\\"'\"",
+            "\"main.js\":\"// The page",
+        ] {
+            assert!(html.contains(part), "{part}");
+        }
+        assert!(!html.contains("<b>\"") && !html.contains("href=\"assets/") && !html.contains("src=\"assets/"));
+        assert_eq!(html.matches("<script").count(), 3);
+    }
+
+    #[test]
+    fn a_curve_that_the_run_has_left_is_not_the_newest() {
+        let curves =
+            json!({"step": [1, 2, 2, 3], "superseded": [[2, 3]], "scores": {"nis": {"value": [0.1, 0.2, 0.3, 0.4]}}});
+        assert_eq!((newest_step(&curves, "nis"), newest_step(&curves, "ctl")), (Some(2), None));
     }
 }

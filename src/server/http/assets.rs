@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 use super::refusal::Refusal;
 
 /// Path and bytes of each file in web/.
-const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
+pub const PAGE_FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 const INDEX: &str = "index.html";
 
 /// The files by their path in web/, with their entity tags. No other path is served.
@@ -24,7 +24,7 @@ struct File {
 
 impl Page {
     pub fn new() -> Self {
-        Self(FILES.iter().map(|&(name, bytes)| (name, File { bytes, tag: tag(bytes) })).collect())
+        Self(PAGE_FILES.iter().map(|&(name, bytes)| (name, File { bytes, tag: tag(bytes) })).collect())
     }
 
     pub fn index(&self, headers: &HeaderMap) -> Response {

@@ -25,6 +25,7 @@ mod view;
 
 pub use access::Access;
 pub use app::App;
+pub use assets::PAGE_FILES;
 pub use serve::{Bounds, serve};
-pub use stored::{StoredApi, stored_answers};
+pub use stored::StoredApi;
 pub use verdicts::verdicts_of;

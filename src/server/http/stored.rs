@@ -70,12 +70,8 @@ impl Live for Stored {
 pub struct StoredApi(Router);
 
 impl StoredApi {
-    /// Creates the API without alerts, which rules would have to find.
-    pub fn new(history: Arc<dyn Store>) -> Result<Self, ServeError> {
-        Self::with(history, None)
-    }
-
-    fn with(history: Arc<dyn Store>, rules: Option<Rules>) -> Result<Self, ServeError> {
+    /// Creates the API with the alerts that rules find in all curves, or with none.
+    pub fn new(history: Arc<dyn Store>, rules: Option<Rules>) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         let alerts = rules.map(|rules| judged(&*history, rules, &metrics)).transpose()?.unwrap_or_default();
@@ -120,22 +116,6 @@ impl StoredApi {
         let body = to_bytes(answer.into_body(), usize::MAX).await.map_err(std::io::Error::other)?;
         Ok((status, body.to_vec()))
     }
-}
-
-/// The status and body of the answer to each request, a path with its query.
-pub async fn stored_answers(
-    history: Arc<dyn Store>,
-    rules: Rules,
-    requests: &[String],
-) -> Result<Vec<(u16, Vec<u8>)>, ServeError> {
-    let wants_alerts = requests.iter().any(|request| request.starts_with("/api/v1/alerts"));
-    let api = StoredApi::with(history, wants_alerts.then_some(rules))?;
-    let mut answers = Vec::new();
-    for request in requests {
-        let (status, body) = api.answer(Method::GET, request, None).await?;
-        answers.push((status.as_u16(), body));
-    }
-    Ok(answers)
 }
 
 /// The changes of alert states that the rules find in all stored curves.
