@@ -62,6 +62,7 @@ impl Upkeep {
             for run in self.runs.settled() {
                 self.traces.history.forget_run(&run);
             }
+            self.runs.note_waiting(self.queue.bytes() + self.fast.bytes() + self.slow.bytes());
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
                 self.queue.spare(cores);

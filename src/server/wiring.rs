@@ -86,8 +86,8 @@ impl Parts {
             metrics: metrics.clone(),
         };
         let scoring = Scoring::new(&options, publisher.clone(), &stop);
-        let runs = Runs::new(options.sampling.clone(), Clock::start(), metrics.clone(), scoring.inbox());
-        let runs = Arc::new(runs);
+        let (sampling, clock) = (options.sampling.clone(), Clock::start());
+        let runs = Arc::new(Runs::new(sampling, clock, metrics.clone(), Arc::clone(&settlement), scoring.inbox()));
         Ok(Self {
             options,
             http,
@@ -147,6 +147,7 @@ impl Parts {
         let ingest = Ingest {
             runs: Arc::clone(&self.runs),
             settlement: Arc::clone(&self.settlement),
+            queue: Arc::clone(&self.scoring.queue),
             budget: Budget::new(self.options.ingest_bytes, &self.metrics),
             metrics: self.metrics.clone(),
             limits: self.options.ingest,

@@ -13,7 +13,8 @@ use tonic::Status;
 
 use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::{FieldError, in_short};
-use leakage::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
+use leakage::run::SplitKey;
+use leakage::sample::{CommitError, Committed, Evaluation, RowNumbers, Source, Staged, WindowKind, client_hash};
 use leakage::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
@@ -27,6 +28,7 @@ use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
+use crate::server::scoring::queue::Queue;
 use crate::server::streams::Streams;
 use leakage::step::Epoch;
 
@@ -57,6 +59,8 @@ const SETTLED_AT_ONCE: usize = 1024;
 pub struct Ingest {
     pub runs: Arc<Runs>,
     pub settlement: Arc<Settlement>,
+    /// Says how long clients should hold back passes that outrun scoring.
+    pub queue: Arc<Queue<Evaluation>>,
     pub budget: Budget,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -421,7 +425,8 @@ impl Ingest {
                         Some(Settled { key: pass.key, at: pass.at, outcome: How::Point, reason })
                     }
                 };
-                Ok((duplicate, self.runs.wait(running, sent.split), settled))
+                let key = SplitKey::new(Arc::clone(&running.name), sent.split);
+                Ok((duplicate, self.queue.wait(&key), settled))
             }
             Err(refusal @ Refusal::Commit(CommitError::Late { .. })) => {
                 let settled = match self.runs.pass(running, sent) {

@@ -176,11 +176,11 @@ impl ConceptWatch for Service {
             }
             Err(refusal) => return Err(refusal.into()),
         }
-        let (stored, windows, runs) = (name.clone(), self.windows.clone(), Arc::clone(&self.ingest.runs));
+        let (stored, windows, settlement) = (name.clone(), self.windows.clone(), Arc::clone(&self.settlement));
         self.blocking(move |history| {
             windows.remove(&stored);
             history.finish_run(&stored, unix_time())?;
-            if !runs.is_pending(&stored) {
+            if !settlement.is_any_pending(&stored) {
                 history.forget_run(&stored);
             }
             Ok(())

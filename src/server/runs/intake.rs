@@ -133,11 +133,11 @@ impl Runs {
             Ok(_) if window != WindowKind::Pass => false,
             // Before the pass is passed on, so that it is not settled unnoticed.
             Ok(ended) if !ended.duplicate => {
-                self.outlet.expect(pass.clone(), stream);
+                self.settlement.expect(pass.clone(), Some(stream));
                 true
             }
             // The pass is known, or was closed without this rank, which is still to learn its outcome.
-            _ => self.outlet.join(&pass, stream),
+            _ => self.settlement.join(&pass, stream),
         };
         let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
@@ -166,7 +166,7 @@ impl Runs {
             self.metrics.passes_discarded.inc();
             self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(unfinished.rows);
             let pass = Pass { key, attempt: member.attempt, at: sent.pass };
-            self.outlet.abandon(&pass, &unfinished, Ending::Discarded, &reason);
+            self.report(&pass, &unfinished, Ending::Discarded, &reason);
         }
         self.closed(self.intake(running, &mut state, sent.split)?, Vec::new());
         Ok(duplicate)
@@ -188,11 +188,6 @@ impl Runs {
         let Some(sampler) = intake.sampler.as_mut().filter(own) else { return };
         self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.at));
         self.closed(intake, Vec::new());
-    }
-
-    /// Expected time until the waiting evaluation of a split is scored.
-    pub fn wait(&self, running: &Running, split: &str) -> Duration {
-        self.outlet.wait(&SplitKey::new(Arc::clone(&running.name), split))
     }
 
     fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, FieldError> {
@@ -254,7 +249,7 @@ impl Runs {
         if let Some((previous, intake)) = previous.zip(state.splits.get(split)) {
             for unfinished in &discarded {
                 let pass = Pass { key: intake.key.clone(), attempt: previous, at: unfinished.pass };
-                self.outlet.abandon(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
+                self.report(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
             }
         }
         if !discarded.is_empty() {
@@ -291,12 +286,7 @@ impl Runs {
                     "a pass is incomplete"
                 );
             }
-            if evaluation.sample.rows() == 0 {
-                tracing::warn!(run = %key.run, split = %key.split, %step, "a pass had no rows");
-                self.outlet.pass_over(&evaluation, Ending::Failed, "the pass had no rows");
-            } else {
-                self.outlet.offer(evaluation);
-            }
+            self.outlet.offer(evaluation);
         }
         let bytes = intake.sampler.as_ref().map_or(0, Split::bytes);
         self.memory.fetch_add(bytes, Ordering::Relaxed);

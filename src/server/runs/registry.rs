@@ -16,7 +16,7 @@ use crate::server::board::Beginning;
 use crate::server::clock::Clock;
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
-use crate::server::pass_outcomes::{Mailbox, Pass};
+use crate::server::pass_outcomes::{Mailbox, Pass, Settlement};
 use crate::server::refusal::Refusal;
 use leakage::lock::lock;
 use leakage::step::Rank;
@@ -41,28 +41,6 @@ pub trait Outlet: Send + Sync {
 
     /// A sample is ready to be scored.
     fn offer(&self, evaluation: Evaluation);
-
-    /// A closed pass will have no point.
-    fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str);
-
-    /// An open pass was discarded.
-    fn abandon(&self, pass: &Pass, unfinished: &Unfinished, ending: Ending, reason: &str);
-
-    /// A rank has ended a pass; the stream is to be told when it is settled.
-    fn expect(&self, pass: Pass, stream: &Arc<Mailbox>);
-
-    /// The stream is to be told when a pass is settled. Returns whether it is yet to be.
-    fn join(&self, pass: &Pass, stream: &Arc<Mailbox>) -> bool;
-
-    /// Whether any pass of a run is yet to be settled, and how many of a split are.
-    fn is_pending(&self, run: &str) -> bool;
-    fn pending(&self, key: &SplitKey) -> u64;
-
-    /// How long clients should hold back passes of a split; zero unless they outrun scoring.
-    fn wait(&self, key: &SplitKey) -> Duration;
-
-    /// Bytes of the samples that wait to be scored.
-    fn bytes(&self) -> usize;
 }
 
 /// All runs of this process.
@@ -70,11 +48,13 @@ pub struct Runs {
     pub(super) options: SamplingOptions,
     pub(super) clock: Clock,
     pub(super) metrics: Metrics,
+    /// Where passes are opened that the scorers settle.
+    pub(super) settlement: Arc<Settlement>,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) runs: Mutex<HashMap<String, Arc<Running>>>,
     /// Bytes of the samples that receive rows.
     pub(super) memory: AtomicUsize,
-    /// Bytes of the samples that wait to be scored, when last looked at.
+    /// Bytes of the samples that wait to be scored, as noted last.
     waiting: AtomicUsize,
     forgotten: Mutex<Forgotten>,
 }
@@ -155,9 +135,15 @@ pub enum Finished {
 }
 
 impl Runs {
-    pub fn new(options: SamplingOptions, clock: Clock, metrics: Metrics, outlet: Arc<dyn Outlet>) -> Self {
+    pub fn new(
+        options: SamplingOptions,
+        clock: Clock,
+        metrics: Metrics,
+        settlement: Arc<Settlement>,
+        outlet: Arc<dyn Outlet>,
+    ) -> Self {
         let (runs, memory, waiting, forgotten) = Default::default();
-        Self { options, clock, metrics, outlet, runs, memory, waiting, forgotten }
+        Self { options, clock, metrics, settlement, outlet, runs, memory, waiting, forgotten }
     }
 
     pub fn options(&self) -> &SamplingOptions {
@@ -298,8 +284,6 @@ impl Runs {
                 self.closed(intake, closed);
             }
         }
-        self.waiting.store(self.outlet.bytes(), Ordering::Relaxed);
-        self.show_memory();
         let SamplingOptions { linger, forget_after, .. } = self.options;
         let mut forgotten = std::mem::take(&mut lock(&self.forgotten).fresh);
         let mut runs = lock(&self.runs);
@@ -307,7 +291,7 @@ impl Runs {
             runs.extract_if(|_, running| running.is_silent(now, forget_after)).map(|(_, silent)| silent).collect();
         // A finished run keeps its place on the board until none of its evaluations waits to be scored.
         let is_over = |name: &String, running: &mut Arc<Running>| {
-            running.finished().is_some_and(|at| at.elapsed() > linger) && !self.outlet.is_pending(name)
+            running.finished().is_some_and(|at| at.elapsed() > linger) && !self.settlement.is_any_pending(name)
         };
         forgotten.extend(runs.extract_if(is_over).map(|(name, _)| name));
         drop(runs);
@@ -321,14 +305,10 @@ impl Runs {
         forgotten
     }
 
-    /// Whether an evaluation of a run waits to be scored.
-    pub fn is_pending(&self, name: &str) -> bool {
-        self.outlet.is_pending(name)
-    }
-
     /// Returns the runs in memory that have finished and of which nothing waits to be scored.
     pub fn settled(&self) -> Vec<String> {
-        let over = |running: &Arc<Running>| running.finished().is_some() && !self.is_pending(&running.run.name);
+        let over =
+            |running: &Arc<Running>| running.finished().is_some() && !self.settlement.is_any_pending(&running.name);
         self.all().into_iter().filter(over).map(|running| running.run.name.clone()).collect()
     }
 
@@ -366,7 +346,7 @@ impl Runs {
         let mut runs = lock(&self.runs);
         let waits = |running: &Running| {
             let heard = lock(&running.state).unattended()?;
-            Some((self.outlet.is_pending(&running.run.name), heard))
+            Some((self.settlement.is_any_pending(&running.name), heard))
         };
         let longest = runs.values().filter_map(|running| Some((waits(running)?, running.run.name.clone()))).min();
         let Some(running) = longest.and_then(|(_, name)| runs.remove(&name)) else { return false };
@@ -384,9 +364,19 @@ impl Runs {
                 let pass = Pass { key: key.clone(), attempt, at: unfinished.pass };
                 let Unfinished { ended, ranks, .. } = unfinished;
                 let reason = format!("{reason}; {ended} of {ranks} ranks had ended the pass");
-                self.outlet.abandon(&pass, &unfinished, ending, &reason);
+                self.report(&pass, &unfinished, ending, &reason);
             }
         }
+    }
+
+    /// Records that an open pass will not be scored.
+    pub(super) fn report(&self, pass: &Pass, unfinished: &Unfinished, ending: Ending, reason: &str) {
+        tracing::warn!(
+            run = %pass.key.run, split = %pass.key.split, step = %pass.at, rows = unfinished.rows, reason,
+            "an open pass was abandoned"
+        );
+        self.settlement.expect(pass.clone(), None);
+        self.settlement.record(pass, ending, reason, unfinished.rows);
     }
 
     /// Reports every open pass: the server stops.
@@ -488,6 +478,12 @@ impl Runs {
         state.splits.get_mut(&*key.split)?.sampler.as_mut()?.snapshot(self.now())
     }
 
+    /// Notes how many bytes the samples that wait to be scored hold.
+    pub fn note_waiting(&self, bytes: usize) {
+        self.waiting.store(bytes, Ordering::Relaxed);
+        self.show_memory();
+    }
+
     /// Bytes held by all samples, those that wait to be scored included.
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed) + self.waiting.load(Ordering::Relaxed)
@@ -506,7 +502,7 @@ impl Runs {
                 window: window_name(intake.window),
                 rows_received: counts.received,
                 rows_duplicate: counts.duplicate,
-                passes_unsettled: self.outlet.pending(&intake.key),
+                passes_unsettled: self.settlement.pending(&intake.key),
                 rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + intake.refused,
             }
         };

@@ -80,12 +80,7 @@ impl Scoring {
 
     /// The outlet through which the intake submits frozen samples.
     pub fn inbox(&self) -> Arc<dyn Outlet> {
-        Arc::new(Inbox {
-            queue: Arc::clone(&self.queue),
-            fast: Arc::clone(&self.fast),
-            slow: Arc::clone(&self.slow),
-            publisher: self.publisher.clone(),
-        })
+        Arc::new(Inbox { queue: Arc::clone(&self.queue), publisher: self.publisher.clone() })
     }
 
     /// Starts the threads and returns that of the points, which ends after that of the fast scores. Errors when a thread
