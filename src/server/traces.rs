@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use crate::history::{Ending, Store};
-use leakage::sample::Evaluation;
 
 use super::advice::Advice;
-use super::board::Board;
 use super::clock::unix_time;
 use super::pass_outcomes::{Pass, Settlement};
+use super::runs::Frozen;
 use super::scoring::keeping::Keeping;
 use super::scoring::onward::Scored;
 use super::scoring::previous_influences::Earlier;
@@ -18,10 +17,9 @@ use super::windows::Windows;
 #[derive(Clone)]
 pub struct Traces {
     pub history: Arc<dyn Store>,
-    pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
@@ -34,7 +32,7 @@ impl Traces {
     pub fn forget(&self, run: &str) {
         let (windows, name) = (self.windows.clone(), run.to_owned());
         tokio::task::spawn_blocking(move || windows.remove(&name));
-        for evaluation in self.queue.forget(run) {
+        for Frozen { evaluation, .. } in self.queue.forget(run) {
             let reason = "the run was removed from memory before the pass was scored";
             self.settlement.record(&Pass::of(&evaluation), Ending::Skipped, reason, evaluation.rows_seen);
         }
@@ -43,7 +41,6 @@ impl Traces {
         self.slow.forget(run);
         self.keeping.forget_run(run);
         self.earlier.forget_run(run);
-        self.board.forget(run);
         self.advice.forget(run, unix_time());
     }
 }
@@ -53,7 +50,6 @@ mod tests {
     use super::*;
     use crate::history::{Limits, Sqlite};
     use crate::schedule::{Budget, Room, Ticks};
-    use crate::server::board::Beginning;
     use crate::server::events::{Bounds, Events};
     use crate::server::metrics::Metrics;
     use crate::server::notify::Notifier;
@@ -63,7 +59,6 @@ mod tests {
     use leakage::run::SplitKey;
     use leakage::sample::Attempt;
     use leakage::score::Influences;
-    use leakage::step::Step;
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
 
@@ -82,7 +77,6 @@ mod tests {
         let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics.clone());
         let traces = Traces {
             history: Arc::clone(&history),
-            board: Arc::new(Board::new(Duration::ZERO)),
             settlement: Arc::new(Settlement::new(history, metrics.clone())),
             windows: Windows::new(None, metrics.clone()),
             queue: queue(&metrics),
@@ -94,14 +88,6 @@ mod tests {
         };
         let name: Arc<str> = "r".into();
         let key = SplitKey { run: Arc::clone(&name), split: "val".into() };
-        let beginning = Beginning {
-            attempt: Attempt::default(),
-            first_step: Step::new(0).unwrap(),
-            continues: false,
-            rolling: false,
-            concepts: Arc::default(),
-        };
-        traces.board.begin(&key, beginning);
         traces.advice.start(&name, leakage::alert::Judged::default(), 0.0);
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
         traces.advice.decide(&name, Attempt::default(), 0, &[]);
@@ -109,7 +95,7 @@ mod tests {
         traces.earlier.change_errors(key.clone(), &Influences::default());
         traces.fast.look(&[(key.clone(), 1, 1)]);
         let held = Arc::strong_count(&name);
-        assert!(held >= 8, "{held}");
+        assert!(held >= 7, "{held}");
         drop(key);
         traces.forget("r");
         assert_eq!(Arc::strong_count(&name), 1);

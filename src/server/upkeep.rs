@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::memory;
-use leakage::sample::Evaluation;
 
 use super::advice::Advice;
-use super::board::Board;
 use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
-use super::runs::Runs;
+use super::runs::{Frozen, Runs};
 use super::scoring::keeping::Keeping;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
@@ -37,9 +35,8 @@ const KEPT: Duration = Duration::from_secs(86_400);
 /// The parts whose state changes with time.
 pub struct Upkeep {
     pub runs: Arc<Runs>,
-    pub board: Arc<Board>,
     pub windows: Windows,
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
@@ -56,7 +53,8 @@ impl Upkeep {
         let (started, mut swept) = (Instant::now(), None);
         while !stop.is_cancelled() {
             looks.tick().await;
-            for run in self.runs.close_overdue() {
+            self.runs.close_overdue();
+            for run in self.runs.registry.take_removed() {
                 self.traces.forget(&run);
             }
             for run in self.runs.settled() {
@@ -70,7 +68,7 @@ impl Upkeep {
                 self.slow.spare(cores);
             }
             self.metrics.open_runs.set(self.runs.open() as i64);
-            self.metrics.staleness.set(self.board.staleness());
+            self.metrics.staleness.set(self.runs.registry.staleness());
             self.metrics.kept_memory.set(self.keeping.bytes() as i64);
             self.fast.look(&self.runs.rolling());
             self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());

@@ -14,7 +14,6 @@ use leakage::alert::Alerts;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
 use super::advice::Advice;
-use super::board::Board;
 use super::clock::Clock;
 use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
@@ -26,7 +25,7 @@ use super::options::{Listeners, Options, ServeError, page_url};
 use super::pass_outcomes::Settlement;
 use super::peers::Endpoint;
 use super::publish::Publisher;
-use super::runs::Runs;
+use super::runs::{self, Runs};
 use super::scoring::Scoring;
 use super::sidecar::Sidecar;
 use super::traces::Traces;
@@ -46,7 +45,6 @@ pub struct Parts {
     history: Arc<dyn Store>,
     events: Events,
     advice: Arc<Advice>,
-    board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     windows: Windows,
     pub scoring: Scoring,
@@ -74,20 +72,24 @@ impl Parts {
         let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
         let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
-        let board = Arc::new(Board::new(options.sampling.linger));
         let windows = Windows::new(options.data_dir.as_deref(), metrics.clone());
         let settlement = Arc::new(Settlement::new(Arc::clone(&history), metrics.clone()));
         let publisher = Publisher {
             settlement: Arc::clone(&settlement),
             history: Arc::clone(&history),
             advice: Arc::clone(&advice),
-            board: Arc::clone(&board),
             events: events.clone(),
             metrics: metrics.clone(),
         };
         let scoring = Scoring::new(&options, publisher.clone(), &stop);
-        let (sampling, clock) = (options.sampling.clone(), Clock::start());
-        let runs = Arc::new(Runs::new(sampling, clock, metrics.clone(), Arc::clone(&settlement), scoring.inbox()));
+        let runs = Arc::new(Runs::new(
+            options.sampling.clone(),
+            Clock::start(),
+            metrics.clone(),
+            Arc::new(runs::Registry::new(options.sampling.linger)),
+            Arc::clone(&settlement),
+            scoring.inbox(),
+        ));
         Ok(Self {
             options,
             http,
@@ -97,7 +99,6 @@ impl Parts {
             history,
             events,
             advice,
-            board,
             settlement,
             windows,
             scoring,
@@ -112,7 +113,6 @@ impl Parts {
         let live: Arc<dyn Live> = Arc::new(Sidecar {
             history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
-            board: Arc::clone(&self.board),
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             advice: Arc::clone(&self.advice),
@@ -120,7 +120,6 @@ impl Parts {
             cpu_share: self.options.cpu.cpu_share,
             estimator: self.options.worker.settings.kind.name(),
             started: Instant::now(),
-            traces: self.traces(),
             reach: self.reach.clone(),
         });
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
@@ -158,7 +157,6 @@ impl Parts {
             history: Arc::clone(&self.history),
             events: self.events.clone(),
             advice: Arc::clone(&self.advice),
-            board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
             stop: self.stop.clone(),
@@ -177,7 +175,6 @@ impl Parts {
     pub fn upkeep(&self) -> Upkeep {
         Upkeep {
             runs: Arc::clone(&self.runs),
-            board: Arc::clone(&self.board),
             windows: self.windows.clone(),
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
@@ -213,7 +210,6 @@ impl Parts {
     fn traces(&self) -> Traces {
         Traces {
             history: Arc::clone(&self.history),
-            board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
             queue: Arc::clone(&self.scoring.queue),

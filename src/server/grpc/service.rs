@@ -27,13 +27,12 @@ use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
 use crate::server::advice::{Advice, Decision, MOST_UNANSWERED, Missed, RESTORED};
-use crate::server::board::Board;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
 use crate::server::live::Event;
 use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Finished, Joining};
+use crate::server::runs::{Finished, Joining, Running};
 use crate::server::windows::Windows;
 use leakage::score::catalogue::Cost;
 
@@ -49,7 +48,6 @@ pub struct Service {
     pub history: Arc<dyn Store>,
     pub events: Events,
     pub advice: Arc<Advice>,
-    pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub stop: CancellationToken,
@@ -94,7 +92,7 @@ impl ConceptWatch for Service {
                 let world_size = record.run.world_size;
                 let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok()).collect::<Vec<_>>();
                 // Only the first rank to come finds what an earlier process saved.
-                let saved = match (record.resumed, runs.knows(&record.run.name)) {
+                let saved = match (record.resumed, runs.registry.knows(&record.run.name)) {
                     (true, false) => windows.load(&record.run.name),
                     (true, true) => Vec::new(),
                     (false, _) => {
@@ -188,7 +186,9 @@ impl ConceptWatch for Service {
         .await?;
         tracing::info!(run = %name, "a run finished");
         let name: Arc<str> = name.into();
-        self.board.finish(&name);
+        if let Some(running) = self.running(&name) {
+            running.board.finish();
+        }
         self.announce(Event::Run(Arc::clone(&name)));
         self.ended(name, deadline).await
     }
@@ -259,17 +259,16 @@ impl ConceptWatch for Service {
             let message = format!("got {}, expected at most {MOST_UNANSWERED}", unanswered.len());
             return Err(refused(FieldError::new("unanswered_steps", message)));
         }
-        let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
+        let running = self.ingest.runs.registry.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
-        for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
+        for split in self.advice.splits().filter(|split| running.board.has_split(split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {
-            self.board.has_split(&running.name, split)
-                && !self.is_settled(&running.name, split, request.step, Ordinal::default())
+            running.board.has_split(split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
         let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
         let decision = self.advice.decide(&running.name, attempt, request.step, &late);
@@ -308,9 +307,9 @@ impl ConceptWatch for Service {
             }
             None => {}
         }
-        let board = Arc::clone(&self.board);
+        let runs = Arc::clone(&self.ingest.runs);
         let advised = self.advice.status().advised(&run, &split);
-        self.reader().diagnosis(run, split, move |point| board.admits(point), advised).await.map(Response::new)
+        self.reader().diagnosis(run, split, move |point| runs.registry.admits(point), advised).await.map(Response::new)
     }
 }
 
@@ -327,7 +326,7 @@ impl Service {
     /// what is not settled, and with the alerts that have fired.
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
         let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
-        let (runs, board, events) = (Arc::clone(&self.ingest.runs), Arc::clone(&self.board), self.events.clone());
+        let (runs, running, events) = (Arc::clone(&self.ingest.runs), self.running(&name), self.events.clone());
         // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
         // judged.
         let ended = tokio::spawn(async move {
@@ -337,7 +336,8 @@ impl Service {
             };
             // Rules on these scores judge the last evaluations, too.
             let mut looks = events.subscribe();
-            while board.awaits_any(&name, Cost::Fast) && Instant::now() < deadline && !stop.is_cancelled() {
+            let awaits = || running.as_ref().is_some_and(|running| running.board.awaits_any(Cost::Fast));
+            while awaits() && Instant::now() < deadline && !stop.is_cancelled() {
                 next_look(Some(&mut looks), deadline).await;
             }
             let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
@@ -352,6 +352,10 @@ impl Service {
             .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
             .collect();
         Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
+    }
+
+    fn running(&self, run: &str) -> Option<Arc<Running>> {
+        self.ingest.runs.registry.get(run)
     }
 
     fn reader(&self) -> Reader {
@@ -391,7 +395,8 @@ impl Service {
 
     /// Whether the evaluation of a step was scored or skipped. One that waits in line is not, though a newer one may be.
     fn is_settled(&self, run: &str, split: &str, step: u64, ordinal: Ordinal) -> bool {
-        self.board.is_settled(run, split, (step, ordinal)) && !self.settlement.is_pending(run, split, step)
+        self.running(run).is_some_and(|running| running.board.is_settled(split, (step, ordinal)))
+            && !self.settlement.is_pending(run, split, step)
     }
 
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
@@ -404,7 +409,8 @@ impl Service {
     /// Waits until an evaluation has all its scores, slow ones included, or was skipped.
     async fn wait_until_complete(&self, run: &str, split: &str, pass: (u64, Ordinal), deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.board.has_joined(run, split, pass, Cost::Slow) && Instant::now() < deadline {
+        let has_joined = |running: Arc<Running>| running.board.has_joined(split, pass, Cost::Slow);
+        while !self.running(run).is_some_and(has_joined) && Instant::now() < deadline {
             next_look(Some(&mut events), deadline).await;
         }
     }
@@ -422,16 +428,20 @@ impl Lookout for Service {
         // Read before the history: the point of a settled step is already stored.
         let settled = step.is_some_and(|step| self.is_settled(run, split, step, ordinal));
         // Read before the point, too: a point is waited for until its fast scores have joined it.
-        let newest = || self.board.newest(run, split).map(|newest| (newest.step, newest.ordinal));
-        let pass = step.map(|step| (step, ordinal)).or_else(newest);
-        let awaits = pass.is_some_and(|pass| self.board.awaits(run, split, pass, Cost::Fast));
-        let live = self.board.newest(run, split).filter(|live| sought.admits(live));
+        let running = self.running(run);
+        let running = running.as_ref();
+        let newest = || running.and_then(|running| running.board.newest(split));
+        let pass = step.map(|step| (step, ordinal)).or_else(|| newest().map(|newest| (newest.step, newest.ordinal)));
+        let awaits = |pass| running.is_some_and(|running| running.board.awaits(split, pass, Cost::Fast));
+        let awaits = pass.is_some_and(awaits);
+        let live = newest().filter(|live| sought.admits(live));
         let stored = {
             let (run, split) = (run.clone(), split.clone());
             self.blocking(move |history| history.point(&run, &split, step, matrices)).await
         };
         // A point of an earlier training is no answer for the current one.
-        let stored = stored.map(|point| point.filter(|point| self.board.admits(point) && sought.admits(point)));
+        let stored =
+            stored.map(|point| point.filter(|point| self.ingest.runs.registry.admits(point) && sought.admits(point)));
         let found = |point: Point| match awaits && Instant::now() < deadline {
             true => Ok(Found::NotYet),
             false => Ok(Found::Point(Box::new(point))),

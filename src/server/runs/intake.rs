@@ -12,12 +12,16 @@ use leakage::field_error::FieldError;
 use leakage::lock::lock;
 use leakage::run::SplitKey;
 use leakage::sample::{
-    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, Unfinished,
-    WindowKind,
+    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Now, Source, Split, Staged, StatedRank,
+    Unfinished, WindowKind,
 };
 use leakage::step::{Epoch, PassKey};
 
-use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
+use super::life::Runs;
+use super::run::{Frozen, Intake, Running, State};
+
+/// Maximum number of splits of a run. Clients choose the names, so their number is bounded.
+const MAX_SPLITS: usize = 16;
 
 /// The origin and position of a client's message: split, pass, client and rank.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,7 @@ impl Runs {
 
     /// Counts rows of a batch that was refused before it reached its sampler.
     pub fn refused(&self, run: &str, split: &str, rows: u64) {
-        let Ok(running) = self.find(run) else { return };
+        let Some(running) = self.registry.get(run) else { return };
         if let Some(intake) = lock(&running.state).splits.get_mut(split) {
             intake.refused += rows;
         }
@@ -87,7 +91,7 @@ impl Runs {
             let intake = self.intake(running, &mut state, split)?;
             let now = self.now();
             intake.heard = now.elapsed;
-            match self.make_room(intake, &staged, now) {
+            match self.make_room(running, intake, &staged, now) {
                 Ok(()) => break (state, now),
                 Err(full) => {
                     drop(state);
@@ -104,7 +108,7 @@ impl Runs {
         state.heard = now.elapsed;
         self.began(running, &mut state, split, committed.began.take());
         let closed = std::mem::take(&mut committed.closed);
-        self.closed(self.intake(running, &mut state, split)?, closed);
+        self.closed(running, self.intake(running, &mut state, split)?, closed);
         Ok(committed)
     }
 
@@ -141,7 +145,7 @@ impl Runs {
         };
         let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
-        self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
+        self.closed(running, self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
 
@@ -168,7 +172,7 @@ impl Runs {
             let pass = Pass { key, attempt: member.attempt, at: sent.pass };
             self.report(&pass, &unfinished, Ending::Discarded, &reason);
         }
-        self.closed(self.intake(running, &mut state, sent.split)?, Vec::new());
+        self.closed(running, self.intake(running, &mut state, sent.split)?, Vec::new());
         Ok(duplicate)
     }
 
@@ -181,13 +185,13 @@ impl Runs {
     }
 
     /// Discards what was sent again of a pass that is settled.
-    pub fn drop_pass(&self, running: &Running, pass: &Pass) {
+    pub fn drop_pass(&self, running: &Arc<Running>, pass: &Pass) {
         let mut state = lock(&running.state);
         let Some(intake) = state.splits.get_mut(&*pass.key.split) else { return };
         let own = |sampler: &&mut Split| sampler.attempt() == Some(pass.attempt);
         let Some(sampler) = intake.sampler.as_mut().filter(own) else { return };
         self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.at));
-        self.closed(intake, Vec::new());
+        self.closed(running, intake, Vec::new());
     }
 
     fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, FieldError> {
@@ -229,7 +233,7 @@ impl Runs {
 
     /// Makes room for a batch: closes the pass of its split that was opened first, as long as there is another one.
     /// Errors when even that does not suffice.
-    fn make_room(&self, intake: &mut Intake, staged: &Staged, now: leakage::sample::Now) -> Result<(), Refusal> {
+    fn make_room(&self, running: &Arc<Running>, intake: &mut Intake, staged: &Staged, now: Now) -> Result<(), Refusal> {
         let limit = self.options.open_memory();
         loop {
             let sampler = intake.sampler()?;
@@ -239,7 +243,7 @@ impl Runs {
             let Some(oldest) = sampler.close_oldest(staged.pass(), now) else {
                 return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
             };
-            self.closed(intake, vec![oldest]);
+            self.closed(running, intake, vec![oldest]);
         }
     }
 
@@ -267,13 +271,12 @@ impl Runs {
             first_step,
             continues: state.members.continues(attempt),
             rolling: intake.window != WindowKind::Pass,
-            concepts: Arc::clone(&running.concepts),
         };
-        self.outlet.begin(&intake.key, beginning);
+        running.board.begin(&intake.key.split, beginning);
     }
 
     /// Passes closed evaluations on for scoring, and updates the memory count of the split.
-    pub(super) fn closed(&self, intake: &mut Intake, closed: Vec<Evaluation>) {
+    pub(super) fn closed(&self, running: &Arc<Running>, intake: &mut Intake, closed: Vec<Evaluation>) {
         for evaluation in closed {
             let (key, step) = (&evaluation.key, evaluation.step);
             let incomplete = evaluation.incomplete();
@@ -286,7 +289,7 @@ impl Runs {
                     "a pass is incomplete"
                 );
             }
-            self.outlet.offer(evaluation);
+            self.outlet.offer(Frozen { running: Arc::clone(running), evaluation });
         }
         let bytes = intake.sampler.as_ref().map_or(0, Split::bytes);
         self.memory.fetch_add(bytes, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::schedule::Job;
+use crate::server::runs::{Frozen, Runs};
 use leakage::lock::lock;
 use leakage::pair_cache::{Budgeted, Kept};
 use leakage::point::Point;
@@ -32,6 +33,8 @@ pub struct FastWorker {
     /// Values that rolling splits keep between ticks.
     pub keeping: Arc<Keeping>,
     pub earlier: Arc<Earlier>,
+    /// Has the newest sample of each rolling window.
+    pub runs: Arc<Runs>,
     pub onward: Onward,
 }
 
@@ -48,31 +51,32 @@ impl FastWorker {
         match job {
             Job::Pass(_, scored) => self.join(pool, scored),
             Job::Tick(key) => {
-                if let Some(evaluation) = self.onward.runs.snapshot(&key) {
-                    self.tick(pool, evaluation);
+                if let Some(frozen) = self.runs.snapshot(&key) {
+                    self.tick(pool, frozen);
                 }
             }
         }
     }
 
-    fn join(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: Scored) {
+    fn join(&self, pool: &rayon::ThreadPool, Scored { frozen, point }: Scored) {
         let (started, publisher) = (Instant::now(), &self.onward.publisher);
+        let Frozen { running, evaluation } = &frozen;
         // A score that panics is undefined. After a panic elsewhere the point has no fast scores.
-        let point = match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, &evaluation)))) {
+        let point = match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, evaluation)))) {
             Ok(Some(late)) => {
                 let seconds = started.elapsed().as_secs_f64();
-                let Some(whole) = publisher.join(&evaluation, &point, Cost::Fast, &late, seconds) else { return };
+                let Some(whole) = publisher.join(&frozen, &point, Cost::Fast, &late, seconds) else { return };
                 whole
             }
             // The server stops.
             Ok(None) => return,
             Err(panic) => {
-                publisher.note_failure(&evaluation, "the fast scores", panic_text(&*panic).unwrap_or_default());
-                publisher.board.close(&evaluation, Cost::Fast);
+                publisher.note_failure(evaluation, "the fast scores", panic_text(&*panic).unwrap_or_default());
+                running.board.close(evaluation, Cost::Fast);
                 point
             }
         };
-        self.onward.enter(Cost::Slow, Scored { evaluation, point });
+        self.onward.enter(Cost::Slow, Scored { frozen, point });
     }
 
     /// `None` if the server stops first.
@@ -85,16 +89,16 @@ impl FastWorker {
         Some(late)
     }
 
-    fn tick(&self, pool: &rayon::ThreadPool, evaluation: Evaluation) {
-        let scored = caught(&self.onward.publisher, &evaluation, || {
+    fn tick(&self, pool: &rayon::ThreadPool, frozen: Frozen) {
+        let scored = caught(&self.onward.publisher, &frozen, || {
             pool.install(|| {
-                let distinct = without_repeats(&evaluation);
-                let point = self.point(pool, distinct.as_ref().unwrap_or(&evaluation))?;
+                let distinct = without_repeats(&frozen.evaluation);
+                let point = self.point(pool, distinct.as_ref().unwrap_or(&frozen.evaluation))?;
                 Some((point, distinct))
             })
         });
         if let Some((point, distinct)) = scored {
-            self.onward.publish(distinct.unwrap_or(evaluation), point, Cost::AT_ONCE);
+            self.onward.publish(frozen.with(distinct), point, Cost::AT_ONCE);
         }
     }
 
@@ -145,7 +149,7 @@ impl FastWorker {
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Fast.name()]).set(peak as i64);
         // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
         let run = &evaluation.key.run;
-        if !self.onward.runs.knows(run) {
+        if !self.runs.registry.knows(run) {
             self.keeping.forget_run(run);
             self.earlier.forget_run(run);
         }

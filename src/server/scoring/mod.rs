@@ -22,11 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::Ending;
 use crate::schedule::Room;
-use leakage::sample::Evaluation;
 
 use super::options::Options;
 use super::publish::Publisher;
-use super::runs::{Outlet, Runs};
+use super::runs::{Frozen, Outlet, Runs};
 use fast::FastWorker;
 use inbox::Inbox;
 use keeping::Keeping;
@@ -45,7 +44,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The scorers, one for the first points of passes and one each for the fast and the slow scores that join them, and their
 /// shared state.
 pub struct Scoring {
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub keeping: Arc<Keeping>,
@@ -89,17 +88,14 @@ impl Scoring {
         let slow =
             SlowWorker { options: self.options, queue: Arc::clone(&self.slow), publisher: self.publisher.clone() };
         slow.start()?;
-        let onward = Onward {
-            fast: Arc::clone(&self.fast),
-            slow: Arc::clone(&self.slow),
-            runs: Arc::clone(runs),
-            publisher: self.publisher.clone(),
-        };
+        let onward =
+            Onward { fast: Arc::clone(&self.fast), slow: Arc::clone(&self.slow), publisher: self.publisher.clone() };
         let fast = FastWorker {
             options: self.options,
             queue: Arc::clone(&self.fast),
             keeping: Arc::clone(&self.keeping),
             earlier: Arc::clone(&self.earlier),
+            runs: Arc::clone(runs),
             onward: onward.clone(),
         };
         let worker = Worker {
@@ -125,9 +121,9 @@ impl Scoring {
         self.queue.wake();
         self.fast.wake();
         wait_for(&worker, Instant::now() + GRACE).await;
-        for evaluation in self.queue.take_all() {
+        for frozen in self.queue.take_all() {
             let reason = "the sidecar stopped before the pass was scored";
-            self.publisher.pass_over(&evaluation, Ending::Unsettled, reason);
+            self.publisher.pass_over(&frozen, Ending::Unsettled, reason);
         }
     }
 }

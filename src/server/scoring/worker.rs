@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::history::Ending;
 use crate::schedule::{Budget, Job};
 use crate::server::publish::Publisher;
+use crate::server::runs::Frozen;
 use leakage::point::Point;
 use leakage::repeats::without_repeats;
 use leakage::sample::Evaluation;
@@ -25,7 +26,7 @@ use super::queue::Queue;
 /// The scorer of the points of passes.
 pub struct Worker {
     pub options: WorkerOptions,
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub earlier: Arc<Earlier>,
     /// Receives evaluations once their points are published.
     pub onward: Onward,
@@ -55,25 +56,26 @@ impl Worker {
         self.onward.slow.bill(cpu.mul_f64(by_slow));
     }
 
-    fn run(&self, pool: &rayon::ThreadPool, job: Job<Evaluation>) {
+    fn run(&self, pool: &rayon::ThreadPool, job: Job<Frozen>) {
         // Ticks are queued with the fast scores.
-        if let Job::Pass(_, evaluation) = job {
-            self.score(pool, evaluation);
+        if let Job::Pass(_, frozen) = job {
+            self.score(pool, frozen);
         }
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation) {
-        let scored = caught(&self.onward.publisher, &evaluation, || {
+    fn score(&self, pool: &rayon::ThreadPool, frozen: Frozen) {
+        let scored = caught(&self.onward.publisher, &frozen, || {
             pool.install(|| {
-                let distinct = without_repeats(&evaluation);
-                let costs = first_costs(distinct.as_ref().unwrap_or(&evaluation));
-                let point = self.point(pool, distinct.as_ref().unwrap_or(&evaluation), costs)?;
+                let distinct = without_repeats(&frozen.evaluation);
+                let evaluation = distinct.as_ref().unwrap_or(&frozen.evaluation);
+                let costs = first_costs(evaluation);
+                let point = self.point(pool, evaluation, costs)?;
                 Some((point, costs, distinct))
             })
         });
         // Without a point the server stops. The pass stays pending, and is recorded with those that wait.
         if let Some((point, costs, distinct)) = scored {
-            self.onward.publish(distinct.unwrap_or(evaluation), point, costs);
+            self.onward.publish(frozen.with(distinct), point, costs);
         }
     }
 
@@ -90,20 +92,16 @@ impl Worker {
         let change_errors = |influences| self.earlier.change_errors(split.clone(), &influences);
         let (point, peak) = computing.point(evaluation, costs, None, change_errors)?;
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Cheap.name()]).set(peak as i64);
-        // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
-        if !self.onward.runs.knows(&split.run) {
-            self.earlier.forget_run(&split.run);
-        }
         Some(point)
     }
 }
 
 /// The point of an evaluation, unless it panics. A score that does is undefined; a panic elsewhere must not end the sidecar
 /// either: the point is lost and counted.
-pub fn caught<T>(publisher: &Publisher, evaluation: &Evaluation, point: impl FnOnce() -> Option<T>) -> Option<T> {
+pub fn caught<T>(publisher: &Publisher, frozen: &Frozen, point: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(point)).unwrap_or_else(|panic| {
-        publisher.note_failure(evaluation, "the point", panic_text(&*panic).unwrap_or_default());
-        publisher.pass_over(evaluation, Ending::Failed, "a score failed because of a bug in the program");
+        publisher.note_failure(&frozen.evaluation, "the point", panic_text(&*panic).unwrap_or_default());
+        publisher.pass_over(frozen, Ending::Failed, "a score failed because of a bug in the program");
         None
     })
 }
