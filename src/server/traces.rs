@@ -8,9 +8,7 @@ use super::advice::Advice;
 use super::clock::unix_time;
 use super::pass_outcomes::{Pass, Settlement};
 use super::runs::Frozen;
-use super::scoring::keeping::Keeping;
 use super::scoring::onward::Scored;
-use super::scoring::previous_influences::Earlier;
 use super::scoring::queue::Queue;
 use super::windows::Windows;
 
@@ -22,8 +20,6 @@ pub struct Traces {
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub keeping: Arc<Keeping>,
-    pub earlier: Arc<Earlier>,
     pub advice: Arc<Advice>,
 }
 
@@ -39,8 +35,6 @@ impl Traces {
         self.history.forget_run(run);
         self.fast.forget(run);
         self.slow.forget(run);
-        self.keeping.forget_run(run);
-        self.earlier.forget_run(run);
         self.advice.forget(run, unix_time());
     }
 }
@@ -54,11 +48,9 @@ mod tests {
     use crate::server::metrics::Metrics;
     use crate::server::notify::Notifier;
     use leakage::alert::{Alerts, default_rules};
-    use leakage::pair_cache::Kept;
     use leakage::point::Point;
     use leakage::run::SplitKey;
     use leakage::sample::Attempt;
-    use leakage::score::Influences;
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
 
@@ -82,8 +74,6 @@ mod tests {
             queue: queue(&metrics),
             fast: queue(&metrics),
             slow: queue(&metrics),
-            keeping: Arc::default(),
-            earlier: Arc::default(),
             advice: Arc::new(Advice::new(Alerts::new(default_rules()), events, notifier)),
         };
         let name: Arc<str> = "r".into();
@@ -91,11 +81,9 @@ mod tests {
         traces.advice.start(&name, leakage::alert::Judged::default(), 0.0);
         traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
         traces.advice.decide(&name, Attempt::default(), 0, &[]);
-        traces.keeping.put(key.clone(), 0, Kept::default());
-        traces.earlier.change_errors(key.clone(), &Influences::default());
         traces.fast.look(&[(key.clone(), 1, 1)]);
         let held = Arc::strong_count(&name);
-        assert!(held >= 7, "{held}");
+        assert!(held >= 5, "{held}");
         drop(key);
         traces.forget("r");
         assert_eq!(Arc::strong_count(&name), 1);

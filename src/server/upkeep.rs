@@ -13,7 +13,7 @@ use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
 use super::runs::{Frozen, Runs};
-use super::scoring::keeping::Keeping;
+use super::scoring::carried;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
 use super::scoring::spare::Spare;
@@ -39,7 +39,6 @@ pub struct Upkeep {
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub keeping: Arc<Keeping>,
     pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub traces: Traces,
@@ -69,7 +68,9 @@ impl Upkeep {
             }
             self.metrics.open_runs.set(self.runs.open() as i64);
             self.metrics.staleness.set(self.runs.registry.staleness());
-            self.metrics.kept_memory.set(self.keeping.bytes() as i64);
+            let all = self.runs.registry.all();
+            let carried = carried::bound(all.iter().map(|running| &running.carried));
+            self.metrics.kept_memory.set(carried as i64);
             self.fast.look(&self.runs.rolling());
             self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());
             self.save_window().await;

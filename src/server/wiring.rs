@@ -179,7 +179,6 @@ impl Parts {
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
-            keeping: Arc::clone(&self.scoring.keeping),
             advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
             traces: self.traces(),
@@ -215,8 +214,6 @@ impl Parts {
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
-            keeping: Arc::clone(&self.scoring.keeping),
-            earlier: Arc::clone(&self.scoring.earlier),
             advice: Arc::clone(&self.advice),
         }
     }

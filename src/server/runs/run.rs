@@ -11,6 +11,7 @@ use leakage::sample::{Counts, Evaluation, Members, Now, Split, WindowKind};
 use crate::server::board::Board;
 use crate::server::pass_outcomes::Mailbox;
 use crate::server::refusal::Refusal;
+use crate::server::scoring::carried::Carried;
 
 /// One run. The intake, the scorers and the readers share it; each field has a lock of its own, so that none waits for
 /// another.
@@ -21,6 +22,7 @@ pub struct Running {
     pub concepts: Arc<[String]>,
     pub(super) state: Mutex<State>,
     pub board: Board,
+    pub carried: Carried,
 }
 
 /// A frozen sample, with its run.
@@ -71,6 +73,7 @@ impl Running {
             run: Arc::new(run),
             state: Mutex::new(State { held, heard: now.elapsed, ..State::default() }),
             board: Board::default(),
+            carried: Carried::default(),
         }
     }
 

@@ -1,13 +1,12 @@
 //! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
+pub mod carried;
 pub mod compute;
 mod fast;
 mod inbox;
-pub mod keeping;
 pub mod onward;
 mod pace;
 pub mod pool;
-pub mod previous_influences;
 mod priority;
 pub mod queue;
 mod slow;
@@ -28,10 +27,8 @@ use super::publish::Publisher;
 use super::runs::{Frozen, Outlet, Runs};
 use fast::FastWorker;
 use inbox::Inbox;
-use keeping::Keeping;
 use onward::{Onward, Scored};
 use pool::WorkerOptions;
-use previous_influences::Earlier;
 use queue::Queue;
 use slow::SlowWorker;
 use worker::Worker;
@@ -47,8 +44,6 @@ pub struct Scoring {
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub keeping: Arc<Keeping>,
-    pub earlier: Arc<Earlier>,
     options: WorkerOptions,
     publisher: Publisher,
     /// Ends the scorers of points and of fast scores. Unlike that of slow ones, they first score what waits when the server
@@ -69,8 +64,6 @@ impl Scoring {
             queue: Arc::new(Queue::new(options.ticks, first, room, metrics.clone(), abandon.clone())),
             fast: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
             slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
-            keeping: Arc::default(),
-            earlier: Arc::default(),
             options: options.worker,
             publisher,
             abandon,
@@ -93,17 +86,10 @@ impl Scoring {
         let fast = FastWorker {
             options: self.options,
             queue: Arc::clone(&self.fast),
-            keeping: Arc::clone(&self.keeping),
-            earlier: Arc::clone(&self.earlier),
             runs: Arc::clone(runs),
             onward: onward.clone(),
         };
-        let worker = Worker {
-            options: self.options,
-            queue: Arc::clone(&self.queue),
-            earlier: Arc::clone(&self.earlier),
-            onward,
-        };
+        let worker = Worker { options: self.options, queue: Arc::clone(&self.queue), onward };
         worker.start(fast.start()?)
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::history::Ending;
 use crate::schedule::{Budget, Job};
 use crate::server::publish::Publisher;
-use crate::server::runs::Frozen;
+use crate::server::runs::{Frozen, Running};
 use leakage::point::Point;
 use leakage::repeats::without_repeats;
 use leakage::sample::Evaluation;
@@ -20,14 +20,12 @@ use leakage::score::panic_text;
 use super::compute::Computing;
 use super::onward::Onward;
 use super::pool::{WorkerOptions, pool};
-use super::previous_influences::Earlier;
 use super::queue::Queue;
 
 /// The scorer of the points of passes.
 pub struct Worker {
     pub options: WorkerOptions,
     pub queue: Arc<Queue<Frozen>>,
-    pub earlier: Arc<Earlier>,
     /// Receives evaluations once their points are published.
     pub onward: Onward,
 }
@@ -69,7 +67,7 @@ impl Worker {
                 let distinct = without_repeats(&frozen.evaluation);
                 let evaluation = distinct.as_ref().unwrap_or(&frozen.evaluation);
                 let costs = first_costs(evaluation);
-                let point = self.point(pool, evaluation, costs)?;
+                let point = self.point(pool, &frozen.running, evaluation, costs)?;
                 Some((point, costs, distinct))
             })
         });
@@ -80,8 +78,13 @@ impl Worker {
     }
 
     /// The point of a pass with all scores of these costs; `None` if the server stops first.
-    fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation, costs: &[Cost]) -> Option<Point> {
-        let split = &evaluation.key;
+    fn point(
+        &self,
+        pool: &rayon::ThreadPool,
+        running: &Running,
+        evaluation: &Evaluation,
+        costs: &[Cost],
+    ) -> Option<Point> {
         let computing = Computing {
             settings: self.options.settings,
             memory: Some(self.options.memory_of(Cost::Cheap)),
@@ -89,7 +92,7 @@ impl Worker {
             is_stopping: &|| self.queue.is_stopping(),
             on_failure: &|what, text| self.onward.publisher.note_failure(evaluation, what, text),
         };
-        let change_errors = |influences| self.earlier.change_errors(split.clone(), &influences);
+        let change_errors = |influences| running.carried.change_errors(&evaluation.key.split, &influences);
         let (point, peak) = computing.point(evaluation, costs, None, change_errors)?;
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Cheap.name()]).set(peak as i64);
         Some(point)
