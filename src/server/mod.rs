@@ -10,6 +10,7 @@
 //! clients do.
 
 mod advice;
+mod alert_log;
 mod blocking;
 mod board;
 mod clock;

@@ -8,7 +8,6 @@ use leakage::point::{Outcome as Score, Point};
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
 
-use super::advice::Advice;
 use super::events::Events;
 use super::live::Event;
 use super::metrics::Metrics;
@@ -23,7 +22,6 @@ const LATE: [Cost; 2] = [Cost::Fast, Cost::Slow];
 #[derive(Clone)]
 pub struct Publisher {
     pub history: Arc<dyn Store>,
-    pub advice: Arc<Advice>,
     pub settlement: Arc<Settlement>,
     pub events: Events,
     pub metrics: Metrics,
@@ -39,7 +37,7 @@ impl Publisher {
             return false;
         }
         let Frozen { running, evaluation } = frozen;
-        self.advice.observe(point);
+        running.advice.observe(point);
         running.board.settle(evaluation, Some(point));
         if has_fast || point.provisional {
             running.board.close(evaluation, Cost::Fast);
@@ -70,7 +68,7 @@ impl Publisher {
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
-        self.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        running.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
         running.board.join(evaluation, cost, &whole, Arc::new(Point { scores, ..Point::clone(&whole) }));
         self.send(&whole);
         Some(whole)

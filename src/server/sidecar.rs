@@ -8,7 +8,6 @@ use crate::history::Store;
 use leakage::point::Point;
 use leakage::score::catalogue::CATALOGUE_VERSION;
 
-use super::advice::Advice;
 use super::live::{AlertsStatus, Latest, Live, RunStatus, Status, UnwritableStatus};
 use super::metrics::Metrics;
 use super::runs::{Frozen, Runs};
@@ -21,7 +20,6 @@ pub struct Sidecar {
     pub runs: Arc<Runs>,
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
-    pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub cpu_share: f64,
     pub estimator: &'static str,
@@ -44,7 +42,7 @@ impl Live for Sidecar {
     }
 
     fn alerts(&self) -> AlertsStatus {
-        self.advice.status()
+        self.runs.registry.alerts()
     }
 
     fn forget(&self, run: &str) {

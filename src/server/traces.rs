@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use crate::history::{Ending, Store};
 
-use super::advice::Advice;
-use super::clock::unix_time;
 use super::pass_outcomes::{Pass, Settlement};
 use super::runs::Frozen;
 use super::scoring::onward::Scored;
@@ -20,7 +18,6 @@ pub struct Traces {
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub advice: Arc<Advice>,
 }
 
 impl Traces {
@@ -35,7 +32,6 @@ impl Traces {
         self.history.forget_run(run);
         self.fast.forget(run);
         self.slow.forget(run);
-        self.advice.forget(run, unix_time());
     }
 }
 
@@ -44,13 +40,8 @@ mod tests {
     use super::*;
     use crate::history::{Limits, Sqlite};
     use crate::schedule::{Budget, Room, Ticks};
-    use crate::server::events::{Bounds, Events};
     use crate::server::metrics::Metrics;
-    use crate::server::notify::Notifier;
-    use leakage::alert::{Alerts, default_rules};
-    use leakage::point::Point;
     use leakage::run::SplitKey;
-    use leakage::sample::Attempt;
     use std::time::Duration;
     use tokio_util::sync::CancellationToken;
 
@@ -65,8 +56,6 @@ mod tests {
     async fn no_part_holds_the_name_of_a_run_that_was_forgotten() {
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
         let history: Arc<dyn Store> = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 26 }).unwrap());
-        let events = Events::new(Bounds::default());
-        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics.clone());
         let traces = Traces {
             history: Arc::clone(&history),
             settlement: Arc::new(Settlement::new(history, metrics.clone())),
@@ -74,16 +63,12 @@ mod tests {
             queue: queue(&metrics),
             fast: queue(&metrics),
             slow: queue(&metrics),
-            advice: Arc::new(Advice::new(Alerts::new(default_rules()), events, notifier)),
         };
         let name: Arc<str> = "r".into();
         let key = SplitKey { run: Arc::clone(&name), split: "val".into() };
-        traces.advice.start(&name, leakage::alert::Judged::default(), 0.0);
-        traces.advice.observe(&Point { run: Arc::clone(&name), split: "val".into(), ..Point::default() });
-        traces.advice.decide(&name, Attempt::default(), 0, &[]);
         traces.fast.look(&[(key.clone(), 1, 1)]);
         let held = Arc::strong_count(&name);
-        assert!(held >= 5, "{held}");
+        assert!(held >= 3, "{held}");
         drop(key);
         traces.forget("r");
         assert_eq!(Arc::strong_count(&name), 1);

@@ -8,11 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::memory;
 
-use super::advice::Advice;
 use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
-use super::runs::{Frozen, Runs};
+use super::runs::{Frozen, Running, Runs};
 use super::scoring::carried;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
@@ -39,7 +38,6 @@ pub struct Upkeep {
     pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub traces: Traces,
 }
@@ -68,9 +66,7 @@ impl Upkeep {
             }
             self.metrics.open_runs.set(self.runs.open() as i64);
             self.metrics.staleness.set(self.runs.registry.staleness());
-            let all = self.runs.registry.all();
-            let carried = carried::bound(all.iter().map(|running| &running.carried));
-            self.metrics.kept_memory.set(carried as i64);
+            self.look(&self.runs.registry.all());
             self.fast.look(&self.runs.rolling());
             self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());
             self.save_window().await;
@@ -78,13 +74,19 @@ impl Upkeep {
                 swept = Some(Instant::now());
                 self.remove_windows(started.elapsed()).await;
             }
-            self.advice.look(unix_time());
             let work = self.metrics.read_bytes.get() + self.metrics.points_recorded.get();
             if release.is_due(work, Instant::now()) {
                 // Not awaited: it only must not run on a thread that serves.
                 tokio::task::spawn_blocking(memory::give_back);
             }
         }
+    }
+
+    fn look(&self, runs: &[Arc<Running>]) {
+        let carried = carried::bound(runs.iter().map(|running| &running.carried));
+        self.metrics.kept_memory.set(carried as i64);
+        let now = unix_time();
+        runs.iter().for_each(|running| running.advice.look(now));
     }
 
     /// Removes the saved windows of runs that are over, or have been silent for longer than a run stays in memory.

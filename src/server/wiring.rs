@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VERSION;
 use crate::history::Store;
-use leakage::alert::Alerts;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
-use super::advice::Advice;
+use super::alert_log::AlertLog;
 use super::clock::Clock;
 use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
@@ -44,7 +43,6 @@ pub struct Parts {
     metrics: Metrics,
     history: Arc<dyn Store>,
     events: Events,
-    advice: Arc<Advice>,
     pub settlement: Arc<Settlement>,
     windows: Windows,
     pub scoring: Scoring,
@@ -71,13 +69,12 @@ impl Parts {
         let stop = CancellationToken::new();
         let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
-        let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
+        let log = Arc::new(AlertLog::new(options.alerts.clone(), events.clone(), notifier));
         let windows = Windows::new(options.data_dir.as_deref(), metrics.clone());
         let settlement = Arc::new(Settlement::new(Arc::clone(&history), metrics.clone()));
         let publisher = Publisher {
             settlement: Arc::clone(&settlement),
             history: Arc::clone(&history),
-            advice: Arc::clone(&advice),
             events: events.clone(),
             metrics: metrics.clone(),
         };
@@ -86,7 +83,7 @@ impl Parts {
             options.sampling.clone(),
             Clock::start(),
             metrics.clone(),
-            Arc::new(runs::Registry::new(options.sampling.linger)),
+            Arc::new(runs::Registry::new(options.sampling.linger, Arc::clone(&log))),
             Arc::clone(&settlement),
             scoring.inbox(),
         ));
@@ -98,7 +95,6 @@ impl Parts {
             metrics,
             history,
             events,
-            advice,
             settlement,
             windows,
             scoring,
@@ -115,7 +111,6 @@ impl Parts {
             runs: Arc::clone(&self.runs),
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
-            advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
             cpu_share: self.options.cpu.cpu_share,
             estimator: self.options.worker.settings.kind.name(),
@@ -156,7 +151,6 @@ impl Parts {
             ingest,
             history: Arc::clone(&self.history),
             events: self.events.clone(),
-            advice: Arc::clone(&self.advice),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
             stop: self.stop.clone(),
@@ -179,7 +173,6 @@ impl Parts {
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
-            advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
             traces: self.traces(),
         }
@@ -214,7 +207,6 @@ impl Parts {
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
-            advice: Arc::clone(&self.advice),
         }
     }
 }

@@ -26,7 +26,8 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::server::advice::{Advice, Decision, MOST_UNANSWERED, Missed, RESTORED};
+use crate::server::advice::{Decision, MOST_UNANSWERED, Missed, RESTORED};
+use crate::server::alert_log::AlertLog;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
 use crate::server::live::Event;
@@ -47,7 +48,6 @@ pub struct Service {
     pub ingest: Ingest,
     pub history: Arc<dyn Store>,
     pub events: Events,
-    pub advice: Arc<Advice>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub stop: CancellationToken,
@@ -116,10 +116,10 @@ impl ConceptWatch for Service {
         };
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
-            self.advice.begin(&running.name);
+            running.advice.begin();
         }
-        if self.advice.start(&running.name, judged, unix_time()) && record.continues {
-            self.restore_alerts(&running.name).await?;
+        if running.advice.start(judged, unix_time()) && record.continues {
+            self.restore_alerts(&running).await?;
         }
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client, job = %request.job,
@@ -264,15 +264,17 @@ impl ConceptWatch for Service {
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
-        for split in self.advice.splits().filter(|split| running.board.has_split(split)) {
+        let mut splits = self.log().rules.advising_splits();
+        splits.retain(|split| running.board.has_split(split));
+        for split in &splits {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {
             running.board.has_split(split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
-        let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
-        let decision = self.advice.decide(&running.name, attempt, request.step, &late);
-        Ok(Response::new(advised(decision, self.advice.missed(&running.name, attempt, unanswered))))
+        let late: Vec<&str> = splits.into_iter().filter(is_late).collect();
+        let decision = running.advice.decide(attempt, request.step, &late);
+        Ok(Response::new(advised(decision, running.advice.missed(attempt, unanswered))))
     }
 
     async fn get_sidecar(
@@ -308,7 +310,7 @@ impl ConceptWatch for Service {
             None => {}
         }
         let runs = Arc::clone(&self.ingest.runs);
-        let advised = self.advice.status().advised(&run, &split);
+        let advised = self.ingest.runs.registry.alerts().advised(&run, &split);
         self.reader().diagnosis(run, split, move |point| runs.registry.admits(point), advised).await.map(Response::new)
     }
 }
@@ -325,7 +327,7 @@ impl Service {
     /// Waits until all evaluations of a run are settled and their fast scores have joined, and ends its alerts. Answers with
     /// what is not settled, and with the alerts that have fired.
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
+        let (settlement, log, stop) = (Arc::clone(&self.settlement), Arc::clone(self.log()), self.stop.clone());
         let (runs, running, events) = (Arc::clone(&self.ingest.runs), self.running(&name), self.events.clone());
         // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
         // judged.
@@ -340,9 +342,9 @@ impl Service {
             while awaits() && Instant::now() < deadline && !stop.is_cancelled() {
                 next_look(Some(&mut looks), deadline).await;
             }
-            let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
-            if !runs.is_running(&name) {
-                advice.finish(&name, unix_time());
+            let fired: Vec<_> = log.fired(&name).iter().map(|change| alert(change)).collect();
+            if let Some(running) = running.filter(|_| !runs.is_running(&name)) {
+                running.advice.end("the run finished", unix_time());
             }
             (unsettled, fired)
         });
@@ -356,6 +358,10 @@ impl Service {
 
     fn running(&self, run: &str) -> Option<Arc<Running>> {
         self.ingest.runs.registry.get(run)
+    }
+
+    fn log(&self) -> &Arc<AlertLog> {
+        &self.ingest.runs.registry.log
     }
 
     fn reader(&self) -> Reader {
@@ -376,12 +382,12 @@ impl Service {
     }
 
     /// Restores the state that the alert rules had in an earlier process.
-    async fn restore_alerts(&self, run: &Arc<str>) -> Result<(), Status> {
-        let (name, splits) = (Arc::clone(run), self.advice.judged_splits());
+    async fn restore_alerts(&self, running: &Running) -> Result<(), Status> {
+        let (name, log) = (Arc::clone(&running.name), Arc::clone(self.log()));
         let points = self
             .blocking(move |history| {
                 let mut points = Vec::new();
-                for split in &splits {
+                for split in log.rules.splits() {
                     for step in history.newest_steps(&name, split, RESTORED)? {
                         points.extend(history.point(&name, split, Some(step), false)?);
                     }
@@ -389,7 +395,7 @@ impl Service {
                 Ok(points)
             })
             .await?;
-        self.advice.restore(run, &points);
+        running.advice.restore(&points);
         Ok(())
     }
 

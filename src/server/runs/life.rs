@@ -258,7 +258,8 @@ impl Runs {
         true
     }
 
-    /// Frees the samples of a run that was removed, and refuses what its streams still send.
+    /// Frees the samples of a run that was removed, refuses what its streams still send, and ends its alerts: nothing would
+    /// end them later.
     fn let_go(&self, removed: &Running) {
         let mut state = lock(&removed.state);
         state.removed = true;
@@ -267,6 +268,7 @@ impl Runs {
             self.memory.fetch_sub(std::mem::take(&mut intake.bytes), Ordering::Relaxed);
         }
         drop(state);
+        removed.advice.end("the run was removed from memory", self.now().unix);
         self.show_memory();
     }
 

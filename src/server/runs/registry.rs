@@ -11,8 +11,9 @@ use leakage::point::Point;
 use leakage::run::Run;
 use leakage::sample::Now;
 
+use crate::server::alert_log::AlertLog;
 use crate::server::clock::unix_time;
-use crate::server::live::Latest;
+use crate::server::live::{AlertsStatus, Latest};
 use crate::server::refusal::Refusal;
 
 use super::run::Running;
@@ -23,6 +24,7 @@ const MAX_FORGOTTEN: usize = 1 << 16;
 pub struct Registry {
     /// How long the curves of a finished run are still listed.
     linger: Duration,
+    pub log: Arc<AlertLog>,
     runs: Mutex<BTreeMap<Arc<str>, Arc<Running>>>,
     removed: Mutex<Removed>,
 }
@@ -43,9 +45,10 @@ pub(super) struct Entered {
 }
 
 impl Registry {
-    pub fn new(linger: Duration) -> Self {
+    /// Alerts of the runs go to `log`.
+    pub fn new(linger: Duration, log: Arc<AlertLog>) -> Self {
         let (runs, removed) = Default::default();
-        Self { linger, runs, removed }
+        Self { linger, log, runs, removed }
     }
 
     pub fn get(&self, name: &str) -> Option<Arc<Running>> {
@@ -76,7 +79,7 @@ impl Registry {
         if let Some(running) = runs.get(run.name.as_str()).filter(|running| running.run.is_continued_by(&run)) {
             return Entered { running: Arc::clone(running), replaced: None };
         }
-        let running = Arc::new(Running::new(run, now, held));
+        let running = Arc::new(Running::new(run, now, held, Arc::clone(&self.log)));
         let replaced = runs.insert(Arc::clone(&running.name), Arc::clone(&running));
         Entered { running, replaced }
     }
@@ -121,6 +124,11 @@ impl Registry {
         let mut latest: Vec<Latest> = self.all().into_iter().flat_map(of).collect();
         Latest::newest_first(&mut latest);
         latest
+    }
+
+    /// The rules, their state for each run, and recent changes.
+    pub fn alerts(&self) -> AlertsStatus {
+        self.log.status(self.all().iter().flat_map(|run| run.advice.standings()).collect())
     }
 
     /// Whether a stored point belongs to the current attempt of its split or precedes it.

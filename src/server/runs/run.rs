@@ -8,6 +8,8 @@ use leakage::lock::lock;
 use leakage::run::{Run, SplitKey};
 use leakage::sample::{Counts, Evaluation, Members, Now, Split, WindowKind};
 
+use crate::server::advice::Advice;
+use crate::server::alert_log::AlertLog;
 use crate::server::board::Board;
 use crate::server::pass_outcomes::Mailbox;
 use crate::server::refusal::Refusal;
@@ -22,6 +24,7 @@ pub struct Running {
     pub concepts: Arc<[String]>,
     pub(super) state: Mutex<State>,
     pub board: Board,
+    pub advice: Advice,
     pub carried: Carried,
 }
 
@@ -66,9 +69,11 @@ pub(super) struct Intake {
 
 impl Running {
     /// A run that is declared now, and whose passes are held until then.
-    pub(super) fn new(run: Run, now: Now, held: Option<Duration>) -> Self {
+    pub(super) fn new(run: Run, now: Now, held: Option<Duration>, log: Arc<AlertLog>) -> Self {
+        let name: Arc<str> = run.name.as_str().into();
         Self {
-            name: run.name.as_str().into(),
+            advice: Advice::new(Arc::clone(&name), log),
+            name,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
             run: Arc::new(run),
             state: Mutex::new(State { held, heard: now.elapsed, ..State::default() }),
