@@ -33,7 +33,6 @@ mod runs;
 mod scoring;
 mod sidecar;
 mod streams;
-mod traces;
 mod upkeep;
 mod upstream;
 mod windows;

@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::history::Ending;
 use crate::memory;
 
 use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
+use super::publish::Publisher;
 use super::runs::{Frozen, Running, Runs};
 use super::scoring::carried;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
 use super::scoring::spare::Spare;
-use super::traces::Traces;
 use super::windows::Windows;
 
 /// Interval of the periodic work.
@@ -39,7 +40,7 @@ pub struct Upkeep {
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     pub metrics: Metrics,
-    pub traces: Traces,
+    pub publisher: Publisher,
 }
 
 impl Upkeep {
@@ -51,12 +52,7 @@ impl Upkeep {
         while !stop.is_cancelled() {
             looks.tick().await;
             self.runs.close_overdue();
-            for run in self.runs.registry.take_removed() {
-                self.traces.forget(&run);
-            }
-            for run in self.runs.settled() {
-                self.traces.history.forget_run(&run);
-            }
+            self.forget_removed();
             self.runs.note_waiting(self.queue.bytes() + self.fast.bytes() + self.slow.bytes());
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
@@ -82,6 +78,25 @@ impl Upkeep {
         }
     }
 
+    /// Forgets the work and the files of removed runs, and lets the history remove those to which nobody sends any more.
+    fn forget_removed(&self) {
+        let (registry, history) = (&self.runs.registry, &self.publisher.history);
+        for run in registry.take_removed() {
+            history.forget_run(&run);
+            let windows = self.windows.clone();
+            tokio::task::spawn_blocking(move || windows.remove(&run));
+        }
+        self.runs.settled().iter().for_each(|run| history.forget_run(run));
+        // Looked for each time, because what was in flight when its run was removed may have entered a queue since.
+        for frozen in self.queue.keep_runs(|run| registry.knows(run)) {
+            let reason = "the run was removed from memory before the pass was scored";
+            self.publisher.pass_over(&frozen, Ending::Skipped, reason);
+        }
+        self.fast.keep_runs(|run| registry.knows(run));
+        self.slow.keep_runs(|run| registry.knows(run));
+    }
+
+    /// Looks at the clock for the alerts of these runs, and at the memory that scoring keeps for them.
     fn look(&self, runs: &[Arc<Running>]) {
         let carried = carried::bound(runs.iter().map(|running| &running.carried));
         self.metrics.kept_memory.set(carried as i64);
@@ -92,7 +107,7 @@ impl Upkeep {
     /// Removes the saved windows of runs that are over, or have been silent for longer than a run stays in memory.
     async fn remove_windows(&self, uptime: Duration) {
         let (runs, windows) = (Arc::clone(&self.runs), self.windows.clone());
-        let history = Arc::clone(&self.traces.history);
+        let history = Arc::clone(&self.publisher.history);
         let forget_after = runs.options().forget_after;
         let patience = if uptime >= forget_after { forget_after } else { forget_after.max(KEPT) };
         let remove = move || windows.remove_left(&*history, |run| runs.is_running(run), patience);

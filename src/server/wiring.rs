@@ -27,7 +27,6 @@ use super::publish::Publisher;
 use super::runs::{self, Runs};
 use super::scoring::Scoring;
 use super::sidecar::Sidecar;
-use super::traces::Traces;
 use super::upkeep::Upkeep;
 use super::upstream::{Reach, Upstream};
 use super::windows::Windows;
@@ -174,7 +173,7 @@ impl Parts {
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
             metrics: self.metrics.clone(),
-            traces: self.traces(),
+            publisher: self.scoring.publisher.clone(),
         }
     }
 
@@ -197,16 +196,5 @@ impl Parts {
             }
         };
         let _ = tokio::task::spawn_blocking(last).await;
-    }
-
-    fn traces(&self) -> Traces {
-        Traces {
-            history: Arc::clone(&self.history),
-            settlement: Arc::clone(&self.settlement),
-            windows: self.windows.clone(),
-            queue: Arc::clone(&self.scoring.queue),
-            fast: Arc::clone(&self.scoring.fast),
-            slow: Arc::clone(&self.scoring.slow),
-        }
     }
 }

@@ -45,7 +45,7 @@ pub struct Scoring {
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
     options: WorkerOptions,
-    publisher: Publisher,
+    pub publisher: Publisher,
     /// Ends the scorers of points and of fast scores. Unlike that of slow ones, they first score what waits when the server
     /// stops.
     abandon: CancellationToken,
