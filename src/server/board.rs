@@ -1,5 +1,5 @@
-//! The current state of each curve of a run: the newest point of each split, the newest scores that join points later, and
-//! the latest step that was scored or skipped.
+//! The current state of each curve of a run: the newest point of each split, the newest scores that join points later, the
+//! latest step that was scored or skipped, and the rows received.
 //!
 //! Only the [`Publisher`](super::publish::Publisher) adds points. Readers take one short lock, never that of ingest.
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leakage::lock::lock;
 use leakage::point::Point;
-use leakage::sample::{Attempt, Evaluation};
+use leakage::sample::{Attempt, Counts, Evaluation, WindowKind};
 use leakage::score::catalogue::Cost;
 use leakage::step::{Ordinal, PassKey, Step};
 
@@ -24,6 +24,16 @@ pub struct Board(Mutex<Curves>);
 struct Curves {
     finished: Option<Instant>,
     splits: BTreeMap<Arc<str>, Curve>,
+    received: BTreeMap<Arc<str>, Received>,
+}
+
+/// The rows that a split has received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub window: WindowKind,
+    pub counts: Counts,
+    /// Rows of batches that were refused before they reached the sampler.
+    pub refused: u64,
 }
 
 struct Curve {
@@ -61,6 +71,14 @@ pub struct Beginning {
 impl Board {
     fn read<R>(&self, split: &str, read: impl FnOnce(&Curve) -> R) -> Option<R> {
         lock(&self.0).splits.get(split).map(read)
+    }
+
+    pub fn receive(&self, split: &Arc<str>, received: Received) {
+        lock(&self.0).received.insert(Arc::clone(split), received);
+    }
+
+    pub fn received(&self) -> BTreeMap<Arc<str>, Received> {
+        lock(&self.0).received.clone()
     }
 
     /// Notes that an attempt begins in a split, or returns to a step earlier than any before. Points of another attempt

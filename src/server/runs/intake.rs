@@ -73,6 +73,7 @@ impl Runs {
         let Some(running) = self.registry.get(run) else { return };
         if let Some(intake) = lock(&running.state).splits.get_mut(split) {
             intake.refused += rows;
+            intake.show(&running.board);
         }
     }
 
@@ -103,7 +104,8 @@ impl Runs {
         };
         let (member, step) = (staged.member(), staged.pass().step);
         let intake = self.intake(running, &mut state, split)?;
-        let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
+        let committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now);
+        let mut committed = committed.inspect_err(|_| intake.show(&running.board))?;
         state.members.reached(member, step, now.elapsed);
         state.heard = now.elapsed;
         self.began(running, &mut state, split, committed.began.take());
@@ -275,7 +277,7 @@ impl Runs {
         running.board.begin(&intake.key.split, beginning);
     }
 
-    /// Passes closed evaluations on for scoring, and updates the memory count of the split.
+    /// Passes closed evaluations on for scoring, and updates the counts of the split.
     pub(super) fn closed(&self, running: &Arc<Running>, intake: &mut Intake, closed: Vec<Evaluation>) {
         for evaluation in closed {
             let (key, step) = (&evaluation.key, evaluation.step);
@@ -295,6 +297,7 @@ impl Runs {
         self.memory.fetch_add(bytes, Ordering::Relaxed);
         self.memory.fetch_sub(intake.bytes, Ordering::Relaxed);
         intake.bytes = bytes;
+        intake.show(&running.board);
         self.show_memory();
     }
 }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::history::Ending;
 use leakage::lock::lock;
-use leakage::run::Run;
+use leakage::run::{Run, SplitKey};
 use leakage::sample::{Attempt, Declaration, Evaluation, Now, SavedWindow, Split, StatedRank, Unfinished, client_hash};
 use leakage::step::Rank;
 
+use crate::server::board::Received;
 use crate::server::clock::Clock;
 use crate::server::live::{RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
@@ -325,20 +326,17 @@ impl Runs {
     }
 
     pub fn statuses(&self) -> Vec<RunStatus> {
-        let split = |intake: &Intake| {
-            let counts = intake.sampler.as_ref().map_or(intake.counts, Split::counts);
-            SplitStatus {
-                split: intake.key.split.to_string(),
-                window: window_name(intake.window),
-                rows_received: counts.received,
-                rows_duplicate: counts.duplicate,
-                passes_unsettled: self.settlement.pending(&intake.key),
-                rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + intake.refused,
-            }
+        let split = |run: &Arc<str>, split: Arc<str>, Received { window, counts, refused }| SplitStatus {
+            split: split.to_string(),
+            window: window_name(window),
+            rows_received: counts.received,
+            rows_duplicate: counts.duplicate,
+            rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + refused,
+            passes_unsettled: self.settlement.pending(&SplitKey { run: Arc::clone(run), split }),
         };
         let status = |running: Arc<Running>| RunStatus {
             name: running.run.name.clone(),
-            splits: lock(&running.state).splits.values().map(split).collect(),
+            splits: running.board.received().into_iter().map(|(of, rows)| split(&running.name, of, rows)).collect(),
             is_lost: false,
         };
         self.registry.all().into_iter().map(status).collect()

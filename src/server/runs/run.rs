@@ -10,7 +10,7 @@ use leakage::sample::{Counts, Evaluation, Members, Now, Split, WindowKind};
 
 use crate::server::advice::Advice;
 use crate::server::alert_log::AlertLog;
-use crate::server::board::Board;
+use crate::server::board::{Board, Received};
 use crate::server::pass_outcomes::Mailbox;
 use crate::server::refusal::Refusal;
 use crate::server::scoring::carried::Carried;
@@ -106,6 +106,12 @@ impl Frozen {
 }
 
 impl Intake {
+    /// Puts the counts of rows where readers find them.
+    pub fn show(&self, board: &Board) {
+        let counts = self.sampler.as_ref().map_or(self.counts, Split::counts);
+        board.receive(&self.key.split, Received { window: self.window, counts, refused: self.refused });
+    }
+
     pub fn sampler(&mut self) -> Result<&mut Split, Refusal> {
         self.sampler.as_mut().ok_or_else(|| Refusal::Finished(self.key.run.to_string()))
     }
