@@ -142,3 +142,47 @@ impl Registry {
         (unix_time() - oldest).max(0.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::board::Beginning;
+    use crate::server::events::{Bounds, Events};
+    use crate::server::metrics::Metrics;
+    use crate::server::notify::Notifier;
+    use leakage::alert::default_rules;
+    use leakage::run::{Concept, RunFields};
+    use leakage::sample::Attempt;
+    use leakage::step::Step;
+
+    #[tokio::test]
+    async fn a_removed_run_is_dropped_and_its_files_are_kept_if_it_is_declared_again() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics);
+        let log = AlertLog::new(default_rules(), Events::new(Bounds::default()), notifier);
+        let registry = Registry::new(Duration::ZERO, Arc::new(log));
+        let enter = |cardinality| {
+            let concepts = vec![Concept { name: "c".into(), cardinality }];
+            let run = Run::try_from(RunFields { name: "r".into(), concepts, ..Default::default() }).unwrap();
+            registry.enter(run, Now { elapsed: Duration::ZERO, unix: 0.0 }, None)
+        };
+        let first = enter(2);
+        assert!(first.replaced.is_none() && Arc::ptr_eq(&first.running, &enter(2).running));
+        let (attempt, first_step) = (Attempt::default(), Step::new(0).unwrap());
+        let beginning = Beginning { attempt, first_step, continues: false, rolling: false };
+        first.running.board.begin(&"val".into(), beginning);
+        assert_eq!((registry.latest().len(), registry.all().len()), (1, 1));
+        let held = Arc::downgrade(&first.running);
+        assert!(registry.remove(&first.running, true) && !registry.remove(&first.running, true));
+        drop(first);
+        assert!(held.upgrade().is_none() && registry.latest().is_empty());
+        assert!(matches!(registry.find("r"), Err(Refusal::Forgotten(_))));
+        assert_eq!(registry.take_removed(), [Arc::<str>::from("r")]);
+        let again = enter(2).running;
+        registry.remove(&again, true);
+        let other = enter(3);
+        assert!(other.replaced.is_none() && registry.take_removed().is_empty());
+        assert!(registry.find("r").is_ok() && !registry.remove(&again, true), "it is of another declaration");
+        assert!(enter(2).replaced.is_some_and(|replaced| Arc::ptr_eq(&replaced, &other.running)));
+    }
+}
