@@ -264,9 +264,8 @@ impl ConceptWatch for Service {
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
-        let mut splits = self.log().rules.advising_splits();
-        splits.retain(|split| running.board.has_split(split));
-        for split in &splits {
+        let splits = self.log().rules.advising_splits();
+        for split in splits.iter().filter(|split| running.board.has_split(split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {

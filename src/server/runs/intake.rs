@@ -17,7 +17,7 @@ use leakage::sample::{
 };
 use leakage::step::{Epoch, PassKey};
 
-use super::life::Runs;
+use super::lifecycle::Runs;
 use super::run::{Frozen, Intake, Running, State};
 
 /// Maximum number of splits of a run. Clients choose the names, so their number is bounded.

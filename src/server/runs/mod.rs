@@ -4,14 +4,14 @@
 //! [`Outlet`] with their run, and never return.
 
 mod intake;
-mod life;
+mod lifecycle;
 mod registry;
 mod rolling;
 mod run;
 mod sampling;
 
 pub use intake::{Ended, Sent, Stated};
-pub use life::{Finished, Joining, Outlet, Runs};
+pub use lifecycle::{Finished, Joining, Outlet, Runs};
 pub use registry::Registry;
 pub use run::{Frozen, Running};
 pub use sampling::SamplingOptions;

@@ -84,7 +84,8 @@ impl Registry {
         Entered { running, replaced }
     }
 
-    /// Removes a run. Returns whether it was still there. If it is to be declared again, `is_forgotten`.
+    /// Removes a run. Returns whether it was still there. If it `is_forgotten`, clients that go on are asked to declare it
+    /// again.
     pub(super) fn remove(&self, running: &Arc<Running>, is_forgotten: bool) -> bool {
         let mut runs = lock(&self.runs);
         let is_there = runs.get(&running.name).is_some_and(|known| Arc::ptr_eq(known, running));

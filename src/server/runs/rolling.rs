@@ -9,7 +9,7 @@ use leakage::sample::{SavedWindow, Split, WindowKind};
 
 use crate::server::board::Beginning;
 
-use super::life::Runs;
+use super::lifecycle::Runs;
 use super::run::{Frozen, Running, State};
 
 impl Runs {

@@ -68,7 +68,7 @@ pub(super) struct Intake {
 }
 
 impl Running {
-    /// A run that is declared now, and whose passes are held until then.
+    /// A run that is declared now. Until `held` no pass is closed before every rank has ended it.
     pub(super) fn new(run: Run, now: Now, held: Option<Duration>, log: Arc<AlertLog>) -> Self {
         let name: Arc<str> = run.name.as_str().into();
         Self {
