@@ -375,14 +375,19 @@ impl<P> Schedule<P> {
         self.replaced
     }
 
-    /// Forgets a run. Returns its passes that had not started.
-    pub fn remove_run(&mut self, run: &str) -> Vec<P> {
-        self.rolling.retain(|key, _| *key.run != *run);
-        self.started.remove(run);
-        let lines = std::mem::take(&mut self.lines).into_iter();
-        let (removed, kept): (BTreeMap<_, _>, _) = lines.partition(|(key, _)| *key.run == *run);
-        self.lines = kept;
-        removed.into_values().flat_map(|mut line| line.take_all()).collect()
+    /// Forgets the other runs. Returns their passes that had not started.
+    pub fn keep_runs(&mut self, is_kept: impl Fn(&str) -> bool) -> Vec<P> {
+        let mut left = Vec::new();
+        self.rolling.retain(|key, _| is_kept(&key.run));
+        self.started.retain(|run, _| is_kept(run));
+        self.lines.retain(|key, line| {
+            let is_kept = is_kept(&key.run);
+            if !is_kept {
+                left.extend(line.take_all());
+            }
+            is_kept
+        });
+        left
     }
 
     /// Every split with work, and the time at which it was or will be due.

@@ -547,7 +547,7 @@ fn a_removed_run_leaves_nothing_behind() {
     schedule.pass_closed(key("a", "test"), Closed::live(2), ms(0));
     schedule.pass_closed(key("b", "val"), Closed::live(3), ms(0));
     schedule.rows_changed(&key("a", "train"), 5, 5, ms(0));
-    assert_eq!(schedule.remove_run("a"), [2, 1]);
+    assert_eq!(schedule.keep_runs(|run| run == "b"), [2, 1]);
     assert_eq!(schedule.start(ms(5000)), Some(Job::Pass(key("b", "val"), 3)));
     schedule.finished(ms(1), ms(5001));
     assert_eq!((schedule.start(ms(6000)), schedule.lag(ms(6000))), (None, ms(0)));
@@ -592,7 +592,7 @@ fn a_tick_may_take_the_share_of_an_interval_divided_by_the_splits_that_tick() {
     // `a` had its tick at 10 s and no new rows: from 30 s on it is not counted.
     close(&schedule, ms(30_000), 0.5);
     close(&schedule, ms(30_001), 2.0 / 3.0);
-    schedule.remove_run("run");
+    schedule.keep_runs(|_| false);
     close(&schedule, ms(30_001), 2.0);
     let always = Ticks { interval: Duration::ZERO, ..interval };
     assert_eq!(Schedule::<()>::new(always, budget, Room::default(), Duration::ZERO).allowance(ms(5)), f64::INFINITY);

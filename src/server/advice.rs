@@ -1,22 +1,18 @@
-//! Alerts of the running sidecar: evaluates the rules on new points, notifies watchers and receivers of changes, and
-//! derives the stop advice.
+//! The alerts of a run and its stop advice: evaluates the rules on new points, has changes told, and derives the advice.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use leakage::alert::{Alerts, Change, Judged, Rule, Standing, State};
+use leakage::lock::lock;
 use leakage::point::Point;
 use leakage::sample::Attempt;
 
-use super::events::Events;
-use super::live::{AlertChange, AlertsStatus, Event};
-use super::notify::Notifier;
-use leakage::lock::lock;
+use super::alert_log::AlertLog;
+use super::live::AlertChange;
 
 /// Answers kept for each run; few are enough, since all ranks ask about a step at almost the same time.
 const KEPT: usize = 4096;
-/// Past changes kept for pages that are opened later.
-const CHANGES: usize = 2000;
 /// Newest points of each split that the rules evaluate again when a process takes up a run of an earlier one.
 pub const RESTORED: usize = 200;
 
@@ -39,82 +35,55 @@ pub struct Missed {
 /// Steps without an answer that a question may name.
 pub const MOST_UNANSWERED: usize = 64;
 
-/// The state of all alert rules, and the stop advice already given.
+/// The states of all alert rules for a run, and the stop advice already given.
 pub struct Advice {
-    splits: Vec<String>,
-    events: Events,
-    notifier: Notifier,
+    run: Arc<str>,
+    log: Arc<AlertLog>,
     state: Mutex<Given>,
 }
 
 struct Given {
     alerts: Alerts,
-    decisions: BTreeMap<Arc<str>, BTreeMap<(Attempt, u64), Decision>>,
-    newest: BTreeMap<Arc<str>, u64>,
-    changes: VecDeque<Arc<AlertChange>>,
+    decisions: BTreeMap<(Attempt, u64), Decision>,
+    /// Step of the newest evaluation.
+    newest: u64,
 }
 
 impl Advice {
-    pub fn new(alerts: Alerts, events: Events, notifier: Notifier) -> Self {
-        let splits = alerts.advising_splits().into_iter().map(str::to_owned).collect();
-        let (decisions, newest, changes) = Default::default();
-        Self { splits, events, notifier, state: Mutex::new(Given { alerts, decisions, newest, changes }) }
+    pub fn new(run: Arc<str>, log: Arc<AlertLog>) -> Self {
+        let alerts = Alerts::new(log.rules.clone());
+        let (decisions, newest) = Default::default();
+        Self { run, log, state: Mutex::new(Given { alerts, decisions, newest }) }
     }
 
-    /// Splits whose evaluation of a step must be known before advice for it can be given.
-    pub fn splits(&self) -> impl Iterator<Item = &str> {
-        self.splits.iter().map(String::as_str)
-    }
-
-    /// Notes that a run started or resumed, at `time` in seconds since 1970-01-01 UTC. Returns whether it is new to this
+    /// Notes that the run started or resumed, at `time` in seconds since 1970-01-01 UTC. Returns whether it is new to this
     /// process.
-    pub fn start(&self, run: &Arc<str>, judged: Judged, time: f64) -> bool {
-        let mut given = lock(&self.state);
-        let new = !given.alerts.knows(run);
-        given.alerts.start(run, judged, time);
-        new
+    pub fn start(&self, judged: Judged, time: f64) -> bool {
+        lock(&self.state).alerts.start(judged, time)
     }
 
-    /// Notes that a newer attempt of a run begins: its advice depends on its own evaluations only.
-    pub fn begin(&self, run: &str) {
-        lock(&self.state).newest.remove(run);
+    /// Notes that a newer attempt of the run begins: its advice depends on its own evaluations only.
+    pub fn begin(&self) {
+        lock(&self.state).newest = 0;
     }
 
-    /// Splits that any rule evaluates.
-    pub fn judged_splits(&self) -> Vec<String> {
-        let given = lock(&self.state);
-        let splits: BTreeSet<&str> = given.alerts.rules().iter().map(|rule| rule.split()).collect();
-        splits.into_iter().map(str::to_owned).collect()
-    }
-
-    /// Replays the points of a run that an earlier process evaluated, oldest first. Watchers are not notified again.
-    /// Receivers of alerts are notified of the alerts that still fire, because they will be notified of the resolution.
-    pub fn restore(&self, run: &Arc<str>, points: &[Point]) {
+    /// Replays points that an earlier process evaluated, oldest first. Watchers are not notified again. Receivers of alerts
+    /// are notified of the alerts that still fire, because they will be notified of the resolution.
+    pub fn restore(&self, points: &[Point]) {
         let mut given = lock(&self.state);
         for point in points {
-            let newest = given.newest.entry(Arc::clone(run)).or_default();
-            *newest = point.step.max(*newest);
-            for Change { rule, run, standing } in given.alerts.observe(point) {
-                given.keep(Arc::new(change_of(&rule, &run, &standing)));
+            for Change { rule, standing } in given.observe(point) {
+                self.log.keep(self.change_of(&rule, &standing));
             }
         }
-        let firing = given.alerts.standings().filter(|(_, of, standing)| *of == run && standing.state == State::Firing);
-        for (rule, run, standing) in firing {
-            self.notifier.tell(Arc::new(change_of(rule, run, standing)));
+        for (rule, standing) in given.alerts.standings().filter(|(_, standing)| standing.state == State::Firing) {
+            self.log.tell_receivers(self.change_of(rule, standing));
         }
     }
 
-    /// Evaluates the rules on a new point. One of a run that was forgotten while it was scored changes nothing: nobody
-    /// would remove what it left.
+    /// Evaluates the rules on a new point.
     pub fn observe(&self, point: &Point) {
-        self.tell(|given| {
-            if !given.alerts.knows(&point.run) {
-                return Vec::new();
-            }
-            let newest = given.newest.entry(Arc::clone(&point.run)).or_default();
-            *newest = point.step.max(*newest);
-            given.alerts.observe(point)
-        });
+        self.tell(|given| given.observe(point));
     }
 
     /// Evaluates the rules on the scores `late`, which have joined a point that was observed before.
@@ -127,84 +96,55 @@ impl Advice {
         self.tell(|given| given.alerts.look(time));
     }
 
-    /// Ends the alerts of a run that finished.
-    pub fn finish(&self, run: &Arc<str>, time: f64) {
-        self.tell(|given| given.alerts.finish(run, time));
+    /// Ends the alerts, at `time` in seconds since 1970-01-01 UTC: the run finished, or was removed from memory, as `why`
+    /// says. Receivers would otherwise keep them for ever.
+    pub fn end(&self, why: &str, time: f64) {
+        self.tell(|given| given.alerts.end(why, time));
     }
 
-    /// Forgets a run, at `time` in seconds since 1970-01-01 UTC, and resolves its alerts at the receivers, which would
-    /// otherwise keep them for ever.
-    pub fn forget(&self, run: &str, time: f64) {
-        self.tell(|given| {
-            given.newest.remove(run);
-            given.decisions.remove(run);
-            given.alerts.forget(run, time)
-        });
-    }
-
-    /// Sends the changes to watchers, the log and the receivers of alerts. It holds the lock to keep them in order, and
-    /// never waits for a recipient.
+    /// Has the changes told. It holds the lock to keep them in order.
     fn tell(&self, look: impl FnOnce(&mut Given) -> Vec<Change>) {
         let mut given = lock(&self.state);
-        for Change { rule, run, standing } in look(&mut given) {
-            let change = Arc::new(change_of(&rule, &run, &standing));
-            tracing::info!(
-                rule = %change.rule, run = %change.run, state = change.state.name(), evidence = %change.evidence, "alert"
-            );
-            given.keep(Arc::clone(&change));
-            self.events.send(Event::Alert(Arc::clone(&change)));
-            self.notifier.tell(change);
+        for Change { rule, standing } in look(&mut given) {
+            self.log.tell(self.change_of(&rule, &standing));
         }
     }
 
-    pub fn status(&self) -> AlertsStatus {
+    /// Where each rule stands.
+    pub fn standings(&self) -> Vec<AlertChange> {
         let given = lock(&self.state);
-        AlertsStatus {
-            rules: given.alerts.rules().to_vec(),
-            standings: given.alerts.standings().map(|(rule, run, standing)| change_of(rule, run, standing)).collect(),
-            changes: given.changes.iter().cloned().collect(),
-            last_known: Vec::new(),
-        }
-    }
-
-    /// The alerts of a run that have fired, each as when it fired last, by rule.
-    pub fn fired(&self, run: &str) -> Vec<Arc<AlertChange>> {
-        let given = lock(&self.state);
-        let of_run = given.changes.iter().filter(|change| change.run == run && change.state == State::Firing);
-        let newest: BTreeMap<_, _> = of_run.map(|change| ((&change.rule, &change.split), change)).collect();
-        newest.into_values().cloned().collect()
+        given.alerts.standings().map(|(rule, standing)| self.change_of(rule, standing)).collect()
     }
 
     /// The newest of `steps` at which the attempt was advised to stop.
-    pub fn missed(&self, run: &str, attempt: Attempt, steps: &[u64]) -> Option<Missed> {
+    pub fn missed(&self, attempt: Attempt, steps: &[u64]) -> Option<Missed> {
         let given = lock(&self.state);
-        let of_run = given.decisions.get(run)?;
-        let stopped = |step: &u64| of_run.get(&(attempt, *step)).filter(|decision| decision.stop);
+        let stopped = |step: &u64| given.decisions.get(&(attempt, *step)).filter(|decision| decision.stop);
         let newest = steps.iter().filter(|step| stopped(step).is_some()).max()?;
         stopped(newest).map(|decision| Missed { step: *newest, reason: decision.reason.clone() })
     }
 
-    /// The advice for an attempt of a run at a step, of which the scores of the splits `late` are not known yet. The first
-    /// answer is kept, so that all ranks get the same one.
-    pub fn decide(&self, run: &Arc<str>, attempt: Attempt, step: u64, late: &[&str]) -> Decision {
+    /// The advice for an attempt at a step, of which the scores of the splits `late` are not known yet. The first answer is
+    /// kept, so that all ranks get the same one.
+    pub fn decide(&self, attempt: Attempt, step: u64, late: &[&str]) -> Decision {
         let mut given = lock(&self.state);
-        if let Some(decision) = given.decisions.get(run).and_then(|of_run| of_run.get(&(attempt, step))) {
+        if let Some(decision) = given.decisions.get(&(attempt, step)) {
             return decision.clone();
         }
         let reasons: Vec<String> = given
             .alerts
-            .reasons_to_stop(run)
+            .reasons_to_stop()
             .map(|(rule, standing)| {
                 let action = rule.action().map_or(String::new(), |action| format!(". {action}"));
                 format!("{}: {}{action}", rule.name(), standing.evidence)
             })
             .collect();
-        let reason = match (reasons.is_empty(), self.splits.is_empty()) {
+        let reason = match (reasons.is_empty(), self.log.rules.advising_splits().is_empty()) {
             (false, _) => reasons.join("; "),
             (true, true) => "no rule advises stopping".to_owned(),
             (true, false) => "no rule that advises stopping fires".to_owned(),
         };
-        let decided_by_step = given.newest.get(run).copied().unwrap_or_default();
+        let decided_by_step = given.newest;
         let reason = match late.is_empty() {
             true => reason,
             false => {
@@ -213,95 +153,74 @@ impl Advice {
             }
         };
         let decision = Decision { stop: !reasons.is_empty(), reason, decided_by_step };
-        given.answer(run, attempt, step, decision)
+        given.decisions.insert((attempt, step), decision.clone());
+        if given.decisions.len() > KEPT {
+            // Removes the lowest step of the oldest attempt: ranks ask in ascending order of steps.
+            given.decisions.pop_first();
+        }
+        decision
+    }
+
+    fn change_of(&self, rule: &Rule, standing: &Standing) -> AlertChange {
+        AlertChange {
+            rule: rule.name().to_owned(),
+            run: self.run.to_string(),
+            split: rule.split().to_owned(),
+            score: rule.score().to_owned(),
+            state: standing.state,
+            since: standing.since,
+            evidence: standing.evidence.clone(),
+            step: standing.step,
+            severity: if standing.state == State::Firing { standing.severity } else { rule.severity() },
+            advises_stop: standing.advises_stop,
+            value: standing.value,
+            baseline: standing.baseline,
+            runbook: rule.runbook().map(str::to_owned),
+        }
     }
 }
 
 impl Given {
-    fn answer(&mut self, run: &Arc<str>, attempt: Attempt, step: u64, decision: Decision) -> Decision {
-        let of_run = self.decisions.entry(Arc::clone(run)).or_default();
-        let kept = of_run.entry((attempt, step)).or_insert(decision).clone();
-        if of_run.len() > KEPT {
-            // Removes the lowest step of the oldest attempt: ranks ask in ascending order of steps.
-            of_run.pop_first();
-        }
-        kept
-    }
-
-    /// In the order of time, because what is restored is older than what was told since.
-    fn keep(&mut self, change: Arc<AlertChange>) {
-        let at = self.changes.partition_point(|kept| kept.since <= change.since);
-        self.changes.insert(at, change);
-        if self.changes.len() > CHANGES {
-            self.changes.pop_front();
-        }
-    }
-}
-
-fn change_of(rule: &Rule, run: &str, standing: &Standing) -> AlertChange {
-    AlertChange {
-        rule: rule.name().to_owned(),
-        run: run.to_owned(),
-        split: rule.split().to_owned(),
-        score: rule.score().to_owned(),
-        state: standing.state,
-        since: standing.since,
-        evidence: standing.evidence.clone(),
-        step: standing.step,
-        severity: if standing.state == State::Firing { standing.severity } else { rule.severity() },
-        advises_stop: standing.advises_stop,
-        value: standing.value,
-        baseline: standing.baseline,
-        runbook: rule.runbook().map(str::to_owned),
+    fn observe(&mut self, point: &Point) -> Vec<Change> {
+        self.newest = point.step.max(self.newest);
+        self.alerts.observe(point)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::events::Bounds;
+    use crate::server::events::{Bounds, Events};
     use crate::server::metrics::Metrics;
+    use crate::server::notify::Notifier;
     use leakage::alert::default_rules;
-
-    fn advice() -> Advice {
-        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
-        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics);
-        Advice::new(Alerts::new(default_rules()), Events::new(Bounds::default()), notifier)
-    }
 
     /// A receiver keeps a firing alert until it is resolved there.
     #[tokio::test]
-    async fn each_alert_of_a_run_that_is_forgotten_is_over() {
-        let (advice, run): (_, Arc<str>) = (advice(), "r".into());
-        advice.start(&run, Judged::default(), 1.0);
-        advice.observe(&Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() });
-        let changes =
-            |state| -> Vec<_> { advice.status().changes.into_iter().filter(|change| change.state == state).collect() };
+    async fn each_alert_of_a_run_that_is_removed_is_over_and_none_fires_after_it() {
+        let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();
+        let notifier = Notifier::start(crate::server::NotifyOptions::default(), String::new(), metrics);
+        let log = Arc::new(AlertLog::new(default_rules(), Events::new(Bounds::default()), notifier));
+        let advice = Advice::new("r".into(), Arc::clone(&log));
+        assert!(advice.start(Judged::default(), 1.0) && !advice.start(Judged::default(), 1.0));
+        let point = Point { run: "r".into(), split: "val".into(), ..Point::default() };
+        advice.observe(&point);
+        let changes = |state| -> Vec<_> {
+            log.status(Vec::new()).changes.into_iter().filter(|change| change.state == state).collect()
+        };
         let (firing, over) = (changes(State::Firing), changes(State::Inactive));
         assert!(!firing.is_empty() && over.is_empty(), "a sample without rows");
-        advice.forget(&run, 7.0);
+        advice.end("the run was removed from memory", 7.0);
         let over = changes(State::Inactive);
         for fired in &firing {
             let over = over.iter().find(|over| over.rule == fired.rule).unwrap();
             assert_eq!((over.since, &over.run), (7.0, &fired.run));
             assert!(over.evidence.starts_with("the run was removed from memory; last: "), "{}", over.evidence);
         }
-        advice.forget(&run, 8.0);
-        assert_eq!(changes(State::Inactive).len(), over.len());
-    }
-
-    #[tokio::test]
-    async fn a_point_that_comes_after_its_run_was_forgotten_leaves_nothing() {
-        let advice = advice();
-        let run: Arc<str> = "r".into();
-        let point = Point { run: Arc::clone(&run), split: "val".into(), ..Point::default() };
-        advice.start(&run, Judged::default(), 1.0);
         advice.observe(&point);
-        assert!(!advice.status().standings.is_empty());
-        assert_eq!(lock(&advice.state).newest.len(), 1);
-        advice.forget(&run, 2.0);
-        advice.observe(&point);
-        assert!(advice.status().standings.is_empty());
-        assert_eq!(lock(&advice.state).newest.len(), 0);
+        advice.observe_late(&point, &["icl"]);
+        advice.look(1e9);
+        advice.end("the run was removed from memory", 8.0);
+        assert_eq!((changes(State::Firing).len(), changes(State::Inactive).len()), (firing.len(), over.len()));
     }
 }

@@ -1,36 +1,39 @@
-//! The current state of each curve: the newest point of each split, the newest scores that join points later, and the latest
-//! step that was scored or skipped.
+//! The current state of each curve of a run: the newest point of each split, the newest scores that join points later, the
+//! latest step that was scored or skipped, and the rows received.
 //!
-//! Only the [`Publisher`](super::publish::Publisher) adds points. Readers take one short lock, never those of ingest.
+//! Only the [`Publisher`](super::publish::Publisher) adds points. Readers take one short lock, never that of ingest.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leakage::lock::lock;
 use leakage::point::Point;
-use leakage::run::SplitKey;
-use leakage::sample::{Attempt, Evaluation};
+use leakage::sample::{Attempt, Counts, Evaluation, WindowKind};
 use leakage::score::catalogue::Cost;
 use leakage::step::{Ordinal, PassKey, Step};
 
 use super::clock::unix_time;
 use super::live::Latest;
 
-/// All curves of this process.
-pub struct Board {
-    /// How long the curves of a finished run are still listed.
-    linger: Duration,
-    curves: Mutex<BTreeMap<Arc<str>, RunCurves>>,
-}
-
-/// The curves of one run.
+/// The curves of a run.
 #[derive(Default)]
-struct RunCurves {
-    /// k names.
-    concepts: Arc<[String]>,
+pub struct Board(Mutex<Curves>);
+
+#[derive(Default)]
+struct Curves {
     finished: Option<Instant>,
     splits: BTreeMap<Arc<str>, Curve>,
+    received: BTreeMap<Arc<str>, Received>,
+}
+
+/// The rows that a split has received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub window: WindowKind,
+    pub counts: Counts,
+    /// Rows of batches that were refused before they reached the sampler.
+    pub refused: u64,
 }
 
 struct Curve {
@@ -63,38 +66,35 @@ pub struct Beginning {
     /// Its evaluations continue those in the history.
     pub continues: bool,
     pub rolling: bool,
-    /// k names.
-    pub concepts: Arc<[String]>,
 }
 
 impl Board {
-    pub fn new(linger: Duration) -> Self {
-        Self { linger, curves: Mutex::default() }
+    fn read<R>(&self, split: &str, read: impl FnOnce(&Curve) -> R) -> Option<R> {
+        lock(&self.0).splits.get(split).map(read)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, RunCurves>> {
-        lock(&self.curves)
+    pub fn receive(&self, split: &Arc<str>, received: Received) {
+        lock(&self.0).received.insert(Arc::clone(split), received);
     }
 
-    fn read<R>(&self, run: &str, split: &str, read: impl FnOnce(&Curve) -> R) -> Option<R> {
-        self.lock().get(run).and_then(|run| run.splits.get(split)).map(read)
+    pub fn received(&self) -> BTreeMap<Arc<str>, Received> {
+        lock(&self.0).received.clone()
     }
 
     /// Notes that an attempt begins in a split, or returns to a step earlier than any before. Points of another attempt
     /// are removed from the board.
-    pub fn begin(&self, key: &SplitKey, beginning: Beginning) {
-        let Beginning { attempt, first_step, continues, rolling, concepts } = beginning;
-        let mut runs = self.lock();
-        let run = runs.entry(Arc::clone(&key.run)).or_default();
-        (run.concepts, run.finished) = (concepts, None);
-        if let Some(curve) = run.splits.get_mut(&key.split).filter(|curve| curve.attempt == attempt && !curve.over) {
+    pub fn begin(&self, split: &Arc<str>, beginning: Beginning) {
+        let Beginning { attempt, first_step, continues, rolling } = beginning;
+        let mut curves = lock(&self.0);
+        curves.finished = None;
+        if let Some(curve) = curves.splits.get_mut(split).filter(|curve| curve.attempt == attempt && !curve.over) {
             curve.first_step = first_step;
             return;
         }
         let since = if continues { f64::NEG_INFINITY } else { unix_time() };
         let (newest, late, filling, settled, joined, over) = Default::default();
         let curve = Curve { attempt, since, first_step, newest, late, rolling, filling, settled, joined, over };
-        run.splits.insert(Arc::clone(&key.split), curve);
+        curves.splits.insert(Arc::clone(split), curve);
     }
 
     /// Sets the point of an evaluation, or notes that the evaluation has none.
@@ -132,97 +132,87 @@ impl Board {
 
     /// Changes the curve of an evaluation, unless the split belongs to another attempt by now.
     fn curve(&self, evaluation: &Evaluation, change: impl FnOnce(&mut Curve)) {
-        let mut runs = self.lock();
-        let curve = runs.get_mut(&evaluation.key.run).and_then(|run| run.splits.get_mut(&evaluation.key.split));
+        let mut curves = lock(&self.0);
         let own = |curve: &&mut Curve| curve.attempt == evaluation.attempt && evaluation.time >= curve.since;
-        if let Some(curve) = curve.filter(own) {
+        if let Some(curve) = curves.splits.get_mut(&evaluation.key.split).filter(own) {
             change(curve);
         }
     }
 
     /// The split's newest point that is not provisional, even if the history could not store it.
-    pub fn newest(&self, run: &str, split: &str) -> Option<Arc<Point>> {
-        self.read(run, split, |curve| curve.newest.clone()).flatten()
+    pub fn newest(&self, split: &str) -> Option<Arc<Point>> {
+        self.read(split, |curve| curve.newest.clone()).flatten()
     }
 
     /// Whether this process has received rows of the split.
-    pub fn has_split(&self, run: &str, split: &str) -> bool {
-        self.read(run, split, |_| ()).is_some()
+    pub fn has_split(&self, split: &str) -> bool {
+        self.read(split, |_| ()).is_some()
     }
 
     /// Whether a pass was scored, or skipped in favour of a newer one.
-    pub fn is_settled(&self, run: &str, split: &str, pass: (u64, Ordinal)) -> bool {
-        let settled = self.read(run, split, |curve| curve.settled).flatten();
+    pub fn is_settled(&self, split: &str, pass: (u64, Ordinal)) -> bool {
+        let settled = self.read(split, |curve| curve.settled).flatten();
         settled.is_some_and(|settled| (settled.step.get(), settled.ordinal) >= pass)
     }
 
     /// Whether no score of this cost is to come for a pass: it has them, or will have none.
-    pub fn has_joined(&self, run: &str, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
-        let joined = self.read(run, split, |curve| curve.joined.get(&cost).copied()).flatten();
+    pub fn has_joined(&self, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
+        let joined = self.read(split, |curve| curve.joined.get(&cost).copied()).flatten();
         joined.is_some_and(|joined| (joined.step.get(), joined.ordinal) >= pass)
     }
 
     /// Whether a pass is settled, and scores of this cost may yet join its point.
-    pub fn awaits(&self, run: &str, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
-        self.is_settled(run, split, pass) && !self.has_joined(run, split, pass, cost)
+    pub fn awaits(&self, split: &str, pass: (u64, Ordinal), cost: Cost) -> bool {
+        self.is_settled(split, pass) && !self.has_joined(split, pass, cost)
     }
 
-    /// Whether scores of this cost may yet join the newest point of any split of a run.
-    pub fn awaits_any(&self, run: &str, cost: Cost) -> bool {
-        let runs = self.lock();
+    /// Whether scores of this cost may yet join the newest point of any split.
+    pub fn awaits_any(&self, cost: Cost) -> bool {
         let awaits = |curve: &Curve| curve.settled > curve.joined.get(&cost).copied();
-        runs.get(run).is_some_and(|run| run.splits.values().any(awaits))
+        lock(&self.0).splits.values().any(awaits)
     }
 
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training
     /// left at the attempt's first step or later do not.
     pub fn admits(&self, point: &Point) -> bool {
         let admits = |curve: &Curve| point.time >= curve.since || point.step < curve.first_step.get();
-        self.read(&point.run, &point.split, admits).unwrap_or(true)
+        self.read(&point.split, admits).unwrap_or(true)
     }
 
     /// Whether a stored point from `time`, in seconds since 1970-01-01 UTC, belongs to the attempt of `evaluation`.
     pub fn is_own(&self, evaluation: &Evaluation, time: f64) -> bool {
         let own = |curve: &Curve| curve.attempt == evaluation.attempt && time >= curve.since;
-        self.read(&evaluation.key.run, &evaluation.key.split, own).unwrap_or(false)
+        self.read(&evaluation.key.split, own).unwrap_or(false)
     }
 
-    pub fn finish(&self, run: &str) {
-        if let Some(run) = self.lock().get_mut(run) {
-            run.finished = Some(Instant::now());
-            run.splits.values_mut().for_each(|curve| curve.over = true);
-        }
+    pub fn finish(&self) {
+        let mut curves = lock(&self.0);
+        curves.finished = Some(Instant::now());
+        curves.splits.values_mut().for_each(|curve| curve.over = true);
     }
 
-    pub fn forget(&self, run: &str) {
-        self.lock().remove(run);
+    /// The state of all curves of the run `name`, whose concepts are `concepts`; none if it finished more than `linger` ago.
+    pub fn latest(&self, name: &Arc<str>, concepts: &Arc<[String]>, linger: Duration) -> Vec<Latest> {
+        let curves = lock(&self.0);
+        let lingers = curves.finished.is_none_or(|finished| finished.elapsed() <= linger);
+        let splits = curves.splits.iter().filter(|_| lingers);
+        let latest = splits.map(|(split, curve)| Latest {
+            run: Arc::clone(name),
+            split: Arc::clone(split),
+            concepts: Arc::clone(concepts),
+            point: curve.newest.clone(),
+            late: curve.late.values().cloned().collect(),
+            rolling: curve.rolling,
+            filling: curve.filling,
+        });
+        latest.collect()
     }
 
-    /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
-    pub fn latest(&self) -> Vec<Latest> {
-        let runs = self.lock();
-        let mut latest = Vec::new();
-        let lingers = |run: &RunCurves| run.finished.is_none_or(|finished| finished.elapsed() <= self.linger);
-        for (name, run) in runs.iter().filter(|(_, run)| lingers(run)) {
-            latest.extend(run.splits.iter().map(|(split, curve)| Latest {
-                run: Arc::clone(name),
-                split: Arc::clone(split),
-                concepts: Arc::clone(&run.concepts),
-                point: curve.newest.clone(),
-                late: curve.late.values().cloned().collect(),
-                rolling: curve.rolling,
-                filling: curve.filling,
-            }));
-        }
-        drop(runs);
-        Latest::newest_first(&mut latest);
-        latest
-    }
-
-    /// The highest age, in seconds, of a newest point over the splits of unfinished runs; 0 if there is none.
-    pub fn staleness(&self) -> f64 {
-        let (runs, now) = (self.lock(), unix_time());
-        let open = runs.values().filter(|run| run.finished.is_none()).flat_map(|run| run.splits.values());
-        open.filter_map(|curve| curve.newest.as_ref()).map(|point| now - point.time).fold(0.0, f64::max)
+    /// When the oldest of the newest points was made, in seconds since 1970-01-01 UTC; infinite without one, and once the run
+    /// has finished.
+    pub fn oldest(&self) -> f64 {
+        let curves = lock(&self.0);
+        let open = curves.splits.values().filter(|_| curves.finished.is_none());
+        open.filter_map(|curve| curve.newest.as_ref()).map(|point| point.time).fold(f64::INFINITY, f64::min)
     }
 }

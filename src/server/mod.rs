@@ -10,6 +10,7 @@
 //! clients do.
 
 mod advice;
+mod alert_log;
 mod blocking;
 mod board;
 mod clock;
@@ -32,7 +33,6 @@ mod runs;
 mod scoring;
 mod sidecar;
 mod streams;
-mod traces;
 mod upkeep;
 mod upstream;
 mod windows;

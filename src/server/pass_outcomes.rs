@@ -346,6 +346,11 @@ impl Settlement {
         state.pending.keys().any(of_step)
     }
 
+    /// Whether any pass of a run is pending.
+    pub fn is_any_pending(&self, run: &str) -> bool {
+        lock(&self.state).pending.keys().any(|pass| *pass.key.run == *run)
+    }
+
     /// Whether any pass is pending.
     pub fn has_pending(&self) -> bool {
         !lock(&self.state).pending.is_empty()

@@ -8,12 +8,11 @@ use leakage::point::{Outcome as Score, Point};
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
 
-use super::advice::Advice;
-use super::board::Board;
 use super::events::Events;
 use super::live::Event;
 use super::metrics::Metrics;
 use super::pass_outcomes::{Outcome as Settled, Pass, Settlement};
+use super::runs::Frozen;
 use super::scoring::compute::{Late, joined};
 
 /// The costs of the scores that can join a point.
@@ -23,8 +22,6 @@ const LATE: [Cost; 2] = [Cost::Fast, Cost::Slow];
 #[derive(Clone)]
 pub struct Publisher {
     pub history: Arc<dyn Store>,
-    pub advice: Arc<Advice>,
-    pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub events: Events,
     pub metrics: Metrics,
@@ -33,16 +30,17 @@ pub struct Publisher {
 impl Publisher {
     /// Publishes the point of an evaluation, which has its fast scores or not. Returns whether it is part of the curve, so
     /// that more scores can be added.
-    pub fn publish(&self, evaluation: &Evaluation, point: &Arc<Point>, has_fast: bool) -> bool {
+    pub fn publish(&self, frozen: &Frozen, point: &Arc<Point>, has_fast: bool) -> bool {
         self.metrics.score_duration.observe(point.seconds);
-        if !self.record(evaluation, point) {
-            self.close(evaluation);
+        if !self.record(frozen, point) {
+            self.close(frozen);
             return false;
         }
-        self.advice.observe(point);
-        self.board.settle(evaluation, Some(point));
+        let Frozen { running, evaluation } = frozen;
+        running.advice.observe(point);
+        running.board.settle(evaluation, Some(point));
         if has_fast || point.provisional {
-            self.board.close(evaluation, Cost::Fast);
+            running.board.close(evaluation, Cost::Fast);
         }
         self.send(point);
         !point.provisional
@@ -52,14 +50,15 @@ impl Publisher {
     /// that it has now; `None` if another evaluation of the step has taken its place.
     pub fn join(
         &self,
-        evaluation: &Evaluation,
+        frozen: &Frozen,
         published: &Point,
         cost: Cost,
         late: &Late,
         seconds: f64,
     ) -> Option<Arc<Point>> {
-        if self.is_evaluated_again(evaluation, published) {
-            LATE.into_iter().filter(|late| *late >= cost).for_each(|late| self.board.close(evaluation, late));
+        let Frozen { running, evaluation } = frozen;
+        if is_evaluated_again(frozen, published) {
+            LATE.into_iter().filter(|late| *late >= cost).for_each(|late| running.board.close(evaluation, late));
             return None;
         }
         let whole = Arc::new(joined(published, late, seconds));
@@ -69,21 +68,15 @@ impl Publisher {
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
-        self.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
-        self.board.join(evaluation, cost, &whole, Arc::new(Point { scores, ..Point::clone(&whole) }));
+        running.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        running.board.join(evaluation, cost, &whole, Arc::new(Point { scores, ..Point::clone(&whole) }));
         self.send(&whole);
         Some(whole)
     }
 
-    /// Whether the newest point of the split is another evaluation of the step of `published`: a run that resumed from a
-    /// checkpoint may have evaluated it again.
-    fn is_evaluated_again(&self, evaluation: &Evaluation, published: &Point) -> bool {
-        let newest = self.board.newest(&evaluation.key.run, &evaluation.key.split);
-        newest.is_some_and(|newest| newest.step == published.step && newest.time != published.time)
-    }
-
     /// Notes that an evaluation will have no point, and why. Where the disk is slow, that is part of why one was skipped.
-    pub fn pass_over(&self, evaluation: &Evaluation, ending: Ending, reason: &str) {
+    pub fn pass_over(&self, frozen: &Frozen, ending: Ending, reason: &str) {
+        let evaluation = &frozen.evaluation;
         let slow = self.history.waiting().slowness().filter(|_| ending == Ending::Skipped);
         let reason = &slow.map_or_else(|| reason.to_owned(), |slow| format!("{reason}; {slow}"));
         tracing::debug!(
@@ -91,7 +84,7 @@ impl Publisher {
             "an evaluation has no point"
         );
         self.settlement.record(&Pass::of(evaluation), ending, reason.as_str(), evaluation.rows_seen);
-        self.close(evaluation);
+        self.close(frozen);
     }
 
     /// Counts and logs a score, or another part of scoring, that failed because of a bug.
@@ -102,14 +95,14 @@ impl Publisher {
     }
 
     /// Notes that nothing more will come of an evaluation.
-    fn close(&self, evaluation: &Evaluation) {
-        self.board.settle(evaluation, None);
-        LATE.into_iter().for_each(|cost| self.board.close(evaluation, cost));
+    fn close(&self, Frozen { running, evaluation }: &Frozen) {
+        running.board.settle(evaluation, None);
+        LATE.into_iter().for_each(|cost| running.board.close(evaluation, cost));
     }
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one
     /// of the same attempt and step.
-    fn record(&self, evaluation: &Evaluation, point: &Point) -> bool {
+    fn record(&self, Frozen { running, evaluation }: &Frozen, point: &Point) -> bool {
         let pass = Pass::of(evaluation);
         let (outcome, reason) = match evaluation.lacks() {
             None => (Settled::Point, String::new()),
@@ -132,7 +125,7 @@ impl Publisher {
                     "a curve point was not stored: the history has a more complete one for this step"
                 );
                 self.settlement.settle(&pass, Settled::Point, "the history has a more complete point of this step");
-                return !self.board.is_own(evaluation, time);
+                return !running.board.is_own(evaluation, time);
             }
             Err(error) => {
                 self.metrics.history_errors.inc();
@@ -149,4 +142,11 @@ impl Publisher {
             self.events.send(Event::Point(Arc::new(point.without_matrices())));
         }
     }
+}
+
+/// Whether the newest point of the split is another evaluation of the step of `published`: a run that resumed from a
+/// checkpoint may have evaluated it again.
+fn is_evaluated_again(Frozen { running, evaluation }: &Frozen, published: &Point) -> bool {
+    let newest = running.board.newest(&evaluation.key.split);
+    newest.is_some_and(|newest| newest.step == published.step && newest.time != published.time)
 }

@@ -6,31 +6,24 @@ use std::time::Instant;
 use crate::VERSION;
 use crate::history::Store;
 use leakage::point::Point;
-use leakage::sample::Evaluation;
 use leakage::score::catalogue::CATALOGUE_VERSION;
 
-use super::advice::Advice;
-use super::board::Board;
 use super::live::{AlertsStatus, Latest, Live, RunStatus, Status, UnwritableStatus};
 use super::metrics::Metrics;
-use super::runs::Runs;
+use super::runs::{Frozen, Runs};
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
-use super::traces::Traces;
 use super::upstream::Reach;
 
 pub struct Sidecar {
     pub history: Arc<dyn Store>,
     pub runs: Arc<Runs>,
-    pub board: Arc<Board>,
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
-    pub advice: Arc<Advice>,
     pub metrics: Metrics,
     pub cpu_share: f64,
     pub estimator: &'static str,
     pub started: Instant,
-    pub traces: Traces,
     /// `None` without a hub.
     pub reach: Option<Arc<Reach>>,
 }
@@ -41,20 +34,19 @@ impl Live for Sidecar {
     }
 
     fn latest(&self) -> Vec<Latest> {
-        self.board.latest()
+        self.runs.registry.latest()
     }
 
     fn admits(&self, point: &Point) -> bool {
-        self.board.admits(point)
+        self.runs.registry.admits(point)
     }
 
     fn alerts(&self) -> AlertsStatus {
-        self.advice.status()
+        self.runs.registry.alerts()
     }
 
     fn forget(&self, run: &str) {
         self.runs.remove(run);
-        self.traces.forget(run);
     }
 
     fn status(&self) -> Status {

@@ -6,20 +6,18 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::history::Ending;
 use crate::memory;
-use leakage::sample::Evaluation;
 
-use super::advice::Advice;
-use super::board::Board;
 use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
-use super::runs::Runs;
-use super::scoring::keeping::Keeping;
+use super::publish::Publisher;
+use super::runs::{Frozen, Running, Runs};
+use super::scoring::carried;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
 use super::scoring::spare::Spare;
-use super::traces::Traces;
 use super::windows::Windows;
 
 /// Interval of the periodic work.
@@ -37,15 +35,12 @@ const KEPT: Duration = Duration::from_secs(86_400);
 /// The parts whose state changes with time.
 pub struct Upkeep {
     pub runs: Arc<Runs>,
-    pub board: Arc<Board>,
     pub windows: Windows,
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub keeping: Arc<Keeping>,
-    pub advice: Arc<Advice>,
     pub metrics: Metrics,
-    pub traces: Traces,
+    pub publisher: Publisher,
 }
 
 impl Upkeep {
@@ -56,12 +51,9 @@ impl Upkeep {
         let (started, mut swept) = (Instant::now(), None);
         while !stop.is_cancelled() {
             looks.tick().await;
-            for run in self.runs.close_overdue() {
-                self.traces.forget(&run);
-            }
-            for run in self.runs.settled() {
-                self.traces.history.forget_run(&run);
-            }
+            self.runs.close_overdue();
+            self.forget_removed();
+            self.runs.note_waiting(self.queue.bytes() + self.fast.bytes() + self.slow.bytes());
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
                 self.queue.spare(cores);
@@ -69,8 +61,8 @@ impl Upkeep {
                 self.slow.spare(cores);
             }
             self.metrics.open_runs.set(self.runs.open() as i64);
-            self.metrics.staleness.set(self.board.staleness());
-            self.metrics.kept_memory.set(self.keeping.bytes() as i64);
+            self.metrics.staleness.set(self.runs.registry.staleness());
+            self.look(&self.runs.registry.all());
             self.fast.look(&self.runs.rolling());
             self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());
             self.save_window().await;
@@ -78,7 +70,6 @@ impl Upkeep {
                 swept = Some(Instant::now());
                 self.remove_windows(started.elapsed()).await;
             }
-            self.advice.look(unix_time());
             let work = self.metrics.read_bytes.get() + self.metrics.points_recorded.get();
             if release.is_due(work, Instant::now()) {
                 // Not awaited: it only must not run on a thread that serves.
@@ -87,10 +78,36 @@ impl Upkeep {
         }
     }
 
+    /// Forgets the work and the files of removed runs, and lets the history remove those to which nobody sends any more.
+    fn forget_removed(&self) {
+        let (registry, history) = (&self.runs.registry, &self.publisher.history);
+        for run in registry.take_removed() {
+            history.forget_run(&run);
+            let windows = self.windows.clone();
+            tokio::task::spawn_blocking(move || windows.remove(&run));
+        }
+        self.runs.settled().iter().for_each(|run| history.forget_run(run));
+        // Looked for each time, because what was in flight when its run was removed may have entered a queue since.
+        for frozen in self.queue.keep_runs(|run| registry.knows(run)) {
+            let reason = "the run was removed from memory before the pass was scored";
+            self.publisher.pass_over(&frozen, Ending::Skipped, reason);
+        }
+        self.fast.keep_runs(|run| registry.knows(run));
+        self.slow.keep_runs(|run| registry.knows(run));
+    }
+
+    /// Looks at the clock for the alerts of these runs, and at the memory that scoring keeps for them.
+    fn look(&self, runs: &[Arc<Running>]) {
+        let carried = carried::bound(runs.iter().map(|running| &running.carried));
+        self.metrics.kept_memory.set(carried as i64);
+        let now = unix_time();
+        runs.iter().for_each(|running| running.advice.look(now));
+    }
+
     /// Removes the saved windows of runs that are over, or have been silent for longer than a run stays in memory.
     async fn remove_windows(&self, uptime: Duration) {
         let (runs, windows) = (Arc::clone(&self.runs), self.windows.clone());
-        let history = Arc::clone(&self.traces.history);
+        let history = Arc::clone(&self.publisher.history);
         let forget_after = runs.options().forget_after;
         let patience = if uptime >= forget_after { forget_after } else { forget_after.max(KEPT) };
         let remove = move || windows.remove_left(&*history, |run| runs.is_running(run), patience);

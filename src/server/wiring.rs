@@ -10,11 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VERSION;
 use crate::history::Store;
-use leakage::alert::Alerts;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
-use super::advice::Advice;
-use super::board::Board;
+use super::alert_log::AlertLog;
 use super::clock::Clock;
 use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
@@ -26,10 +24,9 @@ use super::options::{Listeners, Options, ServeError, page_url};
 use super::pass_outcomes::Settlement;
 use super::peers::Endpoint;
 use super::publish::Publisher;
-use super::runs::Runs;
+use super::runs::{self, Runs};
 use super::scoring::Scoring;
 use super::sidecar::Sidecar;
-use super::traces::Traces;
 use super::upkeep::Upkeep;
 use super::upstream::{Reach, Upstream};
 use super::windows::Windows;
@@ -45,8 +42,6 @@ pub struct Parts {
     metrics: Metrics,
     history: Arc<dyn Store>,
     events: Events,
-    advice: Arc<Advice>,
-    board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     windows: Windows,
     pub scoring: Scoring,
@@ -73,21 +68,24 @@ impl Parts {
         let stop = CancellationToken::new();
         let events = Events::new(Bounds::default());
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
-        let advice = Arc::new(Advice::new(Alerts::new(options.alerts.clone()), events.clone(), notifier));
-        let board = Arc::new(Board::new(options.sampling.linger));
+        let log = Arc::new(AlertLog::new(options.alerts.clone(), events.clone(), notifier));
         let windows = Windows::new(options.data_dir.as_deref(), metrics.clone());
         let settlement = Arc::new(Settlement::new(Arc::clone(&history), metrics.clone()));
         let publisher = Publisher {
             settlement: Arc::clone(&settlement),
             history: Arc::clone(&history),
-            advice: Arc::clone(&advice),
-            board: Arc::clone(&board),
             events: events.clone(),
             metrics: metrics.clone(),
         };
         let scoring = Scoring::new(&options, publisher.clone(), &stop);
-        let runs = Runs::new(options.sampling.clone(), Clock::start(), metrics.clone(), scoring.inbox());
-        let runs = Arc::new(runs);
+        let runs = Arc::new(Runs::new(
+            options.sampling.clone(),
+            Clock::start(),
+            metrics.clone(),
+            Arc::new(runs::Registry::new(options.sampling.linger, Arc::clone(&log))),
+            Arc::clone(&settlement),
+            scoring.inbox(),
+        ));
         Ok(Self {
             options,
             http,
@@ -96,8 +94,6 @@ impl Parts {
             metrics,
             history,
             events,
-            advice,
-            board,
             settlement,
             windows,
             scoring,
@@ -112,15 +108,12 @@ impl Parts {
         let live: Arc<dyn Live> = Arc::new(Sidecar {
             history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
-            board: Arc::clone(&self.board),
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
-            advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
             cpu_share: self.options.cpu.cpu_share,
             estimator: self.options.worker.settings.kind.name(),
             started: Instant::now(),
-            traces: self.traces(),
             reach: self.reach.clone(),
         });
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
@@ -147,6 +140,7 @@ impl Parts {
         let ingest = Ingest {
             runs: Arc::clone(&self.runs),
             settlement: Arc::clone(&self.settlement),
+            queue: Arc::clone(&self.scoring.queue),
             budget: Budget::new(self.options.ingest_bytes, &self.metrics),
             metrics: self.metrics.clone(),
             limits: self.options.ingest,
@@ -156,8 +150,6 @@ impl Parts {
             ingest,
             history: Arc::clone(&self.history),
             events: self.events.clone(),
-            advice: Arc::clone(&self.advice),
-            board: Arc::clone(&self.board),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
             stop: self.stop.clone(),
@@ -176,15 +168,12 @@ impl Parts {
     pub fn upkeep(&self) -> Upkeep {
         Upkeep {
             runs: Arc::clone(&self.runs),
-            board: Arc::clone(&self.board),
             windows: self.windows.clone(),
             queue: Arc::clone(&self.scoring.queue),
             fast: Arc::clone(&self.scoring.fast),
             slow: Arc::clone(&self.scoring.slow),
-            keeping: Arc::clone(&self.scoring.keeping),
-            advice: Arc::clone(&self.advice),
             metrics: self.metrics.clone(),
-            traces: self.traces(),
+            publisher: self.scoring.publisher.clone(),
         }
     }
 
@@ -207,20 +196,5 @@ impl Parts {
             }
         };
         let _ = tokio::task::spawn_blocking(last).await;
-    }
-
-    fn traces(&self) -> Traces {
-        Traces {
-            history: Arc::clone(&self.history),
-            board: Arc::clone(&self.board),
-            settlement: Arc::clone(&self.settlement),
-            windows: self.windows.clone(),
-            queue: Arc::clone(&self.scoring.queue),
-            fast: Arc::clone(&self.scoring.fast),
-            slow: Arc::clone(&self.scoring.slow),
-            keeping: Arc::clone(&self.scoring.keeping),
-            earlier: Arc::clone(&self.scoring.earlier),
-            advice: Arc::clone(&self.advice),
-        }
     }
 }

@@ -13,6 +13,7 @@ use tonic::Status;
 
 use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::{FieldError, in_short};
+use leakage::run::SplitKey;
 use leakage::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
 use leakage::tensor::{Tensor, TensorName};
 
@@ -26,7 +27,8 @@ use super::status::{code, unreadable};
 use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Ended, Running, Runs, Sent, Stated};
+use crate::server::runs::{Ended, Frozen, Running, Runs, Sent, Stated};
+use crate::server::scoring::queue::Queue;
 use crate::server::streams::Streams;
 use leakage::step::Epoch;
 
@@ -57,6 +59,8 @@ const SETTLED_AT_ONCE: usize = 1024;
 pub struct Ingest {
     pub runs: Arc<Runs>,
     pub settlement: Arc<Settlement>,
+    /// Says how long clients should hold back passes that outrun scoring.
+    pub queue: Arc<Queue<Frozen>>,
     pub budget: Budget,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -279,7 +283,7 @@ impl Ingest {
     fn begin(&self, header: &BatchChunk, mailbox: &Arc<Mailbox>) -> Result<Partial, Refusal> {
         let stage = || -> Result<(Arc<Running>, Staged, Option<Epoch>), Refusal> {
             let (pass, epoch) = check_header(header)?;
-            let running = self.runs.find(&header.run)?;
+            let running = self.runs.registry.find(&header.run)?;
             let source = Source { client: client_hash(&header.client), sequence: header.sequence };
             let sent = Sent { split: &header.split, pass, epoch, source, rank: header.rank };
             let staged = self.runs.stage(&running, sent, mailbox)?;
@@ -319,7 +323,7 @@ impl Ingest {
             ));
         }
         let tensors: Vec<Tensor> = tensors.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
-        let run = self.runs.find(run).map_err(|refusal| FieldError::new("run", refusal.to_string()))?;
+        let run = self.runs.registry.find(run).map_err(|refusal| FieldError::new("run", refusal.to_string()))?;
         let batch = Batch::new(tensors, &run.run, self.limits.non_finite)?;
         staged.offer(&batch, rows)
     }
@@ -361,7 +365,7 @@ impl Ingest {
             }
             let source = Source { client: client_hash(&end.client), sequence };
             let sent = Sent { split: &end.split, pass, epoch, source, rank: end.rank };
-            Ok((self.runs.find(&end.run)?, sent))
+            Ok((self.runs.registry.find(&end.run)?, sent))
         };
         let ended = match checked() {
             Ok((running, sent)) if !end.abandoned.is_empty() => {
@@ -421,7 +425,8 @@ impl Ingest {
                         Some(Settled { key: pass.key, at: pass.at, outcome: How::Point, reason })
                     }
                 };
-                Ok((duplicate, self.runs.wait(running, sent.split), settled))
+                let key = SplitKey::new(Arc::clone(&running.name), sent.split);
+                Ok((duplicate, self.queue.wait(&key), settled))
             }
             Err(refusal @ Refusal::Commit(CommitError::Late { .. })) => {
                 let settled = match self.runs.pass(running, sent) {

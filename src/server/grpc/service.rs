@@ -26,14 +26,14 @@ use super::proto::{self, concept_watch_server::ConceptWatch};
 use super::reader::{Reader, alert, listed};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
-use crate::server::advice::{Advice, Decision, MOST_UNANSWERED, Missed, RESTORED};
-use crate::server::board::Board;
+use crate::server::advice::{Decision, MOST_UNANSWERED, Missed, RESTORED};
+use crate::server::alert_log::AlertLog;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
 use crate::server::live::Event;
 use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Finished, Joining};
+use crate::server::runs::{Finished, Joining, Running};
 use crate::server::windows::Windows;
 use leakage::score::catalogue::Cost;
 
@@ -48,8 +48,6 @@ pub struct Service {
     pub ingest: Ingest,
     pub history: Arc<dyn Store>,
     pub events: Events,
-    pub advice: Arc<Advice>,
-    pub board: Arc<Board>,
     pub settlement: Arc<Settlement>,
     pub windows: Windows,
     pub stop: CancellationToken,
@@ -94,7 +92,7 @@ impl ConceptWatch for Service {
                 let world_size = record.run.world_size;
                 let finished = finished.filter_map(|known| Rank::of(known.rank, world_size).ok()).collect::<Vec<_>>();
                 // Only the first rank to come finds what an earlier process saved.
-                let saved = match (record.resumed, runs.knows(&record.run.name)) {
+                let saved = match (record.resumed, runs.registry.knows(&record.run.name)) {
                     (true, false) => windows.load(&record.run.name),
                     (true, true) => Vec::new(),
                     (false, _) => {
@@ -118,10 +116,10 @@ impl ConceptWatch for Service {
         };
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {
-            self.advice.begin(&running.name);
+            running.advice.begin();
         }
-        if self.advice.start(&running.name, judged, unix_time()) && record.continues {
-            self.restore_alerts(&running.name).await?;
+        if running.advice.start(judged, unix_time()) && record.continues {
+            self.restore_alerts(&running).await?;
         }
         tracing::info!(
             run = %running.name, resumed = record.resumed, client = %request.client, job = %request.job,
@@ -176,11 +174,11 @@ impl ConceptWatch for Service {
             }
             Err(refusal) => return Err(refusal.into()),
         }
-        let (stored, windows, runs) = (name.clone(), self.windows.clone(), Arc::clone(&self.ingest.runs));
+        let (stored, windows, settlement) = (name.clone(), self.windows.clone(), Arc::clone(&self.settlement));
         self.blocking(move |history| {
             windows.remove(&stored);
             history.finish_run(&stored, unix_time())?;
-            if !runs.is_pending(&stored) {
+            if !settlement.is_any_pending(&stored) {
                 history.forget_run(&stored);
             }
             Ok(())
@@ -188,7 +186,9 @@ impl ConceptWatch for Service {
         .await?;
         tracing::info!(run = %name, "a run finished");
         let name: Arc<str> = name.into();
-        self.board.finish(&name);
+        if let Some(running) = self.running(&name) {
+            running.board.finish();
+        }
         self.announce(Event::Run(Arc::clone(&name)));
         self.ended(name, deadline).await
     }
@@ -259,21 +259,21 @@ impl ConceptWatch for Service {
             let message = format!("got {}, expected at most {MOST_UNANSWERED}", unanswered.len());
             return Err(refused(FieldError::new("unanswered_steps", message)));
         }
-        let running = self.ingest.runs.find(&request.run).map_err(Status::from)?;
+        let running = self.ingest.runs.registry.find(&request.run).map_err(Status::from)?;
         // One deadline for all splits, so that the call takes no longer than its timeout.
         let deadline = Instant::now() + wait;
         let attempt = self.ingest.runs.attempt(&running, &request.client);
         // Rules name splits for all runs, so a run may not have the split at all: only wait for splits that it has sent.
-        for split in self.advice.splits().filter(|split| self.board.has_split(&running.name, split)) {
+        let splits = self.log().rules.advising_splits();
+        for split in splits.iter().filter(|split| running.board.has_split(split)) {
             self.wait_until_settled(&running.name, split, request.step, deadline).await;
         }
         let is_late = |split: &&str| {
-            self.board.has_split(&running.name, split)
-                && !self.is_settled(&running.name, split, request.step, Ordinal::default())
+            running.board.has_split(split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
-        let late: Vec<&str> = self.advice.splits().filter(is_late).collect();
-        let decision = self.advice.decide(&running.name, attempt, request.step, &late);
-        Ok(Response::new(advised(decision, self.advice.missed(&running.name, attempt, unanswered))))
+        let late: Vec<&str> = splits.into_iter().filter(is_late).collect();
+        let decision = running.advice.decide(attempt, request.step, &late);
+        Ok(Response::new(advised(decision, running.advice.missed(attempt, unanswered))))
     }
 
     async fn get_sidecar(
@@ -308,9 +308,9 @@ impl ConceptWatch for Service {
             }
             None => {}
         }
-        let board = Arc::clone(&self.board);
-        let advised = self.advice.status().advised(&run, &split);
-        self.reader().diagnosis(run, split, move |point| board.admits(point), advised).await.map(Response::new)
+        let runs = Arc::clone(&self.ingest.runs);
+        let advised = self.ingest.runs.registry.alerts().advised(&run, &split);
+        self.reader().diagnosis(run, split, move |point| runs.registry.admits(point), advised).await.map(Response::new)
     }
 }
 
@@ -326,8 +326,8 @@ impl Service {
     /// Waits until all evaluations of a run are settled and their fast scores have joined, and ends its alerts. Answers with
     /// what is not settled, and with the alerts that have fired.
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let (settlement, advice, stop) = (Arc::clone(&self.settlement), Arc::clone(&self.advice), self.stop.clone());
-        let (runs, board, events) = (Arc::clone(&self.ingest.runs), Arc::clone(&self.board), self.events.clone());
+        let (settlement, log, stop) = (Arc::clone(&self.settlement), Arc::clone(self.log()), self.stop.clone());
+        let (runs, running, events) = (Arc::clone(&self.ingest.runs), self.running(&name), self.events.clone());
         // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
         // judged.
         let ended = tokio::spawn(async move {
@@ -337,12 +337,13 @@ impl Service {
             };
             // Rules on these scores judge the last evaluations, too.
             let mut looks = events.subscribe();
-            while board.awaits_any(&name, Cost::Fast) && Instant::now() < deadline && !stop.is_cancelled() {
+            let awaits = || running.as_ref().is_some_and(|running| running.board.awaits_any(Cost::Fast));
+            while awaits() && Instant::now() < deadline && !stop.is_cancelled() {
                 next_look(Some(&mut looks), deadline).await;
             }
-            let fired: Vec<_> = advice.fired(&name).iter().map(|change| alert(change)).collect();
-            if !runs.is_running(&name) {
-                advice.finish(&name, unix_time());
+            let fired: Vec<_> = log.fired(&name).iter().map(|change| alert(change)).collect();
+            if let Some(running) = running.filter(|_| !runs.is_running(&name)) {
+                running.advice.end("the run finished", unix_time());
             }
             (unsettled, fired)
         });
@@ -352,6 +353,14 @@ impl Service {
             .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
             .collect();
         Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
+    }
+
+    fn running(&self, run: &str) -> Option<Arc<Running>> {
+        self.ingest.runs.registry.get(run)
+    }
+
+    fn log(&self) -> &Arc<AlertLog> {
+        &self.ingest.runs.registry.log
     }
 
     fn reader(&self) -> Reader {
@@ -372,12 +381,12 @@ impl Service {
     }
 
     /// Restores the state that the alert rules had in an earlier process.
-    async fn restore_alerts(&self, run: &Arc<str>) -> Result<(), Status> {
-        let (name, splits) = (Arc::clone(run), self.advice.judged_splits());
+    async fn restore_alerts(&self, running: &Running) -> Result<(), Status> {
+        let (name, log) = (Arc::clone(&running.name), Arc::clone(self.log()));
         let points = self
             .blocking(move |history| {
                 let mut points = Vec::new();
-                for split in &splits {
+                for split in log.rules.splits() {
                     for step in history.newest_steps(&name, split, RESTORED)? {
                         points.extend(history.point(&name, split, Some(step), false)?);
                     }
@@ -385,13 +394,14 @@ impl Service {
                 Ok(points)
             })
             .await?;
-        self.advice.restore(run, &points);
+        running.advice.restore(&points);
         Ok(())
     }
 
     /// Whether the evaluation of a step was scored or skipped. One that waits in line is not, though a newer one may be.
     fn is_settled(&self, run: &str, split: &str, step: u64, ordinal: Ordinal) -> bool {
-        self.board.is_settled(run, split, (step, ordinal)) && !self.settlement.is_pending(run, split, step)
+        self.running(run).is_some_and(|running| running.board.is_settled(split, (step, ordinal)))
+            && !self.settlement.is_pending(run, split, step)
     }
 
     async fn wait_until_settled(&self, run: &str, split: &str, step: u64, deadline: Instant) {
@@ -404,7 +414,8 @@ impl Service {
     /// Waits until an evaluation has all its scores, slow ones included, or was skipped.
     async fn wait_until_complete(&self, run: &str, split: &str, pass: (u64, Ordinal), deadline: Instant) {
         let mut events = self.events.subscribe();
-        while !self.board.has_joined(run, split, pass, Cost::Slow) && Instant::now() < deadline {
+        let has_joined = |running: Arc<Running>| running.board.has_joined(split, pass, Cost::Slow);
+        while !self.running(run).is_some_and(has_joined) && Instant::now() < deadline {
             next_look(Some(&mut events), deadline).await;
         }
     }
@@ -422,16 +433,20 @@ impl Lookout for Service {
         // Read before the history: the point of a settled step is already stored.
         let settled = step.is_some_and(|step| self.is_settled(run, split, step, ordinal));
         // Read before the point, too: a point is waited for until its fast scores have joined it.
-        let newest = || self.board.newest(run, split).map(|newest| (newest.step, newest.ordinal));
-        let pass = step.map(|step| (step, ordinal)).or_else(newest);
-        let awaits = pass.is_some_and(|pass| self.board.awaits(run, split, pass, Cost::Fast));
-        let live = self.board.newest(run, split).filter(|live| sought.admits(live));
+        let running = self.running(run);
+        let running = running.as_ref();
+        let newest = || running.and_then(|running| running.board.newest(split));
+        let pass = step.map(|step| (step, ordinal)).or_else(|| newest().map(|newest| (newest.step, newest.ordinal)));
+        let awaits = |pass| running.is_some_and(|running| running.board.awaits(split, pass, Cost::Fast));
+        let awaits = pass.is_some_and(awaits);
+        let live = newest().filter(|live| sought.admits(live));
         let stored = {
             let (run, split) = (run.clone(), split.clone());
             self.blocking(move |history| history.point(&run, &split, step, matrices)).await
         };
         // A point of an earlier training is no answer for the current one.
-        let stored = stored.map(|point| point.filter(|point| self.board.admits(point) && sought.admits(point)));
+        let stored =
+            stored.map(|point| point.filter(|point| self.ingest.runs.registry.admits(point) && sought.admits(point)));
         let found = |point: Point| match awaits && Instant::now() < deadline {
             true => Ok(Found::NotYet),
             false => Ok(Found::Point(Box::new(point))),

@@ -20,13 +20,14 @@ use crate::VERSION;
 use crate::analysis_query::baseline_of;
 use crate::history::Store;
 use crate::server::advice::Advice;
+use crate::server::alert_log::AlertLog;
 use crate::server::events::{Bounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
 use crate::server::metrics::Metrics;
 use crate::server::notify::{Notifier, Options as NotifyOptions};
 use crate::server::options::ServeError;
 use crate::server::peers::Endpoint;
-use leakage::alert::{Alerts, Judged, Rules};
+use leakage::alert::{Judged, Rules};
 use leakage::point::Point;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
 
@@ -121,17 +122,21 @@ impl StoredApi {
 /// The changes of alert states that the rules find in all stored curves.
 fn judged(history: &dyn Store, rules: Rules, metrics: &Metrics) -> Result<AlertsStatus, ServeError> {
     let notifier = Notifier::start(NotifyOptions::default(), String::new(), metrics.clone());
-    let advice = Advice::new(Alerts::new(rules), Events::new(Bounds::default()), notifier);
-    let splits = advice.judged_splits();
+    let log = Arc::new(AlertLog::new(rules, Events::new(Bounds::default()), notifier));
+    let mut standings = Vec::new();
     for stored in history.runs()?.into_iter().rev() {
         let name: Arc<str> = stored.run.name.as_str().into();
         let judged = Judged::of(&stored.run, baseline_of(history, &stored.run)?);
-        advice.start(&name, judged, stored.started);
+        let advice = Advice::new(Arc::clone(&name), Arc::clone(&log));
+        advice.start(judged, stored.started);
         let mut points = Vec::new();
-        for split in &splits {
+        for split in log.rules.splits() {
             points.extend(history.evaluations(&name, split, JUDGED)?);
         }
-        advice.restore(&name, &points);
+        advice.restore(&points);
+        standings.extend(advice.standings());
     }
-    Ok(advice.status())
+    // By run, each with the rules in their order.
+    standings.sort_by(|a, b| a.run.cmp(&b.run));
+    Ok(log.status(standings))
 }

@@ -12,12 +12,16 @@ use leakage::field_error::FieldError;
 use leakage::lock::lock;
 use leakage::run::SplitKey;
 use leakage::sample::{
-    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Source, Split, Staged, StatedRank, Unfinished,
-    WindowKind,
+    Abandoned, Began, Committed, Counts, EndOfPass, Evaluation, Member, Now, Source, Split, Staged, StatedRank,
+    Unfinished, WindowKind,
 };
 use leakage::step::{Epoch, PassKey};
 
-use super::registry::{Intake, MAX_SPLITS, Running, Runs, State};
+use super::lifecycle::Runs;
+use super::run::{Frozen, Intake, Running, State};
+
+/// Maximum number of splits of a run. Clients choose the names, so their number is bounded.
+const MAX_SPLITS: usize = 16;
 
 /// The origin and position of a client's message: split, pass, client and rank.
 #[derive(Clone, Copy, Debug)]
@@ -66,9 +70,10 @@ impl Runs {
 
     /// Counts rows of a batch that was refused before it reached its sampler.
     pub fn refused(&self, run: &str, split: &str, rows: u64) {
-        let Ok(running) = self.find(run) else { return };
+        let Some(running) = self.registry.get(run) else { return };
         if let Some(intake) = lock(&running.state).splits.get_mut(split) {
             intake.refused += rows;
+            intake.show(&running.board);
         }
     }
 
@@ -87,7 +92,7 @@ impl Runs {
             let intake = self.intake(running, &mut state, split)?;
             let now = self.now();
             intake.heard = now.elapsed;
-            match self.make_room(intake, &staged, now) {
+            match self.make_room(running, intake, &staged, now) {
                 Ok(()) => break (state, now),
                 Err(full) => {
                     drop(state);
@@ -99,12 +104,13 @@ impl Runs {
         };
         let (member, step) = (staged.member(), staged.pass().step);
         let intake = self.intake(running, &mut state, split)?;
-        let mut committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now)?;
+        let committed = intake.sampler()?.commit(staged, epoch, rows_left_out, now);
+        let mut committed = committed.inspect_err(|_| intake.show(&running.board))?;
         state.members.reached(member, step, now.elapsed);
         state.heard = now.elapsed;
         self.began(running, &mut state, split, committed.began.take());
         let closed = std::mem::take(&mut committed.closed);
-        self.closed(self.intake(running, &mut state, split)?, closed);
+        self.closed(running, self.intake(running, &mut state, split)?, closed);
         Ok(committed)
     }
 
@@ -133,15 +139,15 @@ impl Runs {
             Ok(_) if window != WindowKind::Pass => false,
             // Before the pass is passed on, so that it is not settled unnoticed.
             Ok(ended) if !ended.duplicate => {
-                self.outlet.expect(pass.clone(), stream);
+                self.settlement.expect(pass.clone(), Some(stream));
                 true
             }
             // The pass is known, or was closed without this rank, which is still to learn its outcome.
-            _ => self.outlet.join(&pass, stream),
+            _ => self.settlement.join(&pass, stream),
         };
         let ended = ended?;
         self.began(running, &mut state, sent.split, ended.began);
-        self.closed(self.intake(running, &mut state, sent.split)?, ended.closed);
+        self.closed(running, self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
 
@@ -166,9 +172,9 @@ impl Runs {
             self.metrics.passes_discarded.inc();
             self.metrics.rows_dropped.with_label_values(&["discarded"]).inc_by(unfinished.rows);
             let pass = Pass { key, attempt: member.attempt, at: sent.pass };
-            self.outlet.abandon(&pass, &unfinished, Ending::Discarded, &reason);
+            self.report(&pass, &unfinished, Ending::Discarded, &reason);
         }
-        self.closed(self.intake(running, &mut state, sent.split)?, Vec::new());
+        self.closed(running, self.intake(running, &mut state, sent.split)?, Vec::new());
         Ok(duplicate)
     }
 
@@ -181,18 +187,13 @@ impl Runs {
     }
 
     /// Discards what was sent again of a pass that is settled.
-    pub fn drop_pass(&self, running: &Running, pass: &Pass) {
+    pub fn drop_pass(&self, running: &Arc<Running>, pass: &Pass) {
         let mut state = lock(&running.state);
         let Some(intake) = state.splits.get_mut(&*pass.key.split) else { return };
         let own = |sampler: &&mut Split| sampler.attempt() == Some(pass.attempt);
         let Some(sampler) = intake.sampler.as_mut().filter(own) else { return };
         self.metrics.rows_duplicate.inc_by(sampler.drop_pass(pass.at));
-        self.closed(intake, Vec::new());
-    }
-
-    /// Expected time until the waiting evaluation of a split is scored.
-    pub fn wait(&self, running: &Running, split: &str) -> Duration {
-        self.outlet.wait(&SplitKey::new(Arc::clone(&running.name), split))
+        self.closed(running, intake, Vec::new());
     }
 
     fn member(&self, running: &Running, state: &mut State, sent: Sent<'_>) -> Result<Member, FieldError> {
@@ -234,7 +235,7 @@ impl Runs {
 
     /// Makes room for a batch: closes the pass of its split that was opened first, as long as there is another one.
     /// Errors when even that does not suffice.
-    fn make_room(&self, intake: &mut Intake, staged: &Staged, now: leakage::sample::Now) -> Result<(), Refusal> {
+    fn make_room(&self, running: &Arc<Running>, intake: &mut Intake, staged: &Staged, now: Now) -> Result<(), Refusal> {
         let limit = self.options.open_memory();
         loop {
             let sampler = intake.sampler()?;
@@ -244,7 +245,7 @@ impl Runs {
             let Some(oldest) = sampler.close_oldest(staged.pass(), now) else {
                 return Err(Refusal::NoRoom { split: intake.key.split.to_string(), limit });
             };
-            self.closed(intake, vec![oldest]);
+            self.closed(running, intake, vec![oldest]);
         }
     }
 
@@ -254,7 +255,7 @@ impl Runs {
         if let Some((previous, intake)) = previous.zip(state.splits.get(split)) {
             for unfinished in &discarded {
                 let pass = Pass { key: intake.key.clone(), attempt: previous, at: unfinished.pass };
-                self.outlet.abandon(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
+                self.report(&pass, unfinished, Ending::Discarded, "a newer attempt of the run began");
             }
         }
         if !discarded.is_empty() {
@@ -272,13 +273,12 @@ impl Runs {
             first_step,
             continues: state.members.continues(attempt),
             rolling: intake.window != WindowKind::Pass,
-            concepts: Arc::clone(&running.concepts),
         };
-        self.outlet.begin(&intake.key, beginning);
+        running.board.begin(&intake.key.split, beginning);
     }
 
-    /// Passes closed evaluations on for scoring, and updates the memory count of the split.
-    pub(super) fn closed(&self, intake: &mut Intake, closed: Vec<Evaluation>) {
+    /// Passes closed evaluations on for scoring, and updates the counts of the split.
+    pub(super) fn closed(&self, running: &Arc<Running>, intake: &mut Intake, closed: Vec<Evaluation>) {
         for evaluation in closed {
             let (key, step) = (&evaluation.key, evaluation.step);
             let incomplete = evaluation.incomplete();
@@ -291,17 +291,13 @@ impl Runs {
                     "a pass is incomplete"
                 );
             }
-            if evaluation.sample.rows() == 0 {
-                tracing::warn!(run = %key.run, split = %key.split, %step, "a pass had no rows");
-                self.outlet.pass_over(&evaluation, Ending::Failed, "the pass had no rows");
-            } else {
-                self.outlet.offer(evaluation);
-            }
+            self.outlet.offer(Frozen { running: Arc::clone(running), evaluation });
         }
         let bytes = intake.sampler.as_ref().map_or(0, Split::bytes);
         self.memory.fetch_add(bytes, Ordering::Relaxed);
         self.memory.fetch_sub(intake.bytes, Ordering::Relaxed);
         intake.bytes = bytes;
+        intake.show(&running.board);
         self.show_memory();
     }
 }

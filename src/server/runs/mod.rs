@@ -1,11 +1,17 @@
 //! The runs that this process receives: their clients, and the samplers of their splits.
 //!
-//! Frozen samples leave through the [`Outlet`] and never return.
+//! All that is known of a run is one value, [`Running`], which the [`Registry`] owns. Frozen samples leave through the
+//! [`Outlet`] with their run, and never return.
 
 mod intake;
+mod lifecycle;
 mod registry;
+mod rolling;
+mod run;
 mod sampling;
 
 pub use intake::{Ended, Sent, Stated};
-pub use registry::{Finished, Joining, Outlet, Running, Runs};
+pub use lifecycle::{Finished, Joining, Outlet, Runs};
+pub use registry::Registry;
+pub use run::{Frozen, Running};
 pub use sampling::SamplingOptions;

@@ -7,21 +7,18 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::schedule::Job;
+use crate::server::runs::{Frozen, Running, Runs};
 use leakage::lock::lock;
-use leakage::pair_cache::{Budgeted, Kept};
+use leakage::pair_cache::Budgeted;
 use leakage::point::Point;
 use leakage::repeats::without_repeats;
-use leakage::run::SplitKey;
 use leakage::sample::Evaluation;
-use leakage::score::Influences;
 use leakage::score::catalogue::Cost;
 use leakage::score::panic_text;
 
 use super::compute::{Computing, Late};
-use super::keeping::Keeping;
 use super::onward::{Onward, Scored};
 use super::pool::{WorkerOptions, pool};
-use super::previous_influences::Earlier;
 use super::queue::Queue;
 use super::worker::caught;
 
@@ -29,9 +26,8 @@ use super::worker::caught;
 pub struct FastWorker {
     pub options: WorkerOptions,
     pub queue: Arc<Queue<Scored>>,
-    /// Values that rolling splits keep between ticks.
-    pub keeping: Arc<Keeping>,
-    pub earlier: Arc<Earlier>,
+    /// Has the newest sample of each rolling window.
+    pub runs: Arc<Runs>,
     pub onward: Onward,
 }
 
@@ -48,62 +44,64 @@ impl FastWorker {
         match job {
             Job::Pass(_, scored) => self.join(pool, scored),
             Job::Tick(key) => {
-                if let Some(evaluation) = self.onward.runs.snapshot(&key) {
-                    self.tick(pool, evaluation);
+                if let Some(frozen) = self.runs.snapshot(&key) {
+                    self.tick(pool, frozen);
                 }
             }
         }
     }
 
-    fn join(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: Scored) {
+    fn join(&self, pool: &rayon::ThreadPool, Scored { frozen, point }: Scored) {
         let (started, publisher) = (Instant::now(), &self.onward.publisher);
+        let Frozen { running, evaluation } = &frozen;
         // A score that panics is undefined. After a panic elsewhere the point has no fast scores.
-        let point = match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, &evaluation)))) {
+        let point = match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, running, evaluation)))) {
             Ok(Some(late)) => {
                 let seconds = started.elapsed().as_secs_f64();
-                let Some(whole) = publisher.join(&evaluation, &point, Cost::Fast, &late, seconds) else { return };
+                let Some(whole) = publisher.join(&frozen, &point, Cost::Fast, &late, seconds) else { return };
                 whole
             }
             // The server stops.
             Ok(None) => return,
             Err(panic) => {
-                publisher.note_failure(&evaluation, "the fast scores", panic_text(&*panic).unwrap_or_default());
-                publisher.board.close(&evaluation, Cost::Fast);
+                publisher.note_failure(evaluation, "the fast scores", panic_text(&*panic).unwrap_or_default());
+                running.board.close(evaluation, Cost::Fast);
                 point
             }
         };
-        self.onward.enter(Cost::Slow, Scored { evaluation, point });
+        self.onward.enter(Cost::Slow, Scored { frozen, point });
     }
 
     /// `None` if the server stops first.
-    fn late(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Late> {
+    fn late(&self, pool: &rayon::ThreadPool, running: &Running, evaluation: &Evaluation) -> Option<Late> {
         let (pause, is_stopping) = (|| self.pause(pool), || self.queue.is_stopping());
         let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
         let computing = self.computing(&pause, &is_stopping, &on_failure);
-        let (late, peak) = computing.fast(evaluation, |influences| self.change_errors(evaluation, &influences))?;
-        self.note(evaluation, peak);
+        let change_errors = |influences| running.carried.change_errors(&evaluation.key.split, &influences);
+        let (late, peak) = computing.fast(evaluation, change_errors)?;
+        self.note(peak);
         Some(late)
     }
 
-    fn tick(&self, pool: &rayon::ThreadPool, evaluation: Evaluation) {
-        let scored = caught(&self.onward.publisher, &evaluation, || {
+    fn tick(&self, pool: &rayon::ThreadPool, frozen: Frozen) {
+        let scored = caught(&self.onward.publisher, &frozen, || {
             pool.install(|| {
-                let distinct = without_repeats(&evaluation);
-                let point = self.point(pool, distinct.as_ref().unwrap_or(&evaluation))?;
+                let distinct = without_repeats(&frozen.evaluation);
+                let point = self.point(pool, &frozen.running, distinct.as_ref().unwrap_or(&frozen.evaluation))?;
                 Some((point, distinct))
             })
         });
         if let Some((point, distinct)) = scored {
-            self.onward.publish(distinct.unwrap_or(evaluation), point, Cost::AT_ONCE);
+            self.onward.publish(frozen.with(distinct), point, Cost::AT_ONCE);
         }
     }
 
     /// The point of a rolling window; `None` if the server stops first. Some pairs may be left for the next tick, see
     /// [`leakage::pair_cache`].
-    fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation) -> Option<Point> {
+    fn point(&self, pool: &rayon::ThreadPool, running: &Running, evaluation: &Evaluation) -> Option<Point> {
         let (pause, is_stopping, spent) = (|| self.pause(pool), || self.queue.is_stopping(), || self.queue.spent());
-        let (split, step) = (evaluation.key.clone(), evaluation.step.get());
-        let kept = Mutex::new(self.keeping.take(&split, step));
+        let (split, step) = (&evaluation.key.split, evaluation.step.get());
+        let kept = Mutex::new(running.carried.take_pairs(split, step));
         // A sample that is still filling is scored completely, because its pairs would come from samples of different
         // sizes.
         let is_budgeted = !evaluation.provisional;
@@ -111,14 +109,17 @@ impl FastWorker {
             lock(&kept).begin(evaluation.sample.rows());
             Budgeted { kept: &kept, time: evaluation.time, allowance: self.queue.allowance(), spent: &spent }
         });
-        let change_errors = |influences| self.change_errors(evaluation, &influences);
+        let change_errors = |influences| running.carried.change_errors(split, &influences);
         let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
         let computing = self.computing(&pause, &is_stopping, &on_failure);
         let (point, peak) = computing.point(evaluation, Cost::AT_ONCE, budgeted, change_errors)?;
         if is_budgeted {
-            self.keep(split, step, kept.into_inner().unwrap_or_else(PoisonError::into_inner));
+            let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+            kept.end(self.queue.spent());
+            self.onward.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
+            running.carried.put_pairs(split, step, kept);
         }
-        self.note(evaluation, peak);
+        self.note(peak);
         Some(point)
     }
 
@@ -136,24 +137,8 @@ impl FastWorker {
         self.queue.pause(self.options.threads, &|job| self.run(pool, job));
     }
 
-    fn change_errors(&self, evaluation: &Evaluation, influences: &Influences) -> Vec<(String, f64)> {
-        self.earlier.change_errors(evaluation.key.clone(), influences)
-    }
-
     /// Notes the bytes that the scores of an evaluation took.
-    fn note(&self, evaluation: &Evaluation, peak: usize) {
+    fn note(&self, peak: usize) {
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Fast.name()]).set(peak as i64);
-        // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
-        let run = &evaluation.key.run;
-        if !self.onward.runs.knows(run) {
-            self.keeping.forget_run(run);
-            self.earlier.forget_run(run);
-        }
-    }
-
-    fn keep(&self, split: SplitKey, step: u64, mut kept: Kept) {
-        kept.end(self.queue.spent());
-        self.onward.publisher.metrics.pairs_left.inc_by(kept.pairs_left());
-        self.keeping.put(split, step, kept);
     }
 }

@@ -1,13 +1,12 @@
 //! Scoring: the queues of evaluations, and the threads that score them without slowing down training.
 
+pub mod carried;
 pub mod compute;
 mod fast;
 mod inbox;
-pub mod keeping;
 pub mod onward;
 mod pace;
 pub mod pool;
-pub mod previous_influences;
 mod priority;
 pub mod queue;
 mod slow;
@@ -22,17 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::Ending;
 use crate::schedule::Room;
-use leakage::sample::Evaluation;
 
 use super::options::Options;
 use super::publish::Publisher;
-use super::runs::{Outlet, Runs};
+use super::runs::{Frozen, Outlet, Runs};
 use fast::FastWorker;
 use inbox::Inbox;
-use keeping::Keeping;
 use onward::{Onward, Scored};
 use pool::WorkerOptions;
-use previous_influences::Earlier;
 use queue::Queue;
 use slow::SlowWorker;
 use worker::Worker;
@@ -45,13 +41,11 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The scorers, one for the first points of passes and one each for the fast and the slow scores that join them, and their
 /// shared state.
 pub struct Scoring {
-    pub queue: Arc<Queue<Evaluation>>,
+    pub queue: Arc<Queue<Frozen>>,
     pub fast: Arc<Queue<Scored>>,
     pub slow: Arc<Queue<Scored>>,
-    pub keeping: Arc<Keeping>,
-    pub earlier: Arc<Earlier>,
     options: WorkerOptions,
-    publisher: Publisher,
+    pub publisher: Publisher,
     /// Ends the scorers of points and of fast scores. Unlike that of slow ones, they first score what waits when the server
     /// stops.
     abandon: CancellationToken,
@@ -70,8 +64,6 @@ impl Scoring {
             queue: Arc::new(Queue::new(options.ticks, first, room, metrics.clone(), abandon.clone())),
             fast: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
             slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
-            keeping: Arc::default(),
-            earlier: Arc::default(),
             options: options.worker,
             publisher,
             abandon,
@@ -80,12 +72,7 @@ impl Scoring {
 
     /// The outlet through which the intake submits frozen samples.
     pub fn inbox(&self) -> Arc<dyn Outlet> {
-        Arc::new(Inbox {
-            queue: Arc::clone(&self.queue),
-            fast: Arc::clone(&self.fast),
-            slow: Arc::clone(&self.slow),
-            publisher: self.publisher.clone(),
-        })
+        Arc::new(Inbox { queue: Arc::clone(&self.queue), publisher: self.publisher.clone() })
     }
 
     /// Starts the threads and returns that of the points, which ends after that of the fast scores. Errors when a thread
@@ -94,25 +81,15 @@ impl Scoring {
         let slow =
             SlowWorker { options: self.options, queue: Arc::clone(&self.slow), publisher: self.publisher.clone() };
         slow.start()?;
-        let onward = Onward {
-            fast: Arc::clone(&self.fast),
-            slow: Arc::clone(&self.slow),
-            runs: Arc::clone(runs),
-            publisher: self.publisher.clone(),
-        };
+        let onward =
+            Onward { fast: Arc::clone(&self.fast), slow: Arc::clone(&self.slow), publisher: self.publisher.clone() };
         let fast = FastWorker {
             options: self.options,
             queue: Arc::clone(&self.fast),
-            keeping: Arc::clone(&self.keeping),
-            earlier: Arc::clone(&self.earlier),
+            runs: Arc::clone(runs),
             onward: onward.clone(),
         };
-        let worker = Worker {
-            options: self.options,
-            queue: Arc::clone(&self.queue),
-            earlier: Arc::clone(&self.earlier),
-            onward,
-        };
+        let worker = Worker { options: self.options, queue: Arc::clone(&self.queue), onward };
         worker.start(fast.start()?)
     }
 
@@ -130,9 +107,9 @@ impl Scoring {
         self.queue.wake();
         self.fast.wake();
         wait_for(&worker, Instant::now() + GRACE).await;
-        for evaluation in self.queue.take_all() {
+        for frozen in self.queue.take_all() {
             let reason = "the sidecar stopped before the pass was scored";
-            self.publisher.pass_over(&evaluation, Ending::Unsettled, reason);
+            self.publisher.pass_over(&frozen, Ending::Unsettled, reason);
         }
     }
 }

@@ -69,9 +69,9 @@ impl<W> Queue<W> {
         lock(&self.schedule).lag(self.started.elapsed())
     }
 
-    /// Forgets a run. Returns its work that had not started.
-    pub fn forget(&self, run: &str) -> Vec<W> {
-        lock(&self.schedule).remove_run(run)
+    /// Forgets the other runs. Returns their work that had not started.
+    pub fn keep_runs(&self, is_kept: impl Fn(&str) -> bool) -> Vec<W> {
+        lock(&self.schedule).keep_runs(is_kept)
     }
 
     /// Wakes resting and waiting threads, so that they notice a stop.
@@ -225,7 +225,7 @@ mod tests {
             runs.map(|run| (SplitKey::new(run.to_string(), "train"), 1, 1)).collect()
         };
         queue.look(&rolling(0..100));
-        queue.forget("7");
+        queue.keep_runs(|run| run != "7");
         // A list that was made before the run was forgotten.
         queue.look(&rolling(0..100));
         assert_eq!(lock(&queue.schedule).rolling(), 100);

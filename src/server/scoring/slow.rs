@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::schedule::Job;
 use crate::server::publish::Publisher;
+use crate::server::runs::Frozen;
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
 use leakage::score::panic_text;
@@ -40,17 +41,18 @@ impl SlowWorker {
         }
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, Scored { evaluation, point }: &Scored) {
+    fn score(&self, pool: &rayon::ThreadPool, Scored { frozen, point }: &Scored) {
         let started = Instant::now();
+        let Frozen { running, evaluation } = frozen;
         // A score that panics is undefined. After a panic elsewhere the point has no slow scores.
         match catch_unwind(AssertUnwindSafe(|| pool.install(|| self.late(pool, evaluation)))) {
             Ok(Some(late)) if !late.is_empty() => {
-                self.publisher.join(evaluation, point, Cost::Slow, &late, started.elapsed().as_secs_f64());
+                self.publisher.join(frozen, point, Cost::Slow, &late, started.elapsed().as_secs_f64());
             }
-            Ok(_) => self.publisher.board.close(evaluation, Cost::Slow),
+            Ok(_) => running.board.close(evaluation, Cost::Slow),
             Err(panic) => {
                 self.publisher.note_failure(evaluation, "the slow scores", panic_text(&*panic).unwrap_or_default());
-                self.publisher.board.close(evaluation, Cost::Slow);
+                running.board.close(evaluation, Cost::Slow);
             }
         }
     }

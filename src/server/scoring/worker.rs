@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::history::Ending;
 use crate::schedule::{Budget, Job};
 use crate::server::publish::Publisher;
+use crate::server::runs::{Frozen, Running};
 use leakage::point::Point;
 use leakage::repeats::without_repeats;
 use leakage::sample::Evaluation;
@@ -19,14 +20,12 @@ use leakage::score::panic_text;
 use super::compute::Computing;
 use super::onward::Onward;
 use super::pool::{WorkerOptions, pool};
-use super::previous_influences::Earlier;
 use super::queue::Queue;
 
 /// The scorer of the points of passes.
 pub struct Worker {
     pub options: WorkerOptions,
-    pub queue: Arc<Queue<Evaluation>>,
-    pub earlier: Arc<Earlier>,
+    pub queue: Arc<Queue<Frozen>>,
     /// Receives evaluations once their points are published.
     pub onward: Onward,
 }
@@ -55,31 +54,37 @@ impl Worker {
         self.onward.slow.bill(cpu.mul_f64(by_slow));
     }
 
-    fn run(&self, pool: &rayon::ThreadPool, job: Job<Evaluation>) {
+    fn run(&self, pool: &rayon::ThreadPool, job: Job<Frozen>) {
         // Ticks are queued with the fast scores.
-        if let Job::Pass(_, evaluation) = job {
-            self.score(pool, evaluation);
+        if let Job::Pass(_, frozen) = job {
+            self.score(pool, frozen);
         }
     }
 
-    fn score(&self, pool: &rayon::ThreadPool, evaluation: Evaluation) {
-        let scored = caught(&self.onward.publisher, &evaluation, || {
+    fn score(&self, pool: &rayon::ThreadPool, frozen: Frozen) {
+        let scored = caught(&self.onward.publisher, &frozen, || {
             pool.install(|| {
-                let distinct = without_repeats(&evaluation);
-                let costs = first_costs(distinct.as_ref().unwrap_or(&evaluation));
-                let point = self.point(pool, distinct.as_ref().unwrap_or(&evaluation), costs)?;
+                let distinct = without_repeats(&frozen.evaluation);
+                let evaluation = distinct.as_ref().unwrap_or(&frozen.evaluation);
+                let costs = first_costs(evaluation);
+                let point = self.point(pool, &frozen.running, evaluation, costs)?;
                 Some((point, costs, distinct))
             })
         });
         // Without a point the server stops. The pass stays pending, and is recorded with those that wait.
         if let Some((point, costs, distinct)) = scored {
-            self.onward.publish(distinct.unwrap_or(evaluation), point, costs);
+            self.onward.publish(frozen.with(distinct), point, costs);
         }
     }
 
     /// The point of a pass with all scores of these costs; `None` if the server stops first.
-    fn point(&self, pool: &rayon::ThreadPool, evaluation: &Evaluation, costs: &[Cost]) -> Option<Point> {
-        let split = &evaluation.key;
+    fn point(
+        &self,
+        pool: &rayon::ThreadPool,
+        running: &Running,
+        evaluation: &Evaluation,
+        costs: &[Cost],
+    ) -> Option<Point> {
         let computing = Computing {
             settings: self.options.settings,
             memory: Some(self.options.memory_of(Cost::Cheap)),
@@ -87,23 +92,19 @@ impl Worker {
             is_stopping: &|| self.queue.is_stopping(),
             on_failure: &|what, text| self.onward.publisher.note_failure(evaluation, what, text),
         };
-        let change_errors = |influences| self.earlier.change_errors(split.clone(), &influences);
+        let change_errors = |influences| running.carried.change_errors(&evaluation.key.split, &influences);
         let (point, peak) = computing.point(evaluation, costs, None, change_errors)?;
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Cheap.name()]).set(peak as i64);
-        // The run may have been forgotten meanwhile, in which case nobody else would remove what is kept of it.
-        if !self.onward.runs.knows(&split.run) {
-            self.earlier.forget_run(&split.run);
-        }
         Some(point)
     }
 }
 
 /// The point of an evaluation, unless it panics. A score that does is undefined; a panic elsewhere must not end the sidecar
 /// either: the point is lost and counted.
-pub fn caught<T>(publisher: &Publisher, evaluation: &Evaluation, point: impl FnOnce() -> Option<T>) -> Option<T> {
+pub fn caught<T>(publisher: &Publisher, frozen: &Frozen, point: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(point)).unwrap_or_else(|panic| {
-        publisher.note_failure(evaluation, "the point", panic_text(&*panic).unwrap_or_default());
-        publisher.pass_over(evaluation, Ending::Failed, "a score failed because of a bug in the program");
+        publisher.note_failure(&frozen.evaluation, "the point", panic_text(&*panic).unwrap_or_default());
+        publisher.pass_over(frozen, Ending::Failed, "a score failed because of a bug in the program");
         None
     })
 }

@@ -58,7 +58,7 @@ pub fn advised(points: &[Point], rules: &Rules) -> Option<(f64, String)> {
     let mut alerts = Alerts::new(rules.clone());
     points.iter().find_map(|point| {
         alerts.observe(point);
-        let (rule, _) = alerts.reasons_to_stop("r").next()?;
+        let (rule, _) = alerts.reasons_to_stop().next()?;
         Some((point.epoch?, rule.name().to_owned()))
     })
 }

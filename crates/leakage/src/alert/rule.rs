@@ -1,6 +1,7 @@
 //! The content of a rule. A `Rule` that exists can be judged: its score is in the catalogue, its limits make sense, and
 //! it is of exactly one kind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -103,6 +104,16 @@ impl Rules {
 
     pub fn as_slice(&self) -> &[Arc<Rule>] {
         &self.0
+    }
+
+    /// Splits that any rule evaluates.
+    pub fn splits(&self) -> BTreeSet<&str> {
+        self.0.iter().map(|rule| rule.split()).collect()
+    }
+
+    /// Splits whose evaluations advice rests on.
+    pub fn advising_splits(&self) -> BTreeSet<&str> {
+        self.0.iter().filter(|rule| rule.advises_stop()).map(|rule| rule.split()).collect()
     }
 }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -84,7 +86,7 @@ fn fires_after_enough_breaches_in_a_row_and_ends_with_one_good_value() {
     {
         let outcome = icl.map_or(Outcome::undefined("one class"), |icl| Outcome::Value(score(icl)));
         states.extend(alerts.observe(&at(step as u64, outcome)).into_iter().map(|c| (step, c.standing.state)));
-        assert_eq!(alerts.reasons_to_stop("r").count(), usize::from(step == 5), "step {step}");
+        assert_eq!(alerts.reasons_to_stop().count(), usize::from(step == 5), "step {step}");
     }
     assert_eq!(states, [(1, Pending), (2, Inactive), (3, Pending), (5, Firing), (6, Inactive)]);
 }
@@ -113,7 +115,7 @@ fn patience_delays_the_advice_and_not_the_alert() {
     let advised: Vec<bool> = (0..4)
         .map(|step| {
             alerts.observe(&point(step, 0.9));
-            alerts.reasons_to_stop("r").next().is_some()
+            alerts.reasons_to_stop().next().is_some()
         })
         .collect();
     assert_eq!(advised, [false, false, true, true]);
@@ -128,7 +130,7 @@ fn a_rise_is_measured_from_its_baseline_and_a_fall_from_a_high_level_is_no_recov
         .map(|change| (change.standing.step, change.standing.state))
         .collect();
     assert_eq!(seen, [(6, Firing), (9, Inactive)]);
-    let (_, _, standing) = alerts.standings().next().unwrap();
+    let (_, standing) = alerts.standings().next().unwrap();
     // The first evaluation of the step may still have been noise: the baseline followed it a little.
     assert!((standing.baseline.unwrap() - 0.1).abs() < 0.01);
 }
@@ -190,7 +192,7 @@ fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
         alerts.observe(&Point { tie_fraction: 0.6, ..point(step, 0.5) });
     }
     let standings: Vec<_> =
-        alerts.standings().map(|(rule, _, standing)| (rule.name().to_owned(), standing.clone())).collect();
+        alerts.standings().map(|(rule, standing)| (rule.name().to_owned(), standing.clone())).collect();
     let leak = &standings[0].1;
     assert_eq!((leak.state, leak.severity, leak.advises_stop), (Firing, Severity::Warning, false));
     assert!(leak.evidence.contains("ties"), "{}", leak.evidence);
@@ -200,15 +202,15 @@ fn a_rise_that_begins_while_ties_jump_is_a_warning_without_advice() {
 #[test]
 fn few_rows_and_silence_fire() {
     let mut alerts = alerts(vec![json!({"name": "few", "few_rows": 500}), json!({"name": "stale", "stale": 60})]);
-    let run: Arc<str> = "r".into();
-    alerts.start(&run, Judged::default(), 1000.0);
+    assert!(alerts.look(9999.0).is_empty(), "it has not started");
+    assert!(alerts.start(Judged::default(), 1000.0));
     assert!(alerts.look(1059.0).is_empty());
     let fired = alerts.look(1061.0);
     assert!(fired.len() == 1 && fired[0].rule.name() == "stale" && fired[0].standing.state == Firing);
     let changed = alerts.observe(&Point { rows: 100, time: 1070.0, ..point(1, 0.1) });
     assert_eq!(changed.iter().map(|c| c.standing.state).collect::<Vec<_>>(), [Firing, Inactive]);
     assert_eq!(alerts.look(1100.0), []);
-    alerts.finish(&run, 1100.0);
+    alerts.end("the run finished", 1100.0);
     assert_eq!(alerts.look(9999.0), [], "a finished run is not stale");
 }
 
@@ -216,15 +218,15 @@ fn few_rows_and_silence_fire() {
 fn the_end_of_a_run_ends_its_alerts_and_says_why() {
     let mut alerts = alerts(vec![above(0.2, json!({}))]);
     alerts.observe(&point(1, 0.9));
-    let ended = alerts.finish("r", 5.0);
+    let ended = alerts.end("the run finished", 5.0);
     assert_eq!((ended.len(), ended[0].standing.state, ended[0].standing.since), (1, Inactive, 5.0));
     assert!(
         ended[0].standing.evidence.contains("the run finished; last: interconcept leakage (icl) is 0.9"),
         "{}",
         ended[0].standing.evidence
     );
-    assert!(alerts.reasons_to_stop("r").next().is_none());
-    assert!(alerts.finish("r", 6.0).is_empty());
+    assert!(alerts.reasons_to_stop().next().is_none());
+    assert!(alerts.end("the run finished", 6.0).is_empty());
 }
 
 /// Four concepts whose mean has a standard error of 0.01, so each of 0.02.
@@ -240,7 +242,7 @@ fn each_concept_has_evaluations_in_a_row_of_its_own() {
     let rule = above(0.2, json!({"scope": "concept", "evaluations": 2}));
     let mut alerts = alerts(vec![rule]);
     let names = ["red", "green", "blue", "round"].map(String::from).to_vec();
-    alerts.start(&"r".into(), Judged { concepts: names, ..Judged::default() }, 0.0);
+    alerts.start(Judged { concepts: names, ..Judged::default() }, 0.0);
     let seen: Vec<_> = [[0.4, 0.1, 0.1, 0.1], [0.1, 0.4, 0.1, 0.22], [0.1, 0.4, 0.1, 0.22]]
         .into_iter()
         .enumerate()
@@ -292,7 +294,7 @@ fn conditions_that_hold_together_fire_and_one_of_them_alone_does_not() {
     let evidence = "leakage to the task (ctl_conditional) is 0.3000, above 0.1; concept AUC (concept_auc) is 0.6000, below 0.8, \
                     for 2 evaluations";
     assert_eq!((fired[0].standing.state, fired[0].standing.evidence.as_str()), (Firing, evidence));
-    let (rule, _) = alerts.reasons_to_stop("r").next().unwrap();
+    let (rule, _) = alerts.reasons_to_stop().next().unwrap();
     assert_eq!((rule.action(), rule.score()), (Some("Supervise."), "ctl_conditional"));
     assert!(rule.meaning().ends_with("Training is advised to stop. Supervise."), "{}", rule.meaning());
     // Just inside a limit is not far enough; a score that is missing is no evidence.
@@ -376,7 +378,7 @@ fn faulty_and_contradictory_rules_are_named() {
 
 #[test]
 fn the_default_rules_are_sound_and_read_back_as_they_are_shown() {
-    assert_eq!(Alerts::new(default_rules()).advising_splits(), ["val"]);
+    assert_eq!(default_rules().advising_splits(), BTreeSet::from(["val"]));
     let shown = |rules: &Rules| rules.as_slice().iter().map(|rule| json!(rule)).collect::<Vec<_>>();
     let shown = shown(&default_rules());
     assert_eq!(read(shown).unwrap(), default_rules());
@@ -453,7 +455,7 @@ fn with_little_in_common_the_baseline_starts_again() {
     for step in 6..9 {
         assert!(alerts.observe(&over_live(step, 0.6, 0.6, &[0, 1, 2, 3, 4])).is_empty());
     }
-    let (_, _, standing) = alerts.standings().next().unwrap();
+    let (_, standing) = alerts.standings().next().unwrap();
     assert!(
         standing.evidence.starts_with("interconcept leakage (icl) is 0.6000 over 5 of 10 concepts"),
         "{}",

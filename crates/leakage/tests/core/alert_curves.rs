@@ -52,7 +52,7 @@ fn advised(points: &[Point]) -> Option<(f64, String)> {
     let mut alerts = Alerts::new(default_rules());
     points.iter().find_map(|point| {
         alerts.observe(point);
-        let (rule, _) = alerts.reasons_to_stop("r").next()?;
+        let (rule, _) = alerts.reasons_to_stop().next()?;
         Some((point.epoch?, rule.name().to_owned()))
     })
 }

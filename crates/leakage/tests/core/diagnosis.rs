@@ -743,7 +743,7 @@ fn concepts_trained_without_the_task_do_not_leak() {
         assert_eq!(state(training, &falls), VerdictState::NothingFound);
         assert_eq!(state(training, &noisy), VerdictState::NothingFound);
         let mut alerts = Alerts::new(default_rules());
-        alerts.start(&"r".into(), Judged::of(&trained(training), None), 0.0);
+        alerts.start(Judged::of(&trained(training), None), 0.0);
         let changes: Vec<_> = (1..=8).flat_map(|step| alerts.observe(&with(step, &noisy))).collect();
         assert!(changes.is_empty(), "{changes:?}");
     }
@@ -756,9 +756,9 @@ fn leakage_counts_above_that_of_a_reference() {
     let reference = || Baseline { run: "independent".into(), points: vec![with(9, &honest)] };
     let advised = |scores: &[(&str, f64)], baseline| {
         let mut alerts = Alerts::new(default_rules());
-        alerts.start(&"r".into(), Judged::of(&soft(), baseline), 0.0);
+        alerts.start(Judged::of(&soft(), baseline), 0.0);
         (1..=10).for_each(|step| drop(alerts.observe(&with(step, scores))));
-        alerts.reasons_to_stop("r").next().is_some()
+        alerts.reasons_to_stop().next().is_some()
     };
     let leaks = [&[("ctl_conditional", 0.5)], &honest[1..3], &[("intervention_drop", 0.3)]].concat();
     assert!(advised(&honest, None) && advised(&leaks, None));
@@ -798,7 +798,7 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
 fn advising(scores: &[(&str, f64)], evaluations: u64) -> Vec<String> {
     let mut alerts = Alerts::new(default_rules());
     (1..=evaluations).for_each(|step| drop(alerts.observe(&with(step, scores))));
-    alerts.reasons_to_stop("r").map(|(rule, _)| rule.name().to_owned()).collect()
+    alerts.reasons_to_stop().map(|(rule, _)| rule.name().to_owned()).collect()
 }
 
 #[test]
@@ -821,7 +821,7 @@ fn a_late_leak_to_a_number_is_found_without_interventions() {
     for step in 1..=40 {
         let r2 = if step <= 20 { 0.03 } else { 0.3 };
         alerts.observe(&with(step, &[("ctl_conditional_r2", r2), ("concept_auc", 0.92)]));
-        let rule = alerts.reasons_to_stop("r").next().map(|(rule, _)| rule.name().to_owned());
+        let rule = alerts.reasons_to_stop().next().map(|(rule, _)| rule.name().to_owned());
         first = first.or(rule.map(|rule| (step, rule)));
     }
     let (step, rule) = first.expect("a rise of 0.27 is found");
@@ -861,9 +861,9 @@ fn a_number_has_a_limit_of_its_own() {
     };
     let advised = |scores: &[(&str, f64)]| {
         let mut alerts = Alerts::new(default_rules());
-        alerts.start(&"r".into(), Judged::of(&soft(), None), 0.0);
+        alerts.start(Judged::of(&soft(), None), 0.0);
         (1..=8).for_each(|step| drop(alerts.observe(&with(step, scores))));
-        alerts.reasons_to_stop("r").next().map(|(rule, _)| rule.name().to_owned())
+        alerts.reasons_to_stop().next().map(|(rule, _)| rule.name().to_owned())
     };
     let found = |scores: &[(&str, f64)]| {
         let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();

@@ -46,7 +46,7 @@ fn fires(values: &[f64]) -> Option<usize> {
             ..Point::default()
         };
         alerts.observe(&point);
-        alerts.reasons_to_stop("r").next().is_some()
+        alerts.reasons_to_stop().next().is_some()
     })
 }
 
