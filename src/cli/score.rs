@@ -1,6 +1,5 @@
 //! `conceptwatch score`: computes all scores of files, without a sidecar.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,24 +9,18 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
 
-use information::{Kind, Settings};
-use leakage::batch::Batch;
-use leakage::diagnosis::{Verdict, verdict};
 use leakage::field_error::{in_short, printable};
-use leakage::point::{LeftOut, Outcome, Point};
-use leakage::prepare::Prepared;
-use leakage::repeats::{distinct_rows, remark};
+use leakage::point::{LeftOut, Outcome};
 use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
-use leakage::sample::{Sample, repeated_ids};
-use leakage::score::catalogue::{CATALOGUE, Score, find};
-use leakage::score::{Wanted, evaluate, test};
+use leakage::sample::Sample;
 use leakage::tensor::TensorName;
 
 use super::failure::{BAD_INPUT, conclude};
+use super::outputs;
 use super::progress::Progress;
 use super::report::{Page, Report, of_p};
+use super::scoring::{Scored, Scoring, verdict_on};
 use super::terminal::tell;
-use super::{outputs, system_memory};
 
 /// Score files of model outputs
 ///
@@ -55,9 +48,6 @@ pub struct Options {
     /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
     #[arg(long)]
     signed_labels: bool,
-    /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
-    scores: Vec<String>,
     /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
     /// [default: the file's array activation_columns, or one_per_concept]
     #[arg(long, value_parser = activation_columns, value_name = "LAYOUT")]
@@ -75,36 +65,11 @@ pub struct Options {
     /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
     #[arg(long, value_parser = label_kind(), value_name = "KIND")]
     task_kind: Option<LabelKind>,
-    /// tie_aware takes the expectation over all orders of equal distances; published adds noise, as the authors' code does.
-    #[arg(long, default_value = Kind::TieAware.name(), value_parser = estimator())]
-    estimator: Kind,
-    /// Number of neighbours of the estimators.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    neighbours: u16,
-    /// Number of repeats of the published estimator, each with its own noise.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
-    repeats: u16,
-    /// Seed of the noise.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Number of threads; the result does not depend on it [default: all cores]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
-    /// MiB that the arrays and scoring may take. A file that needs more is refused; a score that does is undefined
-    /// [default: half of the memory that is available, at most 4096]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(8..=1 << 24), value_name = "MIB")]
-    memory_mib: Option<u32>,
-    /// Omit the permutation tests of conditional leakage, which give p_value, per_concept_q and matrix_q.
-    #[arg(long)]
-    no_tests: bool,
+    #[command(flatten)]
+    scoring: Scoring,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-/// Reads an estimator's name; help and errors list the possible ones.
-fn estimator() -> impl TypedValueParser<Value = Kind> {
-    PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| name.parse::<Kind>())
 }
 
 fn activation_kind() -> impl TypedValueParser<Value = ActivationKind> {
@@ -130,7 +95,8 @@ pub fn run(options: Options) -> ExitCode {
 
 fn score(options: &Options) -> Result<String, String> {
     let started = Instant::now();
-    let named: Vec<&'static Score> = options.scores.iter().map(|id| named(id)).collect::<Result<_, _>>()?;
+    let scoring = &options.scoring;
+    scoring.named()?;
     let layout = outputs::Layout {
         columns: options.activation_columns,
         latents: options.latents,
@@ -140,84 +106,55 @@ fn score(options: &Options) -> Result<String, String> {
         concept_kind: options.concept_kind,
         task_kind: options.task_kind,
     };
-    let limit = options.memory_mib.map_or_else(half_of_available, |mebibytes| (mebibytes as usize) << 20);
-    let mut memory = outputs::Memory { limit, used: 0 };
+    let mut memory = outputs::Memory { limit: scoring.memory(), used: 0 };
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose()?;
     let names = outputs::Names::new(&options.map).map_err(|fault| fault.to_string())?;
     let progress = Progress::start();
     let read = outputs::read(&options.files, &names, layout, &mut memory, &|what| progress.say(what));
     let (run, batch, guesses) = read.map_err(|fault| fault.to_string())?;
-    let ids_remark = repeated(&batch);
-    let sample = Sample::of_batch(&batch, &run);
-    drop(batch);
-    let distinct = distinct_rows(&sample, &run);
-    let repeated = distinct.as_ref().map_or(0, |distinct| sample.rows() - distinct.len());
-    let sample = match distinct {
-        Some(rows) => sample.gather(&rows),
-        None => sample,
+    let before_each = |what: &str| {
+        progress.say(what);
+        ControlFlow::Continue(())
     };
-    let settings = Settings {
-        kind: options.estimator,
-        neighbours: usize::from(options.neighbours),
-        repeats: usize::from(options.repeats),
-        seed: options.seed,
-    };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.map_or(0, usize::from)).build();
-    let pool = pool.map_err(|e| format!("--threads: {e}"))?;
-    let prepared = Prepared::new(&sample, &run, settings).with_memory(memory.limit - memory.used);
-    let wanted = if options.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
-    let (scores, tie_fraction) = pool.install(|| {
-        let show = |at: usize, total: usize, score: &Score| {
-            progress.say(&format!("{}/{total} {}", at + 1, score.id));
-            ControlFlow::Continue(())
-        };
-        let mut scores = evaluate(&prepared, wanted, show).unwrap_or_default();
-        let is_tested = |score: &Score| !options.no_tests && scores.iter().any(|(other, _)| other.id == score.id);
-        for (tested, significance) in test(&prepared, is_tested, show).unwrap_or_default() {
-            let found = scores.iter_mut().find(|(score, _)| score.id == tested.id);
-            found.into_iter().for_each(|(_, outcome)| outcome.add(significance.clone()));
-        }
-        (scores, prepared.tie_fraction())
-    });
+    let mut found = scoring.score(&run, batch, memory.limit - memory.used, &before_each)?;
     drop(progress);
     let passed_over = names.passed_over();
-    if scores.is_empty() {
+    if found.scores.is_empty() {
         return Err(nothing_to_score(&options.files, &names, &passed_over));
     }
-    let kinds = kinds(&run, &sample);
+    let kinds = kinds(&run, &found.sample);
     guesses.doubts.iter().for_each(|doubt| tell(&printable(doubt)));
-    let warnings = [guesses.doubts, ids_remark.into_iter().collect(), prepared.warnings()];
-    let warnings: Vec<String> =
-        warnings.concat().into_iter().chain(remark(repeated as u64, sample.rows() as u64)).collect();
+    found.warnings.splice(..0, guesses.doubts);
     let seconds = started.elapsed().as_secs_f64();
-    let known = prepared.concept_rows();
+    let Scored { sample, scores, tie_fraction, repeated, concept_rows: known, warnings } = &found;
+    let rows = sample.rows();
     if !passed_over.is_empty() {
         tell(&format!("ignored, as no score knows the name: {} (see --map)", passed_over.join(", ")));
     }
     if let Some(page) = page {
         let report = Report {
             files: &options.files,
-            rows: sample.rows(),
+            rows,
             run: &run,
-            estimator: options.estimator.name(),
-            tie_fraction,
-            scores: &scores,
+            estimator: scoring.estimator(),
+            tie_fraction: *tie_fraction,
+            scores,
             passed_over: &passed_over,
-            warnings: &warnings,
+            warnings,
         };
         page.write(&report.html())?;
     }
-    let verdict = verdict_on(&run, sample.rows(), &scores, &warnings);
+    let verdict = verdict_on(&run, &found.point());
     if options.json {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
         let mut object = json!({
-            "rows": sample.rows(), "concepts": run.concept_count(), "estimator": options.estimator.name(),
+            "rows": rows, "concepts": run.concept_count(), "estimator": scoring.estimator(),
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
             "verdict": verdict,
         });
-        if repeated > 0 {
+        if *repeated > 0 {
             object["repeated_rows"] = json!(repeated);
         }
         for (name, kind) in kinds {
@@ -233,10 +170,9 @@ fn score(options: &Options) -> Result<String, String> {
         return Ok(format!("{object}\n"));
     }
     let mut text = format!(
-        "{} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
-        sample.rows(),
+        "{rows} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
         run.concept_count(),
-        options.estimator.name(),
+        scoring.estimator(),
         100.0 * tie_fraction,
         guessed(&kinds, &guesses.guessed),
     );
@@ -245,7 +181,7 @@ fn score(options: &Options) -> Result<String, String> {
     }
     // The left-out parts and the reasons, with the scores that leave them out.
     let mut left_out: Vec<(&LeftOut, Vec<&str>)> = Vec::new();
-    for (score, outcome) in &scores {
+    for (score, outcome) in scores {
         text += &match outcome {
             Outcome::Value(value) => {
                 let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
@@ -272,21 +208,6 @@ fn score(options: &Options) -> Result<String, String> {
     }
     text += &verdict.map_or(String::new(), |verdict| format!("\nverdict: {verdict}\n"));
     Ok(text)
-}
-
-/// The verdict on a file: that on a run whose only evaluation it is.
-fn verdict_on(run: &Run, rows: usize, scores: &[(&Score, Outcome)], warnings: &[String]) -> Option<Verdict> {
-    let scores = scores.iter().map(|(score, outcome)| (score.id.to_owned(), outcome.clone())).collect();
-    let point = Point { rows: rows as u64, scores, warnings: warnings.to_vec(), ..Point::default() };
-    // A file has no step.
-    verdict(run, &[point], true, true, None).map(|verdict| Verdict { since: None, ..verdict })
-}
-
-/// The remark that `sample_ids` do not identify rows.
-fn repeated(batch: &Batch) -> Option<String> {
-    let ids = batch.tensor(TensorName::SampleIds)?;
-    let distinct = batch.kept_rows().filter_map(|row| ids.id(row)).collect::<HashSet<u64>>().len() as u64;
-    repeated_ids(batch.rows() as u64 - distinct, distinct)
 }
 
 /// Returns the kinds that the arrays were read as, by their names in the JSON.
@@ -327,19 +248,4 @@ fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[St
 
 fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
     ActivationColumns::parse(text).ok_or_else(|| format!("got '{text}', expected one_per_concept or two_per_concept"))
-}
-
-/// Half of the memory that is available to this process, at most 4 GiB.
-fn half_of_available() -> usize {
-    let system = system_memory::memory();
-    let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
-    let available = system.available_memory().min(of_group);
-    usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)
-}
-
-fn named(id: &str) -> Result<&'static Score, String> {
-    find(id).ok_or_else(|| {
-        let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
-        format!("--scores: got '{id}', expected one of {}", known.join(", "))
-    })
 }
