@@ -29,14 +29,15 @@ pub enum Columns {
     Numbers(Vec<Vec<f64>>, usize),
 }
 
-/// The columns of each array of shape [columns, rows, values of a row], by its name.
+/// The columns of each array of shape [1, columns, rows, values of a row], by its name.
 pub fn columns(input: &mut impl Read) -> Result<Vec<(String, Columns)>, FieldError> {
     tensors(input)?.into_iter().map(|tensor| Ok((tensor.name.clone(), columns_of(&tensor)?))).collect()
 }
 
 fn columns_of(tensor: &proto::Tensor) -> Result<Columns, FieldError> {
-    let fault = || FieldError::new(&tensor.name, "expected int32 or float64 values [columns, rows, values of a row]");
-    let &[_, rows, width] = &tensor.shape[..] else { return Err(fault()) };
+    let fault =
+        || FieldError::new(&tensor.name, "expected int32 or float64 values [1, columns, rows, values of a row]");
+    let &[_, _, rows, width] = &tensor.shape[..] else { return Err(fault()) };
     let (rows, width) = (rows as usize, width as usize);
     let item = if tensor.dtype() == DataType::Int32 { 4 } else { 8 };
     let column = rows.checked_mul(width).and_then(|values| values.checked_mul(item)).filter(|bytes| *bytes > 0);
