@@ -126,9 +126,10 @@ def mutual_information(x: Any, y: Any, given: Any = None, neighbors: int = 3) ->
         i, i.standard_error
         np.asarray(conceptwatch.mutual_information(features, y))      # one for each column, computed in parallel
 
+    Floats are numbers; integers, booleans and strings are classes, and a vector of them is one class.
+
     x: a column [n] or columns [n, m]: the result is then a list with an estimate for each. [n, m, d] are m columns of
         vectors. y: a column [n] or vectors [n, d]. given: a column [n] of classes or numbers.
-    Floats are numbers; integers, booleans and strings are classes. A vector of classes is one class.
     neighbors: fewer have less bias, more have less variance.
 
     Estimators: Kraskov et al. 2004 for numbers, Ross 2014 for numbers and classes, the plug-in for classes. Equal
@@ -270,7 +271,7 @@ def _failure(command: str, status: int, said: str) -> Exception:
     """Why the program has failed, by its exit status and what it said."""
     lines = [line for line in said.splitlines() if line and not _DONE.fullmatch(line) and not line.startswith("note: ")]
     reason = " ".join(lines).removeprefix(f"conceptwatch {command}: ")
-    if status == 2:  # bad input
+    if status == 2 and not reason.startswith("error: "):  # bad input, but no option that it does not know
         for prefix in ("tensors.", "run.constants.", "run.", "--"):
             reason = reason.removeprefix(prefix)
         return ValueError(reason)

@@ -33,9 +33,9 @@ pub fn score(options: &Scoring) -> ExitCode {
 }
 
 fn scored(options: &Scoring) -> Result<Vec<u8>, Failure> {
-    let began = Instant::now();
     options.named().map_err(Failure::bad_input)?;
     let (run, batch) = pipe::batch(&mut stdin().lock())?;
+    let began = Instant::now();
     // The tensors are in memory already.
     let found = options.score(&run, batch, options.memory(), &say).map_err(Failure::running)?;
     let seconds = began.elapsed().as_secs_f64();

@@ -73,9 +73,7 @@ fn read<M: Message + Default>(input: &mut impl Read) -> Result<M, Error> {
     let mut length = [0; 8];
     input.read_exact(&mut length)?;
     let length = usize::try_from(u64::from_le_bytes(length)).map_err(Error::other)?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length)?;
-    bytes.resize(length, 0);
+    let mut bytes = vec![0; length];
     input.read_exact(&mut bytes)?;
     // Bytes fields of the message share this memory.
     M::decode(Bytes::from(bytes)).map_err(Error::other)
