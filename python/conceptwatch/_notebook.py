@@ -235,6 +235,7 @@ def _answer(command: str, arguments: list[str], requests: Iterable[list[Any]]) -
                     shown = _progress(waiting.stderr, time.monotonic() - began, shown)
         finally:
             child.kill()  # without effect on a child that has ended
+            child.wait()  # after Ctrl-C `Popen` does not wait
             if shown:
                 print("\r" + " " * len(shown), end="\r", file=sys.stderr, flush=True)
     if child.returncode != 0:
