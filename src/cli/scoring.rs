@@ -20,7 +20,6 @@ use leakage::tensor::TensorName;
 
 use super::system_memory;
 
-/// What to score, and how.
 #[derive(Args)]
 pub struct Scoring {
     /// Compute only these scores, by id. A score whose arrays are absent is undefined; the reason names the array.
