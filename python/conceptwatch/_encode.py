@@ -65,9 +65,11 @@ class Batch:
         return _row_ids(given, self.rows, self.numbers, client, sequence)
 
 
-def outside_unit(batch: Batch) -> float | None:
-    """An activation outside [0, 1], if the batch has one. Called on the sending thread."""
-    found = next((tensor for tensor in batch.tensors if tensor.name == "concept_activations"), None)
+def outside_unit(declared: Any, tensors: list[Copy]) -> str | None:
+    """A remark on an activation that is declared a probability and is none. Called on the sending thread."""
+    if declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY or declared.latents:
+        return None
+    found = next((tensor for tensor in tensors if tensor.name == "concept_activations"), None)
     if found is None or found.array is None or not found.array.size:
         return None
     found.wait()
@@ -76,7 +78,10 @@ def outside_unit(batch: Batch) -> float | None:
         values = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     for value in (float(values.min()), float(values.max())):
         if not -ROUNDING <= value <= 1 + ROUNDING and math.isfinite(value):
-            return value
+            return (
+                f"concept_activations contains {value:.4g}, which is not a probability. It is scored with the "
+                "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'"
+            )
     return None
 
 

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ._declaration import Constants, checks_of, declared, kind_of
 from ._diagnosis import Diagnosis
-from ._encode import parts
+from ._encode import outside_unit, parts
 from ._head import Head, Recent
 from ._interventions import check_counts, lacks_predictions, with_head
 from ._labels import Labels
@@ -113,6 +114,9 @@ def score(
     copies = [tensor.copy(None) for tensor in found]
     for copy in copies:
         copy.wait()
+    remark = outside_unit(run, copies)
+    if remark is not None:
+        warnings.warn(remark.replace(" to init", ""), stacklevel=2)
     answer = _answer("score-tensors", arguments, [[run.SerializeToString()], _tensors(copies)])
     end = 8 + int.from_bytes(answer[:8], "little")
     diagnosis = Diagnosis("", messages.GetDiagnosisResponse.FromString(answer[end:]))
@@ -141,9 +145,9 @@ def mutual_information(x: Any, y: Any, given: Any = None, neighbors: int = 3) ->
     copies = [_columns("x", x), _columns("y", y, joint=True)]
     if given is not None:
         copies.append(_columns("given", given, joint=True))
-        if copies[-1].shape[2] > 1:
+        if copies[-1].shape[3] > 1:
             raise Fault(
-                f"given has {copies[-1].shape[2]} columns of numbers, expected one column of classes or numbers"
+                f"given has {copies[-1].shape[3]} columns of numbers, expected one column of classes or numbers"
             )
     for copy in copies[1:]:
         if copy.shape[2] != copies[0].shape[2]:

@@ -31,9 +31,9 @@ def test_the_tutorial_ends_as_it_says(
         for block in code[:5]:
             exec(compile(block, "tutorial", "exec"), names)  # noqa: S102
         verdict, information, reason, diagnosis = said
-        assert verdict.startswith("leaking")
+        assert verdict.startswith("possibly leaking")
         assert "ctl_conditional" in verdict
-        assert information.count("Score(mutual_information=0.") == 3
+        assert information.count("Score(conditional_mutual_information=0.") == 3
         assert names["leaking"] < 10
         assert "interventions break the task" in reason
         assert "activations predict the task" in reason
