@@ -140,7 +140,8 @@ def mutual_information(x: Any, y: Any, given: Any = None, neighbors: int = 3) ->
     values are taken in all their orders at once, so rounded values need no noise, and numbers are compared in units in
     which their spreads are alike. The estimates are not clipped: without information they scatter around 0, except
     those by counting, which are too large by about (classes of x - 1)(classes of y - 1)/2n.
-    NaN where `undefined` says why, as for a constant column.
+    Standard errors of estimates from neighbours are 75 to 90 % of their scatter, because rows share neighbours. NaN
+    where `undefined` says why, as for a constant column.
     """
     copies = [_columns("x", x), _columns("y", y, joint=True)]
     if given is not None:
