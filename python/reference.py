@@ -19,7 +19,7 @@ What `import conceptwatch` has, then the callbacks and adapters. [Log a training
 [Use Lightning, Keras, Transformers and libraries](integrations.md) show them at work.
 """
 # The names of a training loop; the others follow in the order of the alphabet.
-FIRST = ("init", "Run", "Pass", "Head", "runs")
+FIRST = ("init", "Run", "Pass", "Head", "score", "mutual_information", "runs")
 # Classes that the package makes, whose constructors nobody calls.
 RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
 # What the package itself calls of a public class.

@@ -5,6 +5,7 @@ from ._diagnosis import Action, Diagnosis, Evidence, Finding, Verdict
 from ._head import Head, embedding_head, percentiles
 from ._init import init
 from ._interventions import interventions
+from ._notebook import mutual_information, score
 from ._plotting import plot
 from ._prompts import prompt
 from ._reading import Matrix, Runs, StoredRun, runs
@@ -35,8 +36,10 @@ __all__ = [
     "embedding_head",
     "init",
     "interventions",
+    "mutual_information",
     "percentiles",
     "plot",
     "prompt",
     "runs",
+    "score",
 ]

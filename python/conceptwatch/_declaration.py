@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from ._head import Head, even_counts
+from ._labels import Labels
 from ._names import checked
 from ._protocol import messages
+from ._tensors import Checks, Concepts
 
 ACTIVATION_KINDS = {
     "hard": messages.ACTIVATION_KIND_HARD,
@@ -75,39 +78,89 @@ def labels_of(labels: Mapping[str, Any] | None) -> dict[str, str]:
     return {key: checked(f"labels[{key!r}]", str(value)) for key, value in named.items()}
 
 
-def constants_of(
+class Constants(TypedDict, total=False):
+    """The arguments of `init` that some scores use."""
+
+    reference_task_accuracy: float | None
+    concept_weights: Sequence[float] | None
+    head_weights: Any
+    head_bias: Any
+    image_size: tuple[int, int] | None
+    box_size: tuple[int, int] | None
+    concept_parts: Sequence[Sequence[int]] | None
+    concept_score_weight: float | None
+    activity_threshold: float | None
+    active_top_k: int | None
+    clarity_weights: Sequence[float] | None
+    intervention_counts: Sequence[int] | None
+
+
+def declared(
+    name: str,
     *,
-    reference_task_accuracy: float | None,
-    concept_weights: Sequence[float] | None,
-    head_weights: Any,
-    head_bias: Any,
-    linear_head: bool,
-    image_size: tuple[int, int] | None,
-    box_size: tuple[int, int] | None,
-    concept_parts: Sequence[Sequence[int]] | None,
-    concept_score_weight: float | None,
-    activity_threshold: float | None,
-    active_top_k: int | None,
-    clarity_weights: Sequence[float] | None,
-    intervention_counts: Sequence[int] | None,
+    concepts: int | Sequence[str | tuple[str, int]],
+    activation_kind: str,
+    activation_columns: str,
+    latents: int | None,
+    concept_labels: tuple[str, str],
+    task_labels: tuple[str, str],
+    missing_concept_labels: bool,
+    training: str,
+    head: Head | None,
+    constants: Constants,
 ) -> Any:
-    image, box = image_size or (0, 0), box_size or (0, 0)
+    """A declaration for one rank. concept_labels, task_labels: the name of the argument, and what is given for it."""
+    found = concepts_of(concepts)
+    if head is not None:
+        if latents is not None:
+            raise ValueError(
+                "head: leave it out with latents: their columns are no concepts that an intervention could set"
+            )
+        counts = head.counts(len(found))
+        if constants.get("intervention_counts") is None and counts != even_counts(len(found), len(counts)):
+            constants = {**constants, "intervention_counts": counts}
+    return messages.Run(
+        name=checked("name", name),
+        concepts=found,
+        activation_kind=kind_of("activation_kind", activation_kind, ACTIVATION_KINDS),
+        activation_columns=kind_of("activation_columns", activation_columns, ACTIVATION_COLUMNS),
+        latents=latents_of(latents, activation_columns, len(found)),
+        concept_label_kind=kind_of(*concept_labels, LABEL_KINDS),
+        task_label_kind=kind_of(*task_labels, LABEL_KINDS),
+        world_size=1,
+        missing_concept_labels=bool(missing_concept_labels),
+        constants=constants_of(head is not None and head.is_linear(), constants),
+        training=kind_of("training", training, TRAININGS),
+    )
+
+
+def checks_of(declared: Any, signed_labels: bool) -> tuple[Checks, Labels]:
+    """What checks the tensors of a run, and makes plain arrays of its labels."""
+    two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
+    cardinalities = tuple(concept.cardinality for concept in declared.concepts)
+    checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
+    return checks, Labels(cardinalities, declared.missing_concept_labels, signed_labels)
+
+
+def constants_of(linear_head: bool, constants: Constants) -> Any:
+    image, box = constants.get("image_size") or (0, 0), constants.get("box_size") or (0, 0)
+    weights = constants.get("concept_weights")
     return messages.RunConstants(
-        reference_task_accuracy=reference_task_accuracy,
-        concept_weights=[] if concept_weights is None else np.asarray(concept_weights, np.float64).ravel(),
-        head_weights=_numbers(head_weights),
-        head_bias=_numbers(head_bias),
+        reference_task_accuracy=constants.get("reference_task_accuracy"),
+        concept_weights=[] if weights is None else np.asarray(weights, np.float64).ravel(),
+        head_weights=_numbers(constants.get("head_weights")),
+        head_bias=_numbers(constants.get("head_bias")),
         linear_head=linear_head,
         image_height=image[0],
         image_width=image[1],
         box_height=box[0],
         box_width=box[1],
-        concept_parts=[messages.ConceptParts(parts=parts) for parts in concept_parts or ()],
-        concept_score_weight=concept_score_weight,
-        activity_threshold=activity_threshold,
-        active_top_k=active_top_k,
-        clarity_weights=clarity_weights,
-        intervention_counts=intervention_counts,
+        concept_parts=[messages.ConceptParts(parts=parts) for parts in constants.get("concept_parts") or ()],
+        concept_score_weight=constants.get("concept_score_weight"),
+        activity_threshold=constants.get("activity_threshold"),
+        active_top_k=constants.get("active_top_k"),
+        clarity_weights=constants.get("clarity_weights"),
+        intervention_counts=constants.get("intervention_counts"),
     )
 
 

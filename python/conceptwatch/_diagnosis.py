@@ -128,7 +128,8 @@ class Diagnosis:
         return tuple(line for line in self.lines if line.state == "found")
 
     def __str__(self) -> str:
-        head = f"{self.split}, step {self.step}, {self.rows} rows" + ", incomplete" * self.incomplete
+        head = f"{self.split}, step {self.step}, " if self.split else ""
+        head += f"{self.rows} rows" + ", incomplete" * self.incomplete
         head += f"\n{self.verdict}"
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])

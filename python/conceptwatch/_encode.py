@@ -65,9 +65,11 @@ class Batch:
         return _row_ids(given, self.rows, self.numbers, client, sequence)
 
 
-def outside_unit(batch: Batch) -> float | None:
-    """An activation outside [0, 1], if the batch has one. Called on the sending thread."""
-    found = next((tensor for tensor in batch.tensors if tensor.name == "concept_activations"), None)
+def outside_unit(declared: Any, tensors: list[Copy]) -> str | None:
+    """A remark on an activation that is declared a probability and is none. Called on the sending thread."""
+    if declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY or declared.latents:
+        return None
+    found = next((tensor for tensor in tensors if tensor.name == "concept_activations"), None)
     if found is None or found.array is None or not found.array.size:
         return None
     found.wait()
@@ -76,7 +78,10 @@ def outside_unit(batch: Batch) -> float | None:
         values = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     for value in (float(values.min()), float(values.max())):
         if not -ROUNDING <= value <= 1 + ROUNDING and math.isfinite(value):
-            return value
+            return (
+                f"concept_activations contains {value:.4g}, which is not a probability. It is scored with the "
+                "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'"
+            )
     return None
 
 
@@ -118,7 +123,7 @@ def requests(
             rows_left_out=batch.rows - batch.sent_rows if end == ends[-1] else 0,
             end_pass=end_pass if end == ends[-1] else None,
         )
-        yield _serialised(head, columns, start, end)
+        yield b"".join(parts(head, columns, start, end))
         start = end
 
 
@@ -178,25 +183,25 @@ def taken(column: Copy, rows: NDArray[np.int64]) -> Copy:
     return Copy(column.name, column.dtype, shape, np.take(column.array, rows, axis=0))
 
 
-def _serialised(head: Any, columns: list[Copy], start: int, end: int) -> bytes:
+def parts(head: Any, columns: list[Copy], start: int, end: int) -> list[Any]:
     """An IngestRequest with these rows, assembled here so that their bytes are copied once instead of three times."""
-    parts: list[Any] = [b"", head.SerializeToString()]
-    size = len(parts[1])
+    found: list[Any] = [b"", head.SerializeToString()]
+    size = len(found[1])
     for column in columns:
         shape = (end - start, *column.shape[1:])
         if column.array is None:
             message = messages.Tensor(
                 name=column.name, dtype=column.dtype, shape=shape, texts=column.texts[start:end]
             ).SerializeToString()
-            parts.append(_TENSORS + _varint(len(message)) + message)
-            size += len(parts[-1])
+            found.append(_TENSORS + _varint(len(message)) + message)
+            size += len(found[-1])
         else:
             values = column.array[start:end]
             before = _tensor_before(column.name, column.dtype, shape, values.nbytes)
-            parts += (before, values)
+            found += (before, values)
             size += len(before) + values.nbytes
-    parts[0] = _CHUNK + _varint(size)
-    return b"".join(parts)
+    found[0] = _CHUNK + _varint(size)
+    return found
 
 
 @lru_cache(maxsize=1024)

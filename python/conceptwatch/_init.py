@@ -13,12 +13,11 @@ from typing import Any
 from . import _declaration, _sidecar
 from ._connection import Contact, contact_to, is_local
 from ._disabled import DisabledRun
-from ._head import Head, even_counts
+from ._head import Head
 from ._home import user_home
 from ._launch import own_launch, spans_nodes
 from ._loggers import Loggers, loggers_of
 from ._names import checked
-from ._protocol import messages
 from ._recording import SCHEME
 from ._run import Run
 from ._run_channel import Link
@@ -133,48 +132,36 @@ def init(
     Raises ValueError for arguments that no sidecar accepts.
     """
     rank, world_size = _declaration.rank_and_world_size(rank, world_size)
-    declared_concepts = _declaration.concepts_of(concepts)
     own_head = None if head is None else Head.of(head)
-    if own_head is not None:
-        if latents is not None:
-            raise ValueError(
-                "head: leave it out with latents: their columns are no concepts that an intervention could set"
-            )
-        counts = own_head.counts(len(declared_concepts))
-        if intervention_counts is None and counts != even_counts(len(declared_concepts), len(counts)):
-            intervention_counts = counts
-    name = checked("name", name)
-    declared = messages.Run(
-        name=name,
-        concepts=declared_concepts,
-        activation_kind=_declaration.kind_of("activation_kind", activation_kind, _declaration.ACTIVATION_KINDS),
-        activation_columns=_declaration.kind_of(
-            "activation_columns", activation_columns, _declaration.ACTIVATION_COLUMNS
-        ),
-        latents=_declaration.latents_of(latents, activation_columns, len(declared_concepts)),
-        concept_label_kind=_declaration.kind_of("concept_labels", concept_labels, _declaration.LABEL_KINDS),
-        task_label_kind=_declaration.kind_of("task_labels", task_labels, _declaration.LABEL_KINDS),
-        world_size=world_size,
-        missing_concept_labels=bool(missing_concept_labels),
-        constants=_declaration.constants_of(
-            reference_task_accuracy=reference_task_accuracy,
-            concept_weights=concept_weights,
-            head_weights=head_weights,
-            head_bias=head_bias,
-            linear_head=own_head is not None and own_head.is_linear(),
-            image_size=image_size,
-            box_size=box_size,
-            concept_parts=concept_parts,
-            concept_score_weight=concept_score_weight,
-            activity_threshold=activity_threshold,
-            active_top_k=active_top_k,
-            clarity_weights=clarity_weights,
-            intervention_counts=intervention_counts,
-        ),
-        labels=_declaration.labels_of(labels),
-        training=_declaration.kind_of("training", training, _declaration.TRAININGS),
-        reference="" if reference is None else checked("reference", reference),
+    declared = _declaration.declared(
+        name,
+        concepts=concepts,
+        activation_kind=activation_kind,
+        activation_columns=activation_columns,
+        latents=latents,
+        concept_labels=("concept_labels", concept_labels),
+        task_labels=("task_labels", task_labels),
+        missing_concept_labels=missing_concept_labels,
+        training=training,
+        head=own_head,
+        constants={
+            "reference_task_accuracy": reference_task_accuracy,
+            "concept_weights": concept_weights,
+            "head_weights": head_weights,
+            "head_bias": head_bias,
+            "image_size": image_size,
+            "box_size": box_size,
+            "concept_parts": concept_parts,
+            "concept_score_weight": concept_score_weight,
+            "activity_threshold": activity_threshold,
+            "active_top_k": active_top_k,
+            "clarity_weights": clarity_weights,
+            "intervention_counts": intervention_counts,
+        },
     )
+    declared.world_size, name = world_size, declared.name
+    declared.labels.update(_declaration.labels_of(labels))
+    declared.reference = "" if reference is None else checked("reference", reference)
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:
         raise ValueError(f"mode: got {mode!r}, expected one of {', '.join(MODES)}")

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._call import calling
-from ._head import Call, Head, even_counts, percentiles
+from ._declaration import set_as
+from ._head import Call, Head, Recent, even_counts, percentiles
 from ._presample import UInt64s, siphash
+from ._protocol import messages
 from ._tensors import Fault
 
 CORRECT, WRONG = "intervention_predictions", "wrong_intervention_predictions"
@@ -82,6 +84,38 @@ def interventions(
         raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
     batch = _Batch(options, activations, labels, kind, cardinalities, sample_ids)
     return batch.predictions(numbers=task_labels == "continuous")
+
+
+def lacks_predictions(tensors: Mapping[str, Any]) -> bool:
+    """Whether a head can add predictions to these tensors."""
+    needed = all(tensors.get(name) is not None for name in ("concept_activations", "concept_labels"))
+    return needed and CORRECT not in tensors and WRONG not in tensors
+
+
+def with_head(head: Head, declared: Any, tensors: Mapping[str, Any], recent: Recent, first_row: int) -> Predictions:
+    """The predictions of a head after interventions on a batch of a run, whose rows are numbered from `first_row`."""
+    if declared.latents:
+        raise Fault("head: leave it out with latents: their columns are no concepts that an intervention could set")
+    activations, labels = tensors["concept_activations"], tensors["concept_labels"]
+    ids = tensors.get("sample_ids")
+    kind = set_as(declared)
+    if head.is_measured(kind):
+        recent.add(activations, trained=False)
+        head = head.between(recent.percentiles())
+    return interventions(
+        head,
+        activations,
+        labels,
+        kind=kind,
+        task_labels="continuous" if are_numbers(declared) else "class",
+        cardinalities=[concept.cardinality for concept in declared.concepts],
+        sample_ids=np.arange(first_row, first_row + len(labels)) if ids is None else ids,
+    )
+
+
+def are_numbers(declared: Any) -> bool:
+    """Whether the labels of a run's task are numbers."""
+    return bool(declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS)
 
 
 def without_predictions(head: Head, k: int, rows: int, *, numbers: bool) -> Predictions:

@@ -25,8 +25,7 @@ from ._finish import Ending
 from ._fork import usable
 from ._forward import Forward
 from ._head import Head, Recent
-from ._interventions import CORRECT, WRONG, check_counts, interventions, without_predictions
-from ._labels import Labels
+from ._interventions import are_numbers, check_counts, lacks_predictions, with_head, without_predictions
 from ._loggers import Loggers
 from ._names import composed
 from ._presample import Panel, UInt64s, client_hash, identities, priorities
@@ -39,7 +38,7 @@ from ._source import ReadError, source_of
 from ._stats import Stats
 from ._summary import dropped_rows, evaluations, is_quiet, summary
 from ._tables import html_table
-from ._tensors import Checks, Concepts, Fault, Logged, Tensors
+from ._tensors import Fault, Logged, Tensors
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,7 +56,7 @@ log = logging.getLogger("conceptwatch")
 
 
 class ConceptwatchError(RuntimeError):
-    """Something logged could not be sent or was refused. Raised only with `raise_errors=True`."""
+    """Something logged could not be sent or was refused, with `raise_errors=True`; or the program of `score` failed."""
 
 
 class Run:
@@ -82,11 +81,7 @@ class Run:
         self._head = head
         self._recent = Recent()
         self._sender: Sender = sender_to(contact)
-        declared = link.run
-        two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
-        cardinalities = tuple(concept.cardinality for concept in declared.concepts)
-        self._checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
-        self._labels = Labels(cardinalities, declared.missing_concept_labels, signed_labels)
+        self._checks, self._labels = _declaration.checks_of(link.run, signed_labels)
         self._raise_errors = raise_errors
         self._goes_on = False
         self._process = os.getpid()
@@ -453,31 +448,13 @@ class Run:
         A head that fails costs the batch these predictions, which are -1 or NaN: the other scores go on.
         """
         head = self._head if head is None else head
-        given = tensors.get("concept_activations"), tensors.get("concept_labels")
-        if head is None or CORRECT in tensors or WRONG in tensors or any(part is None for part in given):
+        if head is None or not lacks_predictions(tensors):
             return tensors
-        declared, rows = self._link.run, _rows({"concept_labels": given[1]})
-        numbers = declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
-        ids = tensors.get("sample_ids")
+        declared, rows = self._link.run, _rows({"concept_labels": tensors["concept_labels"]})
         options = self._head
         try:
             options = Head.of(head)
-            if declared.latents:
-                raise Fault(
-                    "head: leave it out with latents: their columns are no concepts that an intervention could set"
-                )
-            kind = _declaration.set_as(declared)
-            if options.is_measured(kind):
-                self._recent.add(given[0], trained=False)
-                options = options.between(self._recent.percentiles())
-            found = interventions(
-                options,
-                *given,
-                kind=kind,
-                task_labels="continuous" if numbers else "class",
-                cardinalities=[concept.cardinality for concept in declared.concepts],
-                sample_ids=np.arange(first_row, first_row + rows) if ids is None else ids,
-            )
+            found = with_head(options, declared, tensors, self._recent, first_row)
         except Exception as error:  # monitoring must not end a training run
             self._sender.count_failed_head(self._link)
             message = str(error) if isinstance(error, Fault) else f"head: {type(error).__name__}: {error}"
@@ -487,7 +464,7 @@ class Run:
                 raise
             if options is None or not rows:
                 return tensors
-            found = without_predictions(options, len(declared.concepts), rows, numbers=numbers)
+            found = without_predictions(options, len(declared.concepts), rows, numbers=are_numbers(declared))
         return {**tensors, **found}
 
     def _reject(self, error: Exception, rows: int) -> None:

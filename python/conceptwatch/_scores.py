@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._tables import html_table
+from ._diagnosis import Diagnosis, Verdict
+from ._tables import framed, html_table
 
 
 class Score(float):
@@ -95,8 +96,9 @@ class Scores(dict[str, Score]):
     `json.dumps(scores.defined)` and `wandb.log(scores.defined)` take those that have a value.
     """
 
-    def __init__(self, point: Any) -> None:
+    def __init__(self, point: Any, diagnosis: Diagnosis | None = None) -> None:
         super().__init__((score.id, _score(score)) for score in point.scores)
+        self._diagnosis = diagnosis
         self.split: str = point.split
         self.step: int = point.step
         self.epoch: float | None = point.epoch if point.HasField("epoch") else None
@@ -116,14 +118,35 @@ class Scores(dict[str, Score]):
         """The values of the scores that have one, by id."""
         return {name: score.value for name, score in self.items() if score.value is not None}
 
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the model leaks; None for an evaluation of a run, which `Run.diagnosis` judges with those before."""
+        return None if self._diagnosis is None else self._diagnosis.verdict
+
+    def diagnosis(self) -> Diagnosis | None:
+        """The verdict with what it rests on; None for an evaluation of a run, see `Run.diagnosis`."""
+        return self._diagnosis
+
+    def to_frame(self, frame: str | None = None) -> Any:
+        """A row for each score; for `frame` see `StoredRun.series`."""
+        columns = ("score", "value", "standard_error", "p_value", "undefined")
+        rows = [
+            (name, score.value, score.standard_error, score.p_value, score.undefined or None)
+            for name, score in self.items()
+        ]
+        return framed([dict(zip(columns, row, strict=True)) for row in rows], columns, frame)
+
     def _repr_html_(self) -> str:
         rows = [(name, score.value, score.standard_error, score.undefined) for name, score in self.items()]
-        title = f"{self.split}, step {self.step}, {self.rows} rows" + ", incomplete" * self.incomplete
+        title = f"{self.split}, step {self.step}, " if self.split else ""
+        title += f"{self.rows} rows" + ", incomplete" * self.incomplete
+        title += "" if self.verdict is None else f": {self.verdict}"
         return html_table(("score", "value", "standard error", "undefined"), rows, title)
 
     def __repr__(self) -> str:
+        of = f"split={self.split!r}, step={self.step}, " if self.split else ""
         scores = ", ".join(f"{name}={score}" for name, score in self.items())
-        return f"Scores(split={self.split!r}, step={self.step}, rows={self.rows}, {scores})"
+        return f"Scores({of}rows={self.rows}, {scores})"
 
 
 def _score(score: Any) -> Score:

@@ -530,14 +530,10 @@ class Sender:
         if link.range_checks <= 0 or declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY:
             return
         link.range_checks -= 1
-        value = None if declared.latents else _encode.outside_unit(batch)
-        if value is not None:
+        remark = _encode.outside_unit(declared, batch.tensors)
+        if remark is not None:
             link.range_checks = 0
-            link.warn(
-                f"concept_activations contains {value:.4g}, which is not a probability. It is scored with the "
-                "threshold 0.5. For logits pass activation_kind='logit' to init, for other quantities 'continuous'",
-                is_fault=False,
-            )
+            link.warn(remark, is_fault=False)
 
     def _acknowledge(self, answer: Any) -> None:
         kept = None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import package
-from real_sidecar import eager
+from real_sidecar import binary, eager
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
@@ -27,17 +27,20 @@ def test_the_tutorial_ends_as_it_says(
     names: dict[str, Any] = {"print": lambda *what: said.append(" ".join(map(str, what)))}
     with eager() as address:
         monkeypatch.setenv("CONCEPTWATCH_ADDRESS", address)
-        for block in code[:2]:
+        monkeypatch.setenv("CONCEPTWATCH_BINARY", binary())
+        for block in code[:5]:
             exec(compile(block, "tutorial", "exec"), names)  # noqa: S102
-        exec(compile(code[2], "tutorial", "exec"), names)  # noqa: S102
-        reason, diagnosis = said
+        verdict, information, reason, diagnosis = said
+        assert verdict.startswith("possibly leaking")
+        assert "ctl_conditional" in verdict
+        assert information.count("Score(conditional_mutual_information=0.") == 3
         assert names["leaking"] < 10
         assert "interventions break the task" in reason
         assert "activations predict the task" in reason
         assert "Interventions fail" in diagnosis
         assert "Insufficient concept supervision" in diagnosis
         said.clear()
-        exec(compile(code[3], "tutorial", "exec"), names)  # noqa: S102
+        exec(compile(code[5], "tutorial", "exec"), names)  # noqa: S102
         (diagnosis,) = said
         assert names["sound"] == 20
         assert "Interventions fail" not in diagnosis

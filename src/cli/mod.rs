@@ -16,6 +16,7 @@ mod in_process;
 mod log_limit;
 mod logs;
 mod ls;
+mod notebook;
 mod options;
 pub mod outputs;
 mod progress;
@@ -28,6 +29,7 @@ mod report;
 mod rules;
 mod run_targets;
 mod score;
+mod scoring;
 mod serve;
 mod source;
 mod system_memory;
@@ -75,6 +77,10 @@ enum Command {
     Rename(Box<curate::RenameOptions>),
     Note(Box<curate::NoteOptions>),
     Rm(Box<curate::RemoveOptions>),
+    #[command(hide = true)]
+    ScoreTensors(scoring::Scoring),
+    #[command(hide = true)]
+    Estimate(notebook::EstimateOptions),
 }
 
 /// The environment variable whose value an error is about; `None` where the command line gave the value.
@@ -129,5 +135,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Rename(options) => curate::rename(&options),
         Command::Note(options) => curate::note(&options),
         Command::Rm(options) => curate::remove(&options),
+        Command::ScoreTensors(options) => notebook::score(&options),
+        Command::Estimate(options) => notebook::estimate(&options),
     }
 }

@@ -48,7 +48,7 @@ use tokio_util::sync::CancellationToken;
 pub use clock::unix_time;
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
-pub use grpc::{IngestLimits, client, hub as hub_protocol, proto, recording};
+pub use grpc::{IngestLimits, client, hub as hub_protocol, pipe, proto, recording};
 pub use hub::{HubOptions, projects, run_hub};
 pub use notify::{Options as NotifyOptions, Target};
 pub use options::{Listeners, Options, ServeError};

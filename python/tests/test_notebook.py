@@ -1,0 +1,312 @@
+"""`conceptwatch.score` and `conceptwatch.mutual_information`: the numbers of the command and of closed forms, and an
+exception for whatever goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import _notebook, mutual_information
+from conftest import batch, package
+from real_sidecar import binary
+
+torch = package("torch")
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", binary())
+
+
+@pytest.fixture
+def tensors() -> dict[str, Any]:
+    """Three concepts, of which activations carry more about the task than the labels do."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 2, (400, 3))
+    task = np.int64(labels.sum(1) > 1)
+    activations = np.float32(0.5 * labels + 0.2 * task[:, None] + 0.3 * random.random((400, 3)))
+    return {"concept_activations": activations, "concept_labels": labels, "task_labels": task}
+
+
+@pytest.mark.parametrize("estimator", ["tie_aware", "published"])
+def test_the_scores_are_those_of_the_command(tmp_path: Path, tensors: dict[str, Any], estimator: str) -> None:
+    np.savez(tmp_path / "outputs.npz", **tensors)
+    ids = ["ctl", "icl", "ctl_conditional"]
+    options = ["--json", "--seed", "3", "--scores", ",".join(ids), "--estimator", estimator]
+    command = [binary(), "score", str(tmp_path / "outputs.npz"), "--activation-kind", "probability", *options]
+    expected = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
+    found = conceptwatch.score(**tensors, scores=ids, estimator=estimator, seed=3, threads=1)
+    assert sorted(found) == sorted(ids)
+    for name, score in found.items():
+        one = expected["scores"][name]
+        assert score == one["value"]
+        assert score.standard_error == one.get("standard_error")
+        assert score.p_value == one.get("p_value")
+        assert list(score.per_concept) == one.get("per_concept", [])
+    flat = [math.nan if value is None else value for row in expected["scores"]["icl"]["matrix"] for value in row]
+    np.testing.assert_array_equal(found["icl"].matrix, flat)
+    assert (found.rows, found.estimator, found.tie_fraction) == (400, estimator, expected["tie_fraction"])
+    assert found.verdict is not None
+    assert found.verdict.state == expected["verdict"]["state"]
+
+
+def test_verdict_diagnosis_table_and_frame_belong_to_the_scores(tensors: dict[str, Any]) -> None:
+    found = conceptwatch.score(**tensors)
+    assert found.verdict is not None
+    assert found.verdict.state == "possibly_leaking"
+    diagnosis = found.diagnosis()
+    assert diagnosis is not None
+    assert diagnosis.verdict == found.verdict
+    assert str(diagnosis).startswith("400 rows\npossibly leaking")
+    assert "400 rows: possibly leaking" in found._repr_html_()
+    assert repr(found).startswith("Scores(rows=400, ")
+    rows = found.to_frame("records")
+    assert [row["score"] for row in rows] == list(found)
+    assert next(row for row in rows if row["score"] == "ctl")["standard_error"] == found["ctl"].standard_error
+    assert pickle.loads(pickle.dumps(found)).defined == found.defined  # noqa: S301 (made here)
+
+
+def test_torch_tensors_count_as_arrays(tensors: dict[str, Any]) -> None:
+    expected = conceptwatch.score(**tensors, scores=["ctl", "task_auc"])
+    of_torch = {
+        name: torch.from_numpy(values).requires_grad_(name == "concept_activations") for name, values in tensors.items()
+    }
+    assert conceptwatch.score(**of_torch, scores=["ctl", "task_auc"]).defined == expected.defined
+
+
+def test_a_head_gives_interventions(tensors: dict[str, Any]) -> None:
+    task = tensors["concept_labels"][:, 0]
+    found = conceptwatch.score(**{**tensors, "task_labels": task}, head=lambda concepts: 2 * concepts[:, :1] - 1)
+    assert found["intervention_drop"].value == pytest.approx(0.0, abs=0.2)
+    assert "ctl" in found
+
+
+def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
+    logits = {**tensors, "concept_activations": 8 * tensors["concept_activations"] - 4}
+    found = conceptwatch.score(
+        **logits,
+        activation_kind="logit",
+        concepts=["wing", "beak", "tail"],
+        concept_weights=[0, 0, 1],
+        training="independent",
+        scores=["ctl", "concept_accuracy"],
+    )
+    assert found["ctl"] == pytest.approx(found["ctl"].per_concept[2])
+    signed = {**tensors, "concept_labels": 2 * tensors["concept_labels"] - 1}
+    assert conceptwatch.score(**signed, signed_labels=True, scores="ctl") == conceptwatch.score(**tensors, scores="ctl")
+    unknown = np.where(np.arange(400)[:, None] % 4, tensors["concept_labels"], -1)
+    some = conceptwatch.score(**{**tensors, "concept_labels": unknown}, missing_concept_labels=True, scores="ctl")
+    assert some.concept_rows == (300, 300, 300)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"concept_labels": np.zeros((400, 2), int)},
+            "concept_activations has 3 columns, but init declared 2 concepts",
+        ),
+        ({"task_labels": np.zeros(399, int)}, "task_labels has 399 rows, but concept_activations has 400"),
+        ({"concept_activation": np.zeros((400, 3))}, "did you mean concept_activations"),
+        ({"task_labels": np.array(["a"] * 400)}, "task_labels are strings; send class numbers"),
+        ({"concept_activations": np.full((400, 3), np.nan)}, "^concept_activations: "),
+        ({"concept_labels": np.full((400, 3), -1)}, "^concept_labels: "),
+        ({"scores": ["ctl", "clt"]}, "^scores: got 'clt', expected one of"),
+        ({"estimator": "best"}, "estimator: got 'best', expected one of tie_aware, published"),
+        ({"seed": -1}, "seed: got -1, expected a whole number from 0"),
+        ({"threads": 0}, "threads: got 0, expected a whole number from 1 to 1024"),
+        ({"task_kind": "number"}, "task_kind: got 'number', expected one of class, continuous"),
+        ({"head": "model"}, "head: got 'model', expected a module or function"),
+        ({"concept_weights": [1.0]}, "^concept_weights: "),
+    ],
+)
+def test_bad_input_is_named(tensors: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        conceptwatch.score(**{**tensors, **change})
+
+
+def test_logits_that_are_declared_probabilities_are_a_warning(tensors: dict[str, Any]) -> None:
+    tensors["concept_activations"] *= 4
+    with pytest.warns(UserWarning, match="which is not a probability.* For logits pass activation_kind='logit', for"):
+        conceptwatch.score(**tensors, scores=["ctl"])
+
+
+def test_tensors_that_no_score_takes_are_named() -> None:
+    with pytest.raises(ValueError, match="no score can be computed from these tensors"):
+        conceptwatch.score(task_labels=batch(100)["task_labels"])
+
+
+def stands_in(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """A shell script in place of the program."""
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", str(path))
+
+
+def test_a_panic_is_an_exception_with_its_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensors: dict[str, Any]
+) -> None:
+    said = "thread main panicked at src/x.rs:1:2:\\nno rows\\nnote: run with RUST_BACKTRACE=1\\n"
+    stands_in(monkeypatch, tmp_path, f"printf '3/46 ctl\\n{said}' >&2; exit 101")
+    with pytest.raises(conceptwatch.ConceptwatchError, match=r"failed: thread main panicked at src/x.rs:1:2: no rows$"):
+        conceptwatch.score(**tensors)
+
+
+def test_too_little_memory_is_an_exception(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # 400 MB of address space, of which the arrays take 160 several times.
+    stands_in(monkeypatch, tmp_path, f'ulimit -v 400000; exec "{binary()}" "$@"')
+    with pytest.raises(conceptwatch.ConceptwatchError, match="memory"):
+        mutual_information(np.random.default_rng(0).random((200_000, 100)), np.arange(200_000) % 2)
+
+
+def test_a_program_that_is_killed_or_missing_is_an_exception(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensors: dict[str, Any]
+) -> None:
+    stands_in(monkeypatch, tmp_path, "kill -9 $$")
+    with pytest.raises(conceptwatch.ConceptwatchError, match="ended by SIGKILL, as for lack of memory"):
+        conceptwatch.score(**tensors)
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", str(tmp_path / "none"))
+    with pytest.raises(conceptwatch.ConceptwatchError, match="the program was not found"):
+        conceptwatch.score(**tensors)
+
+
+# While it is written to, as more is sent than a pipe holds; or while it works.
+@pytest.mark.parametrize("width", [1000, 1])
+def test_an_interrupt_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensors: dict[str, Any], width: int
+) -> None:
+    pid_file = tmp_path / "pid"
+    stands_in(monkeypatch, tmp_path, f"echo $$ > {pid_file}; exec sleep 60")
+
+    def interrupt() -> None:
+        while not pid_file.exists() or not pid_file.read_text().strip():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        conceptwatch.score(**tensors, image_embeddings=np.zeros((400, width), np.float32))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_long_work_shows_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensors: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stands_in(monkeypatch, tmp_path, "echo 23/46 ctl >&2; sleep 1; exit 1")
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.delenv("CONCEPTWATCH_QUIET", raising=False)
+    with pytest.raises(conceptwatch.ConceptwatchError, match="exit status 1"):
+        conceptwatch.score(**tensors)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(_notebook, "QUIET", 0.0)
+    with pytest.raises(conceptwatch.ConceptwatchError, match="exit status 1"):
+        conceptwatch.score(**tensors)
+    shown = capsys.readouterr().err
+    assert "\r[##########----------] 23/46 ctl, 0 s" in shown
+    assert shown.endswith(" \r")
+
+
+def normal(rows: int, correlation: float, seed: int = 0) -> Any:
+    cov = [[1.0, correlation], [correlation, 1.0]]
+    return np.random.default_rng(seed).multivariate_normal([0.0, 0.0], cov, rows).T
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
+@pytest.mark.parametrize("unit", [1.0, 1e-6, 3e9])
+def test_numbers_have_the_information_of_the_normal_law(correlation: float, unit: float) -> None:
+    x, y = normal(3000, correlation)
+    found = mutual_information(unit * x, y)
+    assert found == pytest.approx(-0.5 * math.log(1 - correlation**2), abs=0.06)
+    assert 0.0 < found.standard_error < 0.05
+    assert found == mutual_information(y, unit * x)
+
+
+def test_rounded_numbers_need_no_noise() -> None:
+    x, y = np.round(normal(3000, 0.8), 1)
+    assert mutual_information(x, y) == pytest.approx(-0.5 * math.log(1 - 0.8**2), abs=0.06)
+
+
+def test_classes_are_counted() -> None:
+    x, y = np.array([0, 0, 1, 1] * 25), np.array(["a", "a", "b", "a"] * 25)
+    expected = 0.5 * math.log(0.5 / (0.5 * 0.75)) + 0.25 * math.log(2) + 0.25 * math.log(0.25 / (0.5 * 0.75))
+    assert mutual_information(x, y) == pytest.approx(expected)
+    assert mutual_information(x.astype(bool), y.astype(object)) == pytest.approx(expected)
+    # Class numbers that 32 bits do not hold.
+    assert mutual_information(x.astype(np.int64) << 40, y) == pytest.approx(expected)
+    # A vector of classes is one class: here as many as there are pairs.
+    assert mutual_information(y, np.stack([x, np.tile([0, 1, 2, 3], 25)], 1)) == pytest.approx(
+        0.25 * math.log(4) + 0.75 * math.log(4 / 3)
+    )
+
+
+def test_numbers_and_classes() -> None:
+    random = np.random.default_rng(0)
+    classes = random.integers(0, 2, 3000)
+    far = 100.0 * classes + random.random(3000)
+    found = mutual_information(np.stack([far, random.random(3000)], 1), classes)
+    assert [round(value, 1) for value in found] == [round(math.log(2), 1), 0.0]
+    assert mutual_information(torch.from_numpy(far), torch.from_numpy(classes)) == found[0]
+
+
+def test_each_column_is_estimated_as_alone() -> None:
+    random = np.random.default_rng(0)
+    x, y = random.random((500, 7)), random.random(500)
+    assert mutual_information(x, y) == [mutual_information(x[:, i], y) for i in range(7)]
+    vectors = mutual_information(random.random((500, 2, 3)), y)
+    assert len(vectors) == 2
+    assert all(found.standard_error > 0 for found in vectors)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_what_a_third_variable_explains_is_taken_out(classes: bool) -> None:
+    random = np.random.default_rng(0)
+    given = random.integers(0, 3, 2000) if classes else random.normal(size=2000)
+    x, y = (given + 0.3 * random.normal(size=2000) for _ in range(2))
+    assert mutual_information(x, y) > 0.3
+    assert abs(mutual_information(x, y, given)) < 0.1
+
+
+def test_a_constant_column_is_undefined() -> None:
+    x = np.stack([np.ones(100), np.arange(100.0)], 1)
+    constant, other = mutual_information(x, np.arange(100.0) ** 2)
+    assert (constant.value, constant.undefined) == (None, "a continuous variable is constant")
+    assert other.value is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (np.zeros((2, 2, 2, 2)), np.zeros(2)),
+            r"x has shape \[2, 2, 2, 2\] instead of \[n\] or \[n, m\] or \[n, m, d\]",
+        ),
+        ((np.zeros(3), np.zeros(2)), "y has 2 rows, but x has 3"),
+        ((np.zeros(0), np.zeros(0)), r"x has shape \[0\]"),
+        ((np.array([0.0, np.nan]), np.zeros(2)), "x has NaN or an infinity in row 1"),
+        ((np.ma.masked_equal([0, 1], 1), np.zeros(2)), "x: got masked or missing values in row 1"),
+        ((np.array(["a", None], object), np.zeros(2)), "x"),
+        ((np.zeros(2, complex), np.zeros(2)), "x are of type complex128"),
+        ((np.zeros(2), np.zeros(2), np.zeros((2, 2))), "given has 2 columns of numbers"),
+        ((np.zeros(2), np.zeros(2), None, 0), "neighbors: got 0, expected a whole number from 1 to 1000"),
+    ],
+)
+def test_bad_arrays_are_named(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mutual_information(*arguments)
