@@ -79,7 +79,7 @@ export async function pointAt(page, score, place) {
 
 export async function eventually(what, check) {
   let last;
-  for (const end = Date.now() + 15_000; Date.now() < end; await new Promise((next) => setTimeout(next, 100))) {
+  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((next) => setTimeout(next, 100))) {
     last = await check().catch((error) => error);
     if (last === true) return;
   }

@@ -43,8 +43,8 @@ pub fn default_rules() -> Rules {
         Together::of(&[Condition::above(score, limit)], pace).unless(&[harmless, allowed])
     };
     let breaks = Together::of(&[surely_above("intervention_drop", INTERVENTION_DROP)], pace(4)).unless(&[allowed]);
-    // To set concepts to noisy labels harms an honest head, too.
-    let may_be_noisy = Condition::below("reference_accuracy_mlp", REFERENCE_ACCURACY);
+    // To set concepts to noisy labels harms an honest head, too, and only a head on the labels tells.
+    let may_be_noisy = Condition::below("reference_accuracy_mlp", REFERENCE_ACCURACY).or_unknown();
     let harm = Together::of(&[surely_above("intervention_drop", INTERVENTION_HARM)], pace(HARM_LASTS))
         .unless(&[allowed, may_be_noisy]);
     Rules::of(vec![

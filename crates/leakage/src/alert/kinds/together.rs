@@ -13,6 +13,10 @@ use crate::score::catalogue;
 /// Conditions of one rule.
 const MOST: usize = 3;
 
+/// The keys of a condition's flag, in `all` and in `unless`.
+const WHOLE_INTERVAL: &str = "whole_interval";
+const OR_UNKNOWN: &str = "or_unknown";
+
 /// A score above or below a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
@@ -23,6 +27,8 @@ pub struct Condition {
     pub(in crate::alert) limit: f64,
     /// Whether the 95 % interval must be beyond the limit as a whole.
     pub(in crate::alert) whole_interval: bool,
+    /// Of an exception: whether it holds while no evaluation has had the score.
+    pub(in crate::alert) or_unknown: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,26 +48,32 @@ impl Side {
 
 impl Condition {
     pub(in crate::alert) const fn above(score: &'static str, limit: f64) -> Self {
-        Self { score, side: Side::Above, limit, whole_interval: false }
+        Self { score, side: Side::Above, limit, whole_interval: false, or_unknown: false }
     }
 
     pub(in crate::alert) const fn below(score: &'static str, limit: f64) -> Self {
-        Self { score, side: Side::Below, limit, whole_interval: false }
+        Self { score, side: Side::Below, limit, whole_interval: false, or_unknown: false }
     }
 
     pub(in crate::alert) const fn with_whole_interval(self) -> Self {
         Self { whole_interval: true, ..self }
     }
 
-    /// `{score = "…", above = 0.1}`, or `below`, and optionally `whole_interval = true`.
-    fn read(key: &str, value: &Value) -> Result<Self, KeyFault> {
-        let expected = "expected { score = \"…\", above = a number } or below, and no more than whole_interval = true";
+    pub(in crate::alert) const fn or_unknown(self) -> Self {
+        Self { or_unknown: true, ..self }
+    }
+
+    /// `{score = "…", above = 0.1}`, or `below`, and optionally `flag = true`.
+    fn read(key: &str, value: &Value, flag: &str) -> Result<Self, KeyFault> {
+        let expected =
+            format!("expected {{ score = \"…\", above = a number }} or below, and no more than {flag} = true");
         let wrong = || KeyFault::new(key, format!("got {}, {expected}", in_short(&value.to_string())));
         let table: &Map<String, Value> = value.as_object().ok_or_else(wrong)?;
-        let whole_interval = table.get("whole_interval").map(|given| given.as_bool().ok_or_else(wrong)).transpose()?;
-        if table.len() != 2 + usize::from(whole_interval.is_some()) {
+        let given = table.get(flag).map(|given| given.as_bool().ok_or_else(wrong)).transpose()?;
+        if table.len() != 2 + usize::from(given.is_some()) {
             return Err(wrong());
         }
+        let given = given.unwrap_or(false);
         let id = table.get("score").and_then(Value::as_str).ok_or_else(wrong)?;
         let Some(score) = catalogue::find(id) else {
             let message = format!("got the score '{}', expected one of the catalogue", in_short(id));
@@ -69,7 +81,8 @@ impl Condition {
         };
         let limit = |side: Side| Some((side, table.get(side.name())?.as_f64()?));
         let (side, limit) = limit(Side::Above).or_else(|| limit(Side::Below)).ok_or_else(wrong)?;
-        Ok(Self { score: score.id, side, limit, whole_interval: whole_interval.unwrap_or(false) })
+        let (whole_interval, or_unknown) = (given && flag == WHOLE_INTERVAL, given && flag == OR_UNKNOWN);
+        Ok(Self { score: score.id, side, limit, whole_interval, or_unknown })
     }
 
     fn read_of(&self, point: &Point) -> Option<Reading> {
@@ -92,7 +105,8 @@ impl Condition {
 
     fn words(&self) -> String {
         let whole = if self.whole_interval { " with its whole interval" } else { "" };
-        format!("{} is {} {}{whole}", self.score, self.side.name(), self.limit)
+        let unknown = if self.or_unknown { ", or unknown" } else { "" };
+        format!("{} is {} {}{whole}{unknown}", self.score, self.side.name(), self.limit)
     }
 
     fn evidence(&self, reading: Reading) -> String {
@@ -104,8 +118,10 @@ impl Condition {
 
     fn flat(&self) -> Value {
         let mut flat = json!({"score": self.score, self.side.name(): self.limit});
-        if self.whole_interval {
-            flat["whole_interval"] = json!(true);
+        for (key, flag) in [(WHOLE_INTERVAL, self.whole_interval), (OR_UNKNOWN, self.or_unknown)] {
+            if flag {
+                flat[key] = json!(true);
+            }
         }
         flat
     }
@@ -122,7 +138,8 @@ pub struct Reading {
 pub struct Together {
     /// All must hold; at least the first is present.
     pub(in crate::alert) all: [Option<Condition>; MOST],
-    /// While one of these holds the rule does not fire. A score that is absent or undefined does not hold.
+    /// While one of these holds the rule does not fire. A score that is absent or undefined does not hold, unless the
+    /// condition says so.
     pub(in crate::alert) exceptions: [Option<Condition>; MOST],
     pub(in crate::alert) pace: Pace,
 }
@@ -159,7 +176,7 @@ impl Kind for Together {
         let list =
             list.ok_or_else(|| KeyFault::new("all", "is missing, expected what `unless` is an exception from"))?;
         let conditions: Vec<Condition> =
-            list.iter().map(|value| Condition::read("all", value)).collect::<Result<_, _>>()?;
+            list.iter().map(|value| Condition::read("all", value, WHOLE_INTERVAL)).collect::<Result<_, _>>()?;
         let unless =
             fields.take("unless", "a condition, or a list of one to three of which any is an exception", |value| {
                 let list = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
@@ -167,7 +184,7 @@ impl Kind for Together {
             })?;
         let unless = unless.unwrap_or_default();
         let exceptions: Vec<Condition> =
-            unless.iter().map(|value| Condition::read("unless", value)).collect::<Result<_, _>>()?;
+            unless.iter().map(|value| Condition::read("unless", value, OR_UNKNOWN)).collect::<Result<_, _>>()?;
         Ok(Self::of(&conditions, Pace::read(fields)?).unless(&exceptions))
     }
 
@@ -201,11 +218,11 @@ impl Kind for Together {
         }
         let readings: Vec<(&Condition, Reading)> =
             self.conditions().map(|one| Some((one, one.read_of(seen.point)?))).collect::<Option<_>>()?;
-        let excepted: Vec<(Condition, Reading)> =
-            self.exceptions.iter().zip(known).filter_map(|(exception, known)| (*exception).zip(*known)).collect();
-        let excused = excepted.iter().any(|(exception, reading)| exception.holds(*reading));
+        let exceptions = || self.exceptions.iter().zip(known.iter()).filter_map(|(one, known)| Some(((*one)?, *known)));
+        let excused = exceptions().any(|(one, known)| known.map_or(one.or_unknown, |reading| one.holds(reading)));
+        let excepted = exceptions().filter_map(|(exception, known)| Some((exception, known?)));
         let mut evidence: Vec<String> = readings.iter().map(|(one, reading)| one.evidence(*reading)).collect();
-        evidence.extend(excepted.iter().map(|(exception, reading)| exception.evidence(*reading)));
+        evidence.extend(excepted.map(|(exception, reading)| exception.evidence(reading)));
         let inside = |(one, reading): &(&Condition, Reading)| {
             let by = one.beyond_by(reading.value);
             by <= 0.0 && by <= -self.pace.hysteresis
