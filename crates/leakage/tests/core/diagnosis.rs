@@ -806,13 +806,14 @@ fn a_run_that_leaks_for_long_is_advised_to_stop() {
     let harm = [("intervention_drop", 0.12), ("ctl_conditional", 0.05)];
     let points: Vec<Point> = (1..=12).map(|step| with(step, &harm)).collect();
     assert_eq!(verdict(&soft(), &points, true, false, None).unwrap().state, VerdictState::Leaking);
-    assert_eq!(advising(&harm, 30), [] as [&str; 0], "whether the labels are noisy is not known");
-    let clean = [&harm[..], &[("reference_accuracy_mlp", 0.98)]].concat();
-    assert_eq!(advising(&clean, 11), [] as [&str; 0]);
-    assert_eq!(advising(&clean, 12), ["interventions keep doing harm"]);
+    assert_eq!(advising(&harm, 11), [] as [&str; 0]);
+    assert_eq!(advising(&harm, 12), ["interventions keep doing harm"]);
+    let mut alerts = Alerts::new(default_rules());
+    (1..=30).for_each(|step| drop(alerts.observe(&point(step, &harm))));
+    assert_eq!(alerts.reasons_to_stop().count(), 0, "whether the labels are noisy is not known");
     let noisy = [&harm[..], &[("reference_accuracy_mlp", 0.7)]].concat();
     assert_eq!(advising(&noisy, 30), [] as [&str; 0], "an honest head of noisy labels");
-    let allowed = [&clean[..], &[("intervention_score", 0.01)]].concat();
+    let allowed = [&harm[..], &[("intervention_score", 0.01)]].concat();
     assert_eq!(advising(&allowed, 30), [] as [&str; 0], "the true concepts allow no more");
 }
 
