@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -185,7 +186,16 @@ def test_a_program_that_is_killed_or_missing_is_an_exception(
         conceptwatch.score(**tensors)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Background jobs of a shell ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # While it is written to, as more is sent than a pipe holds; or while it works.
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("width", [1000, 1])
 def test_an_interrupt_ends_the_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tensors: dict[str, Any], width: int

@@ -81,7 +81,7 @@ def test_scores_of_files(tmp_path: Path, file: str) -> None:
     (found,) = reported(report)
     assert found["faults"] == []
     shown = file.replace("\u202e", "\\u{202e}")
-    assert found["title"] == f"{shown}.npz · conceptwatch"
+    assert found["title"] == f"Can’t tell · {shown}.npz · conceptwatch"
     assert all(name.split("  ")[0] in found["text"] for name in HOSTILE)
     assert f"ignored, as no score knows the name: {UNKNOWN}" in found["text"]
 
@@ -104,5 +104,5 @@ def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
             run_of("diagnose", run.name, "--split", name, "--address", page, "--html", str(reports[-1]))
     for number, found in enumerate(reported(*reports)):
         assert found["faults"] == []
-        assert found["title"] == f"{HOSTILE[number - 1]} · conceptwatch"
+        assert found["title"] == f"Nothing found · {HOSTILE[number - 1]} · conceptwatch"
         assert all(name in found["text"] for name in (*labels, *labels.values()))

@@ -121,7 +121,7 @@ test("evaluations that wait, were skipped or refused, and what was not sent, are
     waiting: /^Leakage to the task\s+Waiting\s+12 evaluations wait to be scored\./,
     skipped: /Skipped\s+3 evaluations: a newer evaluation replaced it before it was scored\./,
     refused: /Refused\s+2.000 rows of val were not accepted; the job’s log says why\./,
-    none: /Not sent\s+Log concept_activations, concept_labels and task_labels, and it appears/,
+    none: /Not sent\s+Log concept_activations, concept_labels and task_labels\./,
   };
   const { page, mock } = await scene(t, { runs: 4, hash: "#/sidecar", rename: (run) => {
     const name = Object.keys(states)[run.labels.seed];
@@ -431,5 +431,6 @@ test("title and note are given, and a run that does not train is removed", async
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
   await eventually("the other run alone", async () => (await page.locator("h1").innerText()) === "1 of 1 run leaks" || page.locator("h1").innerText());
   assert.equal(mock.runs.length, 1);
-  assert.deepEqual(complaints, []);
+  // What was asked of the run before its removal was known has no answer.
+  assert.deepEqual(complaints.filter((line) => !line.includes("404")), []);
 });
