@@ -118,20 +118,20 @@ def test_a_link_that_leads_nowhere_leads_to_a_new_directory(job: Callable[..., J
 
 
 def test_a_job_without_standard_streams_has_a_sidecar(tmp_path: Path) -> None:
-    address, found = f"127.0.0.1:{free_ports()}", tmp_path / "found"
+    address, found, curves = f"127.0.0.1:{free_ports()}", tmp_path / "found", tmp_path / "curves"
     job = f"""
 import os, sys
 for descriptor in range(3):
     os.close(descriptor)
 sys.stdin = sys.stdout = sys.stderr = None
 import conceptwatch
-run = conceptwatch.init("a", concepts=3, address={address!r}, data_dir={str(tmp_path / 'curves')!r})
+run = conceptwatch.init("a", concepts=3, address={address!r}, data_dir={str(curves)!r})
 with open({str(found)!r}, "w") as file:
     file.write(f"{{run.finish()}} {{run.data_dir}}")
 """
     environment = {**os.environ, "CONCEPTWATCH_BINARY": binary()}
     done = subprocess.run([sys.executable, "-c", job], timeout=120, check=False, env=environment)
-    assert (done.returncode, found.read_text()) == (0, f"True {tmp_path / 'curves'}")
+    assert (done.returncode, found.read_text()) == (0, f"True {curves}")
 
 
 def without_usual_port(job: Job) -> Job:
