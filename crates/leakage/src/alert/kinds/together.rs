@@ -105,8 +105,8 @@ impl Condition {
 
     fn words(&self) -> String {
         let whole = if self.whole_interval { " with its whole interval" } else { "" };
-        let unknown = if self.or_unknown { ", or unknown" } else { "" };
-        format!("{} is {} {}{whole}{unknown}", self.score, self.side.name(), self.limit)
+        let unknown = if self.or_unknown { "unknown or " } else { "" };
+        format!("{} is {unknown}{} {}{whole}", self.score, self.side.name(), self.limit)
     }
 
     fn evidence(&self, reading: Reading) -> String {
