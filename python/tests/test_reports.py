@@ -81,7 +81,7 @@ def test_scores_of_files(tmp_path: Path, file: str) -> None:
     (found,) = reported(report)
     assert found["faults"] == []
     shown = file.replace("\u202e", "\\u{202e}")
-    assert found["title"].endswith(f" · {shown}.npz · conceptwatch")
+    assert found["title"] == f"Can\u2019t tell · {shown}.npz · conceptwatch"
     assert all(name.split("  ")[0] in found["text"] for name in HOSTILE)
     assert f"ignored, as no score knows the name: {UNKNOWN}" in found["text"]
 

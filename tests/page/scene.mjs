@@ -20,7 +20,7 @@ export async function open(url, { hash = "", dark = false, width = 1440, height 
   const page = await context.newPage();
   const complaints = [];
   const asked = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
+  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(`${message.text()} ${message.location().url}`); });
   page.on("pageerror", (error) => complaints.push(error.stack));
   page.on("dialog", (dialog) => { complaints.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
   page.on("request", (request) => asked.push(request.url()));
