@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 QUIET, PAUSE = 2.0, 0.25
 BAR = 20
 ESTIMATORS = {name: name for name in ("tie_aware", "published")}
-# What the program says while it works.
+# A line that the program writes while it works.
 _DONE = re.compile(r"(\d+)/(\d+) (.*)")
 _CLASSES = np.iinfo(np.int32)
 

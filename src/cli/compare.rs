@@ -83,7 +83,7 @@ fn compare(options: &Options) -> Result<String, Failure> {
         ("confidence", &options.confidence),
     ];
     let given: Vec<(&str, String)> = given.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect();
-    // What it refuses needs no place.
+    // A request that it refuses needs no place.
     Question::of(|key| given.iter().find(|(name, _)| *name == key).map(|(_, text)| text.clone()))?;
     let report = options.source.answer("/api/v1/compare", &given)?;
     Ok(match (options.json, report) {

@@ -196,7 +196,7 @@ impl Target<'_> {
         };
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,
-            // What is no sidecar answers in a form of its own.
+            // Another program answers in a form of its own.
             Err(_) if bytes.is_empty() || !status.is_success() => Value::Null,
             Err(error) => return Err(self.unreadable(&error)),
         };

@@ -1,5 +1,5 @@
-//! What the Python package asks this program as its child, in the messages of the protocol: they come on standard input
-//! and the answer leaves on standard output. Eight bytes with its length precede each message but the last of the answer.
+//! The requests of the Python package to this program as its child, in the messages of the protocol: they come on standard
+//! input and the answer leaves on standard output. Eight bytes with its length precede each message but the last of the answer.
 
 use std::io::{Error, Read};
 

@@ -284,6 +284,14 @@ fn together(more: Value) -> Value {
 }
 
 #[test]
+fn an_exception_may_hold_while_its_score_is_unknown() {
+    let unless = json!({"score": "intervention_drop", "below": 0.05, "whole_interval": true, "or_unknown": true});
+    let mut alerts = alerts(vec![together(json!({"unless": unless}))]);
+    assert!(alerts.observe(&conditions(0, 0.3, 0.6, None)).is_empty());
+    assert_eq!(alerts.observe(&conditions(1, 0.3, 0.6, Some(0.2)))[0].standing.state, Firing);
+}
+
+#[test]
 fn conditions_that_hold_together_fire_and_one_of_them_alone_does_not() {
     let rule = together(json!({"evaluations": 2, "hysteresis": 0.01, "advise_stop": true, "action": "Supervise."}));
     let mut alerts = alerts(vec![rule]);
@@ -366,6 +374,8 @@ fn faulty_and_contradictory_rules_are_named() {
         (together(json!({"all": [{"score": "icl"}]})), "all"),
         (together(json!({"all": [{"score": "icl", "above": 0.1, "below": 0.2}]})), "all"),
         (together(json!({"unless": {"score": "icl", "below": "low"}})), "unless"),
+        (together(json!({"unless": {"score": "icl", "below": 0.1, "or_unknown": 1}})), "unless"),
+        (together(json!({"all": [{"score": "icl", "above": 0.1, "or_unknown": true}]})), "all"),
         (scoreless(json!({"unless": {"score": "icl", "below": 0.1}})), "all"),
     ];
     for (rule, key) in cases {

@@ -13,10 +13,6 @@ use crate::score::catalogue;
 /// Conditions of one rule.
 const MOST: usize = 3;
 
-/// The keys of a condition's flag, in `all` and in `unless`.
-const WHOLE_INTERVAL: &str = "whole_interval";
-const OR_UNKNOWN: &str = "or_unknown";
-
 /// A score above or below a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Condition {
@@ -27,7 +23,7 @@ pub struct Condition {
     pub(in crate::alert) limit: f64,
     /// Whether the 95 % interval must be beyond the limit as a whole.
     pub(in crate::alert) whole_interval: bool,
-    /// Of an exception: whether it holds while no evaluation has had the score.
+    /// Whether an exception holds while no evaluation has had the score.
     pub(in crate::alert) or_unknown: bool,
 }
 
@@ -63,17 +59,19 @@ impl Condition {
         Self { or_unknown: true, ..self }
     }
 
-    /// `{score = "…", above = 0.1}`, or `below`, and optionally `flag = true`.
-    fn read(key: &str, value: &Value, flag: &str) -> Result<Self, KeyFault> {
-        let expected =
-            format!("expected {{ score = \"…\", above = a number }} or below, and no more than {flag} = true");
+    /// `{score = "…", above = 0.1}`, or `below`, and optionally `whole_interval = true` or, of an exception,
+    /// `or_unknown = true`.
+    fn read(key: &str, value: &Value) -> Result<Self, KeyFault> {
+        let expected = "expected { score = \"…\", above = a number } or below, and no more than whole_interval = true or, \
+                        in unless, or_unknown = true";
         let wrong = || KeyFault::new(key, format!("got {}, {expected}", in_short(&value.to_string())));
         let table: &Map<String, Value> = value.as_object().ok_or_else(wrong)?;
-        let given = table.get(flag).map(|given| given.as_bool().ok_or_else(wrong)).transpose()?;
-        if table.len() != 2 + usize::from(given.is_some()) {
+        let flag = |name| table.get(name).map(|given: &Value| given.as_bool().ok_or_else(wrong)).transpose();
+        let (whole_interval, or_unknown) = (flag("whole_interval")?, flag("or_unknown")?);
+        let flags = [whole_interval, or_unknown].iter().flatten().count();
+        if table.len() != 2 + flags || (or_unknown.is_some() && key != "unless") {
             return Err(wrong());
         }
-        let given = given.unwrap_or(false);
         let id = table.get("score").and_then(Value::as_str).ok_or_else(wrong)?;
         let Some(score) = catalogue::find(id) else {
             let message = format!("got the score '{}', expected one of the catalogue", in_short(id));
@@ -81,7 +79,7 @@ impl Condition {
         };
         let limit = |side: Side| Some((side, table.get(side.name())?.as_f64()?));
         let (side, limit) = limit(Side::Above).or_else(|| limit(Side::Below)).ok_or_else(wrong)?;
-        let (whole_interval, or_unknown) = (given && flag == WHOLE_INTERVAL, given && flag == OR_UNKNOWN);
+        let (whole_interval, or_unknown) = (whole_interval.unwrap_or(false), or_unknown.unwrap_or(false));
         Ok(Self { score: score.id, side, limit, whole_interval, or_unknown })
     }
 
@@ -118,7 +116,7 @@ impl Condition {
 
     fn flat(&self) -> Value {
         let mut flat = json!({"score": self.score, self.side.name(): self.limit});
-        for (key, flag) in [(WHOLE_INTERVAL, self.whole_interval), (OR_UNKNOWN, self.or_unknown)] {
+        for (key, flag) in [("whole_interval", self.whole_interval), ("or_unknown", self.or_unknown)] {
             if flag {
                 flat[key] = json!(true);
             }
@@ -176,7 +174,7 @@ impl Kind for Together {
         let list =
             list.ok_or_else(|| KeyFault::new("all", "is missing, expected what `unless` is an exception from"))?;
         let conditions: Vec<Condition> =
-            list.iter().map(|value| Condition::read("all", value, WHOLE_INTERVAL)).collect::<Result<_, _>>()?;
+            list.iter().map(|value| Condition::read("all", value)).collect::<Result<_, _>>()?;
         let unless =
             fields.take("unless", "a condition, or a list of one to three of which any is an exception", |value| {
                 let list = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
@@ -184,7 +182,7 @@ impl Kind for Together {
             })?;
         let unless = unless.unwrap_or_default();
         let exceptions: Vec<Condition> =
-            unless.iter().map(|value| Condition::read("unless", value, OR_UNKNOWN)).collect::<Result<_, _>>()?;
+            unless.iter().map(|value| Condition::read("unless", value)).collect::<Result<_, _>>()?;
         Ok(Self::of(&conditions, Pace::read(fields)?).unless(&exceptions))
     }
 
