@@ -18,7 +18,7 @@ use leakage::point::Point;
 use crate::server::pipe::{self, Columns};
 
 use super::failure::{Failure, conclude};
-use super::scoring::{Scoring, assessment_on};
+use super::scoring::{Scoring, TOO_FEW, assessment_on};
 
 /// Score the tensors on standard input
 pub fn score(options: &Scoring) -> ExitCode {
@@ -39,14 +39,10 @@ fn scored(options: &Scoring) -> Result<Vec<u8>, Failure> {
     // The tensors are in memory already.
     let found = options.score(&run, batch, options.memory(), &say).map_err(Failure::running)?;
     let seconds = began.elapsed().as_secs_f64();
-    let point = Point { estimator: options.estimator().to_owned(), seconds, ..found.point() };
+    let point = Point { seconds, ..found.point() };
     let concluded = assessment_on(&run, &point).filter(|_| !point.scores.is_empty());
-    let concluded = concluded.ok_or_else(|| {
-        Failure::bad_input(
-            "no score can be computed from these tensors, expected at least two of concept_activations, concept_labels \
-             and task_labels",
-        )
-    })?;
+    let concluded = concluded
+        .ok_or_else(|| Failure::bad_input(format!("no score can be computed from these tensors, {TOO_FEW}")))?;
     Ok(pipe::answer(&point, concluded))
 }
 

@@ -14,14 +14,13 @@ use leakage::field_error::{in_short, printable};
 use leakage::point::{LeftOut, Outcome, Point};
 use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
 use leakage::sample::Sample;
-use leakage::score::catalogue::CATALOGUE_VERSION;
 use leakage::tensor::TensorName;
 
 use super::failure::{BAD_INPUT, conclude};
 use super::outputs;
 use super::progress::Progress;
 use super::report::{Page, Report};
-use super::scoring::{Scored, Scoring, verdict_on};
+use super::scoring::{Scored, Scoring, TOO_FEW, verdict_on};
 use super::terminal::tell;
 
 /// Score files of model outputs
@@ -136,24 +135,15 @@ fn score(options: &Options) -> Result<String, String> {
     if !ignored.is_empty() {
         tell(&format!("{ignored} (see --map)"));
     }
-    let point = Point {
-        run: run.name.as_str().into(),
-        split: "scored".into(),
-        time: unix_time(),
-        estimator: scoring.estimator().to_owned(),
-        neighbours: scoring.neighbours(),
-        seed: scoring.seed(),
-        catalogue_version: CATALOGUE_VERSION,
-        seconds,
-        ..found.point()
-    };
+    let point =
+        Point { run: run.name.as_str().into(), split: "scored".into(), time: unix_time(), seconds, ..found.point() };
     let verdict = verdict_on(&run, &point);
-    let Scored { sample, scores, tie_fraction, repeated, concept_rows: known, warnings } = &found;
+    let Scored { sample, scores, tie_fraction, repeated, concept_rows: known, warnings, .. } = &found;
     let rows = sample.rows();
     let mut text = format!(
         "{rows} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
         run.concept_count(),
-        scoring.estimator(),
+        point.estimator,
         100.0 * tie_fraction,
         guessed(&kinds, &guesses.guessed),
     );
@@ -196,7 +186,7 @@ fn score(options: &Options) -> Result<String, String> {
         let scores: Map<String, Value> =
             scores.iter().map(|(score, outcome)| (score.id.to_owned(), json!(outcome))).collect();
         let mut object = json!({
-            "rows": rows, "concepts": run.concept_count(), "estimator": scoring.estimator(),
+            "rows": rows, "concepts": run.concept_count(), "estimator": point.estimator,
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
             "verdict": verdict,
         });
@@ -240,10 +230,7 @@ fn guessed(kinds: &[(&str, &str)], guessed: &[&str]) -> String {
 /// Why no score can be computed, with the option that would name the arrays that were passed over.
 fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[String]) -> String {
     let place = if let [file] = files { file.display().to_string() } else { "files".to_owned() };
-    let mut why = format!(
-        "{place}: no score can be computed from these arrays, expected at least two of concept_activations, concept_labels \
-         and task_labels"
-    );
+    let mut why = format!("{place}: no score can be computed from these arrays, {TOO_FEW}");
     if !passed_over.is_empty() {
         why += &format!("; ignored, as no score knows the name: {}", in_short(&passed_over.join(", ")));
     }

@@ -14,7 +14,7 @@ use leakage::prepare::Prepared;
 use leakage::repeats::{distinct_rows, remark};
 use leakage::run::Run;
 use leakage::sample::{Sample, repeated_ids};
-use leakage::score::catalogue::{CATALOGUE, Score, find};
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score, find};
 use leakage::score::{Wanted, evaluate, test};
 use leakage::tensor::TensorName;
 
@@ -51,6 +51,7 @@ pub struct Scoring {
 
 /// The scores of a batch, and what affects how they are read.
 pub struct Scored {
+    settings: Settings,
     /// The rows that were scored.
     pub sample: Sample,
     /// In catalogue order; empty where the batch has the arrays of none.
@@ -63,23 +64,13 @@ pub struct Scored {
     pub warnings: Vec<String>,
 }
 
+/// Why a batch has no scores.
+pub const TOO_FEW: &str = "expected at least two of concept_activations, concept_labels and task_labels";
+
 /// Learns which score comes next, and may break off.
 pub type BeforeEach<'a> = dyn Fn(&str) -> ControlFlow<()> + Sync + 'a;
 
 impl Scoring {
-    /// The estimator's name.
-    pub fn estimator(&self) -> &'static str {
-        self.estimator.name()
-    }
-
-    pub fn neighbours(&self) -> u32 {
-        self.neighbours.into()
-    }
-
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// Bytes that the arrays and scoring may take.
     pub fn memory(&self) -> usize {
         self.memory_mib.map_or_else(half_of_available, |mebibytes| (mebibytes as usize) << 20)
@@ -127,7 +118,7 @@ impl Scoring {
         let warnings = warnings.chain(remark(repeated as u64, sample.rows() as u64)).collect();
         let concept_rows = prepared.concept_rows();
         drop(prepared);
-        Ok(Scored { sample, scores, tie_fraction, repeated, concept_rows, warnings })
+        Ok(Scored { settings, sample, scores, tie_fraction, repeated, concept_rows, warnings })
     }
 }
 
@@ -141,6 +132,10 @@ impl Scored {
             concept_rows: self.concept_rows.clone(),
             tie_fraction: self.tie_fraction,
             warnings: self.warnings.clone(),
+            estimator: self.settings.kind.name().to_owned(),
+            neighbours: self.settings.neighbours as u32,
+            seed: self.settings.seed,
+            catalogue_version: CATALOGUE_VERSION,
             scores: self.scores.iter().map(|(score, outcome)| (score.id.to_owned(), outcome.clone())).collect(),
             ..Point::default()
         }
