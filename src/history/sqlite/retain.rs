@@ -38,7 +38,7 @@ impl Inner {
             return Ok(());
         }
         let (mut dropped, mut superseded) = (self.dropped, 0);
-        let transaction = self.connection.transaction()?;
+        let transaction = self.changing()?;
         let waited = outbox::count(&transaction)?;
         let stages = [
             (

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::damage::Damage;
 use super::data_file::{FILE_NAME, Place};
@@ -354,8 +354,14 @@ impl Inner {
         if self.place.as_ref().is_some_and(|place| place.remote) { "MEMORY" } else { "WAL" }
     }
 
+    /// Begins a transaction that changes something. It waits here for the log to be moved: one that had read before it
+    /// changes would be refused at once.
+    pub(super) fn changing(&mut self) -> Result<Transaction<'_>, HistoryError> {
+        Ok(self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
+    }
+
     fn commit<T>(&mut self, apply: impl Fn(&Connection) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
-        let transaction = self.connection.transaction()?;
+        let transaction = self.changing()?;
         let value = apply(&transaction)?;
         let began = Instant::now();
         transaction.commit()?;
