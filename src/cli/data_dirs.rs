@@ -2,12 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::history::{ADDRESS_FILE, FILE_NAME, Sqlite, Store, histories, user_home};
+use crate::history::{ADDRESS_FILE, FILE_NAME, HistoryError, Sqlite, Store, histories, user_home};
 use crate::server::peers::Remote;
 use leakage::field_error::FieldError;
 
 use super::failure::Failure;
+
+/// How long a sidecar that ends may hold its curves after its ports are closed, and the pause between two attempts.
+const ENDING: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A directory of curves.
 pub struct DataDir {
@@ -23,9 +29,16 @@ impl DataDir {
         Self { directory, stated: stated.try_into().ok() }
     }
 
+    /// Opens the curves to read them, also while the sidecar that wrote them ends.
     pub fn open(&self) -> Result<Arc<dyn Store>, Failure> {
-        let opened = Sqlite::open_to_read(&self.directory);
-        Ok(Arc::new(opened.map_err(Failure::running)?))
+        let began = Instant::now();
+        loop {
+            match Sqlite::open_to_read(&self.directory) {
+                Ok(history) => return Ok(Arc::new(history)),
+                Err(HistoryError::InUse { .. }) if began.elapsed() < ENDING => thread::sleep(AGAIN),
+                Err(error) => return Err(Failure::running(error)),
+            }
+        }
     }
 }
 

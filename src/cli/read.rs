@@ -1,19 +1,15 @@
 //! `conceptwatch read`: answers requests of the API from the curves of a stopped sidecar.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::history::{HistoryError, Sqlite};
 use crate::server::http::StoredApi;
 
-use super::data_dirs::check_curves;
+use super::data_dirs::{DataDir, check_curves};
 use super::failure::{Failure, conclude};
 use super::http_request::waiting;
 use super::options::ServeOptions;
@@ -40,25 +36,12 @@ pub fn run(options: &ReadOptions) -> ExitCode {
     conclude("read", read(options))
 }
 
-/// How long a sidecar that ends may hold its curves after its ports are closed.
-const ENDING: Duration = Duration::from_secs(5);
-
-fn opened(directory: &Path) -> Result<Sqlite, HistoryError> {
-    let began = Instant::now();
-    loop {
-        match Sqlite::open_to_read(directory) {
-            Err(HistoryError::InUse { .. }) if began.elapsed() < ENDING => thread::sleep(Duration::from_millis(100)),
-            opened => return opened,
-        }
-    }
-}
-
 fn read(options: &ReadOptions) -> Result<String, Failure> {
     let rules = ServeOptions::of_file(options.config.clone())?.server()?.alerts;
     check_curves("data_dir", &options.data_dir)?;
-    let history = opened(&options.data_dir).map_err(Failure::running)?;
+    let history = DataDir::at(options.data_dir.clone()).open()?;
     let wants_alerts = options.requests.iter().any(|request| request.starts_with("/api/v1/alerts"));
-    let api = StoredApi::new(Arc::new(history), wants_alerts.then_some(rules)).map_err(Failure::running)?;
+    let api = StoredApi::new(history, wants_alerts.then_some(rules)).map_err(Failure::running)?;
     let answered = |request: &String| {
         let (status, body) = waiting(api.answer(Method::GET, request, None))?.map_err(Failure::running)?;
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body)));
