@@ -8,6 +8,9 @@
 //! than a least rise. The mean is over [`RECENT`] evaluations, so that noise that is correlated from one to the next does
 //! not pass for a rise, and leaves out one of them, so that no single spike does.
 //!
+//! A jump needs no such mean: two evaluations in a row that both lie beyond the baseline, and beyond the mean of the
+//! [`PAST`] evaluations before them, by more than [`JUMP`] times the noise and [`JUMP_LEAST`] times the least rise.
+//!
 //! The baseline follows the curve: a fall quickly, where the evaluation before was lower too, a rise slowly, and not at
 //! all while one is suspected or an alert lasts.
 //!
@@ -19,6 +22,13 @@ use std::collections::VecDeque;
 pub const LIMIT: f64 = 5.5;
 /// Newest evaluations that are held against the baseline; at first half of those that there are.
 const RECENT: usize = 6;
+/// Noise beyond which two evaluations in a row are a jump.
+const JUMP: f64 = 4.0;
+/// How many times as far as a least rise a jump goes.
+const JUMP_LEAST: f64 = 2.6;
+/// Evaluations before the two whose mean a jump goes beyond, because the baseline lies at the lower edge of correlated
+/// noise.
+const PAST: usize = 16;
 /// Evaluations that are remembered. The noise is estimated from those before the newest, where enough remain.
 const REMEMBERED: usize = 40;
 /// Evaluations whose trend is taken for a line.
@@ -61,12 +71,21 @@ pub struct Reading {
     pub noise: f64,
     /// How far this evaluation, and the newest ones as well, lie above the baseline, in the score's unit.
     pub rise: f64,
+    /// How far this evaluation and the one before lie above the baseline and the evaluations before, in the score's unit;
+    /// 0 where these are too few.
+    pub jump: f64,
 }
 
 impl Reading {
     /// The rise in units of the noise.
     pub fn z(&self) -> f64 {
         self.rise / self.noise
+    }
+
+    /// Whether the score has risen by more than its noise explains and by more than `least`, in the score's unit.
+    pub fn has_risen(&self, least: f64) -> bool {
+        let jumped = self.jump > JUMP * self.noise && self.jump > JUMP_LEAST * least;
+        (self.z() > LIMIT && self.rise > least) || jumped
     }
 }
 
@@ -99,7 +118,7 @@ impl Shift {
             self.baseline +=
                 FOLLOW * if distance > 0.0 { earlier.clamp(0.0, noise) } else { distance.max(before.min(0.0)) };
         }
-        Some(Reading { baseline, noise, rise })
+        Some(Reading { baseline, noise, rise, jump: self.jump(baseline) })
     }
 
     /// Moves what it remembers by a distance in the score's unit: later values are over another set of concepts.
@@ -122,6 +141,16 @@ impl Shift {
         let newest = || self.values.iter().rev().take(self.newest());
         let largest = newest().copied().fold(f64::NEG_INFINITY, f64::max);
         (newest().sum::<f64>() - largest) / (self.newest() - 1) as f64
+    }
+
+    fn jump(&self, baseline: f64) -> f64 {
+        let newest = || self.values.iter().rev();
+        let past: Vec<f64> = newest().skip(2).take(PAST).copied().collect();
+        if past.len() < FEWEST {
+            return 0.0;
+        }
+        let mean = past.iter().sum::<f64>() / past.len() as f64;
+        newest().take(2).copied().fold(f64::INFINITY, f64::min) - baseline.max(mean)
     }
 
     /// The standard deviation of earlier values around their local trend.
@@ -161,45 +190,56 @@ fn around_trend(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn alarms(values: &[f64], error: Option<f64>) -> Vec<usize> {
+    fn alarms(values: &[f64], error: Option<f64>, least: f64) -> Vec<usize> {
         let mut shift = Shift::default();
         let rises =
-            |&value: &f64| shift.observe(value, error, 0.0, Phase::Judge).is_some_and(|found| found.z() > LIMIT);
+            |&value: &f64| shift.observe(value, error, least, Phase::Judge).is_some_and(|found| found.has_risen(least));
         values.iter().map(rises).enumerate().filter(|(_, rises)| *rises).map(|(at, _)| at).collect()
+    }
+
+    fn step(height: f64) -> Vec<f64> {
+        (0..30).map(|at| if at < 15 { 0.1 } else { 0.1 + height }).collect()
     }
 
     #[test]
     fn a_step_is_found_as_soon_as_the_mean_of_the_newest_is_beyond_the_limit() {
         // The mean of the six newest values without the largest is (j − 1)/5 of a step that j of them follow.
-        let values: Vec<f64> = (0..30).map(|at| if at < 15 { 0.1 } else { 0.2 }).collect();
-        assert_eq!(alarms(&values, Some(0.01))[0], 15 + 3);
+        assert_eq!(alarms(&step(0.06), Some(0.005), 0.035)[0], 15 + 3);
+    }
+
+    #[test]
+    fn two_evaluations_far_above_all_before_are_a_jump() {
+        assert_eq!(alarms(&step(0.1), Some(0.01), 0.035)[0], 15 + 1);
+        // Within the noise, or not far enough beyond the least rise, it needs more of them.
+        assert_eq!(alarms(&step(0.1), Some(0.026), 0.035), [] as [usize; 0]);
+        assert!(alarms(&step(0.1), Some(0.01), 0.04)[0] > 15 + 1);
     }
 
     #[test]
     fn one_spike_is_no_rise_however_high() {
         let mut values = vec![0.1; 20];
         values[10] = 1e6;
-        assert_eq!(alarms(&values, Some(0.1)), [] as [usize; 0]);
+        assert_eq!(alarms(&values, Some(0.1), 0.0), [] as [usize; 0]);
         values[10] = -1e6;
-        assert_eq!(alarms(&values, Some(0.1)), [] as [usize; 0]);
+        assert_eq!(alarms(&values, Some(0.1), 0.0), [] as [usize; 0]);
     }
 
     #[test]
     fn a_fall_is_no_rise_and_the_baseline_follows_it() {
         let falling: Vec<f64> = (0..40).map(|t| 3.0 * (-f64::from(t) / 5.0).exp()).collect();
-        assert!(alarms(&falling, Some(0.02)).is_empty());
+        assert!(alarms(&falling, Some(0.02), 0.0).is_empty());
         let mut then_up = falling.clone();
         then_up.extend([falling[39] + 0.5; 6]);
-        assert!((40..44).contains(&alarms(&then_up, Some(0.02))[0]));
+        assert!((40..44).contains(&alarms(&then_up, Some(0.02), 0.0)[0]));
     }
 
     #[test]
     fn without_any_error_the_scatter_of_the_curve_serves() {
         let noise = [0.00, 0.03, -0.02, 0.02, -0.03, 0.01, 0.00, -0.01, 0.02, -0.02, 0.01, 0.00];
         let mut values: Vec<f64> = noise.iter().map(|x| 0.5 + x).collect();
-        assert!(alarms(&values, None).is_empty());
+        assert!(alarms(&values, None, 0.0).is_empty());
         values.extend([0.8; 6]);
-        assert!((13..18).contains(&alarms(&values, None)[0]));
+        assert!((13..18).contains(&alarms(&values, None, 0.0)[0]));
     }
 
     #[test]

@@ -93,3 +93,18 @@ fn a_rise_of_four_hundredths_is_found_within_fifteen_evaluations() {
         }
     }
 }
+
+#[test]
+fn a_jump_is_found_at_its_second_evaluation() {
+    let curve = |seed| -> Vec<f64> {
+        noise(0.01, 0.0, seed)
+            .into_iter()
+            .enumerate()
+            .map(|(at, x)| if at + 1 >= ONSET { x + 0.15 } else { x })
+            .collect()
+    };
+    let mut delays: Vec<usize> = (0..CURVES / 10).filter_map(|seed| Some(fires(&curve(seed))? + 1 - ONSET)).collect();
+    delays.sort_unstable();
+    println!("a jump: {} of {}, median {}", delays.len(), CURVES / 10, delays[delays.len() / 2] + 1);
+    assert_eq!((delays.len() as u64, delays[0], delays[delays.len() / 2]), (CURVES / 10, 1, 1));
+}
