@@ -54,6 +54,11 @@ impl<'a> Curve<'a> {
         }
     }
 
+    /// Whether no evaluation has the score yet, not even as undefined.
+    pub fn is_due(&self, score: &str) -> bool {
+        self.points.iter().all(|point| point.score(score).is_none())
+    }
+
     /// A score of each concept that has it at the newest evaluation with the score, and the concept's name; the lowest
     /// first.
     pub fn of_concepts(&self, score: &str) -> Vec<(f64, &str)> {

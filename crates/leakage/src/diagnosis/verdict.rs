@@ -260,6 +260,9 @@ const UNUSED_IN_EMBEDDINGS: &str = "embeddings hold extra information, and no in
 const MAY_BE_NOISY: &str = "heads on the labels fall short of the task: the labels may be noisy, or concepts missing. A run \
                             trained without the task, named as its reference, would tell";
 
+const NOISE_NOT_EXCLUDED: &str = "the labels may be noisy: heads on them (reference_accuracy_mlp), which would tell, have \
+                                  not been scored yet";
+
 /// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
     if is_found(&labels_in_another_order(curve)) {
@@ -277,9 +280,14 @@ fn sign(curve: &Curve) -> Sign {
     if let Interventions::Fall(evidence) = &interventions {
         let drop = evidence.first().cloned();
         let small = drop.as_ref().is_some_and(|drop| drop.low() <= INTERVENTION_DROP);
-        let sign = match may_be_noisy && small && !has_vectors(curve) {
-            true => Sign::of(Says::Maybe, format!("the head does worse on the labels of concepts, but {MAY_BE_NOISY}")),
-            false => Sign::of(Says::Leaks, "the head does worse on the true concepts"),
+        let doubt = match small && !has_vectors(curve) && !is_above_reference(curve.newest()) {
+            true if may_be_noisy => Some(MAY_BE_NOISY),
+            true if curve.is_due("reference_accuracy_mlp") => Some(NOISE_NOT_EXCLUDED),
+            _ => None,
+        };
+        let sign = match doubt {
+            Some(doubt) => Sign::of(Says::Maybe, format!("the head does worse on the labels of concepts, but {doubt}")),
+            None => Sign::of(Says::Leaks, "the head does worse on the true concepts"),
         };
         return Sign { concepts: carriers(curve, "ctl_conditional"), ..sign.by(drop) };
     }

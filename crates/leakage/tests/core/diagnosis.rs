@@ -791,6 +791,10 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
         let loses = [&noisy[..], &[("intervention_drop", drop)]].concat();
         let points: Vec<Point> = (1..=4).map(|step| with(step, &loses)).collect();
         assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, state, "{drop}");
+        // Nor is the noise known before the heads on the labels are scored.
+        let due = [&noisy[..3], &[("intervention_drop", drop)]].concat();
+        let points: Vec<Point> = (1..=4).map(|step| point(step, &due)).collect();
+        assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, state, "{drop}");
     }
 }
 
