@@ -29,18 +29,17 @@ def address() -> Iterator[str]:
 
 
 def evaluation(step: int, leak: float) -> dict[str, Any]:
-    """Well-known concepts, and a task that they determine; where they leak, up to one bit that the activations tell."""
+    """Well-known concepts that determine the task; where they leak, each tells of the task, and the head reads that alone."""
     random = np.random.default_rng(step)
     concepts = random.integers(0, 2, (ROWS, K))
-    bit = random.integers(0, 2, ROWS) * (leak > 0)
-    determined = 2 * (concepts.sum(1) > 1)
-    known = 8.0 * concepts - 4.0 + random.normal(size=(ROWS, K)) + leak * bit[:, None]
+    task = (concepts.sum(1) > 1).astype(int)
+    known = 8.0 * concepts - 4.0 + random.normal(size=(ROWS, K)) + leak * task[:, None]
     return {
         "concept_activations": (1 / (1 + np.exp(-known))).astype(np.float32),
         "concept_labels": concepts,
-        "task_labels": determined + bit,
-        "task_predictions": determined + bit,
-        "intervened_task_predictions": determined,
+        "task_labels": task,
+        "task_predictions": task,
+        "intervened_task_predictions": task * (leak == 0),
     }
 
 
