@@ -8,6 +8,9 @@ use leakage::run::Run;
 use leakage::sample::{Attempt, Seen, restart_of};
 use leakage::step::Rank;
 
+/// The project of runs whose token names none.
+pub const DEFAULT_PROJECT: &str = "default";
+
 /// The launch that declares a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity<'a> {

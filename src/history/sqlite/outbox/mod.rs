@@ -13,8 +13,9 @@ pub(super) mod table;
 #[cfg(test)]
 mod tests;
 
-pub(super) use note::{
-    note_finish, note_judgement, note_point, note_remark, note_removal, note_run, note_unscored, sent_point,
+pub(super) use note::note_judgement;
+pub(in crate::history) use note::{
+    note_finish, note_point, note_remark, note_removal, note_run, note_unscored, sent_point,
 };
 pub use table::Source;
 pub(super) use table::{count, create, losing};

@@ -8,6 +8,7 @@ use super::table::{ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, VERD
 use crate::history::change::{Judgement, Launch};
 use crate::history::error::HistoryError;
 use crate::history::run::{Identity, RunRecord};
+use crate::history::stored::is_tested;
 use leakage::point::Point;
 use leakage::sample::Attempt;
 
@@ -49,7 +50,7 @@ pub fn note_run(
         for what in [
             "INSERT INTO outbox (kind, run, point) SELECT 'point', run, id FROM point WHERE run = ?1 ORDER BY id",
             "INSERT INTO outbox (kind, run, unscored) SELECT 'unscored', run, id FROM unscored WHERE run = ?1 ORDER BY id",
-            "INSERT INTO outbox (kind, run) SELECT 'remark', run FROM remark WHERE run = ?1",
+            "INSERT INTO outbox (kind, run) SELECT 'remark', id FROM run WHERE id = ?1 AND (title IS NOT NULL OR note IS NOT NULL)",
         ] {
             connection.execute(what, [run])?;
         }
@@ -120,10 +121,13 @@ pub fn sent_point(
         }
         late.extend(serde_json::from_str::<Vec<String>>(&body.unwrap_or_default())?);
     }
-    let scores = connection
-        .prepare_cached("SELECT score, p_value IS NOT NULL OR per_concept_q IS NOT NULL FROM value WHERE point = ?1")?
-        .query_map([known], |row| Ok((row.get(0)?, row.get(1)?)))?
+    let stored: Vec<(String, Vec<u8>, Option<Vec<u8>>)> = connection
+        .prepare_cached("SELECT score, body, lists FROM value WHERE point = ?1")?
+        .query_map([known], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<Result<_, _>>()?;
+    let tested =
+        |(score, body, lists): (String, Vec<u8>, Option<Vec<u8>>)| Ok((score, is_tested(&body, lists.as_deref())?));
+    let scores = stored.into_iter().map(tested).collect::<Result<_, HistoryError>>()?;
     Ok(Some(Sent { scores, late }))
 }
 

@@ -1,11 +1,10 @@
 //! The tables of an outbox, and the fields of its entries.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::history::change::Launch;
 use crate::history::error::HistoryError;
-use leakage::sample::Attempt;
 
 /// Not part of the schema, so that a history without a hub has none of it.
 const TABLES: &str = "
@@ -126,13 +125,4 @@ pub fn losing<T>(
     let waited = count(connection)?;
     let value = change()?;
     Ok((value, waited.saturating_sub(count(connection)?)))
-}
-
-/// The launch of an attempt. One that no job has named is not stored.
-pub fn launch(connection: &Connection, run: Option<i64>, attempt: Attempt) -> Result<Launch, HistoryError> {
-    let job: Option<String> = connection
-        .prepare_cached("SELECT job FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
-        .query_row(params![run, attempt.launch], |row| row.get(0))
-        .optional()?;
-    Ok(Launch { job: job.unwrap_or_default(), restart: attempt.restart, number: attempt.launch })
 }

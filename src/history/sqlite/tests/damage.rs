@@ -44,15 +44,19 @@ fn a_torn_log_keeps_the_older_points() {
 #[test]
 fn a_point_that_does_not_match_its_checksum_is_left_out() {
     let changes = [
-        ("UPDATE point SET tie_fraction = 0.25 WHERE step = 2", true),
+        ("UPDATE point SET time = 0.25 WHERE step = 2", true),
         ("UPDATE point SET step = 5 WHERE step = 2", true),
+        ("UPDATE point SET body = zeroblob(24) WHERE step = 2", true),
         ("UPDATE point SET checksum = checksum + 1 WHERE step = 2", true),
         ("UPDATE value SET value = 0.5 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
         (
-            "UPDATE value SET per_concept = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            "UPDATE value SET lists = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
             true,
         ),
-        ("UPDATE value SET position = 9 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        (
+            "UPDATE value SET body = zeroblob(3) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            true,
+        ),
         ("DELETE FROM value WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
         ("UPDATE matrix SET cells = zeroblob(36) WHERE point = (SELECT id FROM point WHERE step = 2)", false),
     ];
@@ -112,11 +116,11 @@ fn a_column_of_another_name_is_found() {
     drop(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
     let damaged = Connection::open(directory.path().join(FILE_NAME)).unwrap();
     damaged.pragma_update(None, "writable_schema", true).unwrap();
-    let rename = "UPDATE sqlite_schema SET sql = replace(sql, 'neighbours', 'neighbourt') WHERE name = 'point'";
+    let rename = "UPDATE sqlite_schema SET sql = replace(sql, 'rows_seen', 'rows_sean') WHERE name = 'point'";
     assert!(damaged.execute(rename, []).unwrap() > 0);
     drop(damaged);
 
-    let expected = "table 'point' has no column 'neighbours' of type INTEGER";
+    let expected = "table 'point' has no column 'rows_seen' of type INTEGER";
     let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(&error, HistoryError::Corrupt { why, .. } if why == expected), "{error}");
     let found = examine(directory.path()).unwrap();

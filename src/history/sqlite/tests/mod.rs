@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::*;
-use crate::history::{Dropped, Ending, Limits, MAX_NOTE, examine, repair};
+use crate::history::{Dropped, Ending, Limits, examine, repair};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
@@ -26,7 +26,7 @@ fn run(name: &str, k: usize) -> Run {
     Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 
-/// A point with a plain score, one per concept, one with a matrix and an undefined one.
+/// A point with an undefined score, one with a matrix and a plain one, in catalogue order.
 fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
     let cell = |i: usize, j: usize| (i != j).then_some((i * k + j) as f64 / 8.0);
     let matrix = (0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect();
@@ -52,7 +52,15 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         catalogue_version: 7,
         seconds: 0.25,
         scores: vec![
-            ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
+            (
+                "ctl".into(),
+                Outcome::Undefined(Undefined {
+                    why: "one class".into(),
+                    left_out: Some(LeftOut { pairs: 0, ..left_out(k) }),
+                    per_concept_q: Some(vec![None; k]),
+                    ..Undefined::default()
+                }),
+            ),
             (
                 "icl".into(),
                 Outcome::Value(ScoreValue {
@@ -69,15 +77,7 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     matrix_q: Some(vec![vec![Some(0.5); k]; k]),
                 }),
             ),
-            (
-                "ctl".into(),
-                Outcome::Undefined(Undefined {
-                    why: "one class".into(),
-                    left_out: Some(LeftOut { pairs: 0, ..left_out(k) }),
-                    per_concept_q: Some(vec![None; k]),
-                    ..Undefined::default()
-                }),
-            ),
+            ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
         ],
         change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
     }
