@@ -64,7 +64,9 @@ pub(super) fn declare_run(
             (id.unwrap_or_default(), false, started, false)
         }
     };
-    run_changed(db, id)?;
+    if resumed || db.sqlite().is_some() {
+        run_changed(db, id)?;
+    }
     let (attempt, known_attempt) = match identity.job {
         "" => (None, resumed),
         job => {
@@ -76,7 +78,8 @@ pub(super) fn declare_run(
     let record = RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished };
     match db {
         Db::Sqlite(connection) => outbox::note_run(connection, id, identity, &record, is_news)?,
-        Db::Postgres(link) => touch(link, id)?,
+        Db::Postgres(link) if resumed => touch(link, id)?,
+        Db::Postgres(_) => {}
     }
     Ok((id, record))
 }

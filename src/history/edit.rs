@@ -1,5 +1,6 @@
 //! Changes of a run other than its points, within a transaction of the caller.
 
+use super::change::Change;
 use super::db::Db;
 use super::error::HistoryError;
 use super::point::finite;
@@ -42,7 +43,9 @@ pub(super) fn finish_run(db: &mut Db<'_>, run: &str, finished: f64) -> Result<()
     let id = row_to_change(db, run)?;
     db.execute("UPDATE run SET finished = $2 WHERE id = $1", &[&id, &finished])?;
     run_changed(db, id)?;
-    db.sqlite().map_or(Ok(()), |connection| outbox::note_finish(connection, id, finished))
+    db.sqlite().map_or(Ok(()), |connection| {
+        outbox::note(connection, id, None, &Change::FinishRun { run: run.to_owned(), finished })
+    })
 }
 
 pub(super) fn set_remark(db: &mut Db<'_>, run: &str, remark: &Remark) -> Result<(), HistoryError> {
@@ -53,7 +56,8 @@ pub(super) fn set_remark(db: &mut Db<'_>, run: &str, remark: &Remark) -> Result<
     let (title, note) = remark.applied(run, title, note);
     db.execute("UPDATE run SET title = $2, note = $3 WHERE id = $1", &[&id, &title, &note])?;
     run_changed(db, id)?;
-    db.sqlite().map_or(Ok(()), |connection| outbox::note_remark(connection, id))
+    let said = Change::said(run, title, note);
+    db.sqlite().map_or(Ok(()), |connection| outbox::note(connection, id, Some(outbox::REMARK), &said))
 }
 
 /// Errors when jobs may still send to the run. `is_declared` tells whether one has declared it here.

@@ -402,12 +402,7 @@ impl Reading<'_> {
     }
 
     /// The matrices of points by point and score, and the points that have a damaged one.
-    #[expect(clippy::type_complexity, reason = "two maps that are taken apart at once")]
-    fn matrices(
-        &mut self,
-        points: &HashMap<i64, i64>,
-        ids: &[i64],
-    ) -> Result<(HashMap<(i64, String), Squares>, HashSet<i64>), HistoryError> {
+    fn matrices(&mut self, points: &HashMap<i64, i64>, ids: &[i64]) -> Result<(Matrices, HashSet<i64>), HistoryError> {
         let (mut found, mut damaged) = (HashMap::new(), HashSet::new());
         let statement = format!("SELECT {MATRIX}, checksum, point FROM matrix WHERE {}", self.db.among("point", 1));
         self.db.each(&statement, &[&List(ids)], |row| {
@@ -425,6 +420,9 @@ impl Reading<'_> {
         Ok((found, damaged))
     }
 }
+
+/// Matrices by the number of their point and score.
+type Matrices = HashMap<(i64, String), Squares>;
 
 /// The outcomes of points by their number.
 pub(super) type Scores = HashMap<i64, Vec<(String, Outcome)>>;

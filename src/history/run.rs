@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
 use leakage::run::Run;
@@ -100,7 +102,7 @@ pub(super) const RESTARTS_KEPT: u32 = 3;
 pub const MAX_NOTE: usize = 10_000;
 
 /// A change of what is said about a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// Shown in place of the run's name, which stays; empty: the name again. `None` leaves the title as it is.
     pub title: Option<String>,

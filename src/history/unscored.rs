@@ -63,28 +63,28 @@ pub(super) fn insert_unscored(db: &mut Db<'_>, passes: &[Unscored]) -> Result<BT
 fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError> {
     finite("unscored.time", pass.time)?;
     let (split, step) = (pass.split.as_str(), integer("unscored.step", pass.step)?);
-    let scored = "SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 AND superseded = 0 \
-                  AND NOT provisional AND NOT incomplete";
-    if db.exists(scored, &[&run, &split, &step])? {
-        return Ok(());
-    }
+    let unless_scored = "NOT EXISTS (SELECT 1 FROM point WHERE run = $1 AND split = $2 AND step = $3 \
+                         AND superseded = 0 AND NOT provisional AND NOT incomplete)";
     // A record that is replaced is the newest again.
-    db.execute("DELETE FROM unscored WHERE run = $1 AND split = $2 AND step = $3", &[&run, &split, &step])?;
+    let replaced = format!("DELETE FROM unscored WHERE run = $1 AND split = $2 AND step = $3 AND {unless_scored}");
+    db.execute(&replaced, &[&run, &split, &step])?;
     let (ordinal, rows_seen) = (i64::from(pass.ordinal.get()), integer("unscored.rows_seen", pass.rows_seen)?);
     let attempt = pass.attempt.map(|attempt| (i64::from(attempt.launch), i64::from(attempt.restart)));
     let ((launch, restart), outcome) = (attempt.unzip(), pass.outcome.name());
     let row: [&dyn Value; 10] =
         [&pass.run, &split, &step, &ordinal, &pass.time, &outcome, &pass.reason, &rows_seen, &launch, &restart];
     let checksum = db.checksum(None, &row)?;
-    let mut values: Vec<&dyn Value> = vec![&run, &checksum];
+    let mut values: Vec<&dyn Value> = vec![&run];
     values.extend_from_slice(&row[1..]);
-    let id = db.one(
-        "INSERT INTO unscored (run, checksum, split, step, ordinal, time, outcome, reason, rows_seen, launch, restart) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id",
-        &values,
-        |row| row.get(0),
-    )?;
-    db.sqlite().map_or(Ok(()), |connection| outbox::note_unscored(connection, run, id.unwrap_or_default()))
+    values.push(&checksum);
+    let insert = format!(
+        "INSERT INTO unscored (run, split, step, ordinal, time, outcome, reason, rows_seen, launch, restart, checksum) \
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 WHERE {unless_scored} RETURNING id"
+    );
+    match (db.one(&insert, &values, |row| row.get(0))?, db.sqlite()) {
+        (Some(id), Some(connection)) => outbox::note_unscored(connection, run, id),
+        _ => Ok(()),
+    }
 }
 
 /// Removes the oldest records of runs beyond the bound for each. Returns how many.

@@ -1,21 +1,16 @@
 //! Reading what waits in the outbox, and forgetting what a hub has applied.
 
 use super::outbox::note_judgement;
-use super::outbox::table::{
-    ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, VERDICT, count, source,
-};
+use super::outbox::table::{Source, count, source};
 use super::store::Sqlite;
 use super::wal::LONG;
-use crate::history::change::{Change, Declared, Judgement, Launch};
+use crate::history::change::{Change, Judgement, Launch};
 use crate::history::error::HistoryError;
 use crate::history::read::Reading;
-use crate::history::run::{Remark, StoredRun};
 use crate::history::settled::Unscored;
 use crate::history::unscored::select_unscored;
 use leakage::point::Point;
-use leakage::run::{Run, RunFields};
 use leakage::sample::Attempt;
-use leakage::step::Rank;
 
 /// Entries of one parcel.
 const MOST_ENTRIES: i64 = 512;
@@ -66,21 +61,14 @@ impl Sqlite {
         if store.is_waiting() {
             return Ok(parcel);
         }
-        let rows: Vec<Row> = store
-            .connection
-            .prepare_cached("SELECT number, kind, run, point, unscored, body FROM outbox ORDER BY number LIMIT ?1")?
-            .query_map([MOST_ENTRIES], |row| {
-                Ok(Row {
-                    number: row.get::<_, i64>(0)?.cast_unsigned(),
-                    kind: row.get(1)?,
-                    run: row.get::<_, Option<i64>>(2)?.unwrap_or_default(),
-                    point: row.get(3)?,
-                    unscored: row.get(4)?,
-                    body: row.get::<_, Option<String>>(5)?.unwrap_or_default(),
-                })
-            })?
-            .collect::<Result<_, _>>()?;
         let mut reading = self.reading_of(&store.connection);
+        let oldest = "SELECT number, run, point, unscored, body, checksum FROM outbox ORDER BY number LIMIT $1";
+        let rows = reading.db.all(oldest, &[&MOST_ENTRIES], |row| {
+            let (number, run) = (row.unsigned(0)?, row.get::<Option<i64>>(1)?.unwrap_or_default());
+            let body = row.get::<Option<String>>(4)?;
+            let is_intact = body.is_none() || row.checksum(None, 4..5)?.is_some();
+            Ok(Row { number, run, point: row.get(2)?, unscored: row.get(3)?, body, is_intact })
+        })?;
         let mut taken = 0;
         for row in rows {
             match reading.change(&row)? {
@@ -139,65 +127,30 @@ impl Sqlite {
 }
 
 impl Reading<'_> {
-    /// The change that an entry refers to; `None` if it cannot be read.
+    /// The change of an entry; `None` if it cannot be read.
     fn change(&mut self, row: &Row) -> Result<Option<Change>, HistoryError> {
-        let change = match row.kind.as_str() {
-            DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
-            FINISH => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
-                _ => None,
-            },
-            POINT => self.point_of(row)?.map(|(point, by)| Change::Point(Box::new(point), by)),
-            LATE => match (self.point_of(row)?, serde_json::from_str::<Vec<String>>(&row.body)) {
-                (Some((mut point, by)), Ok(late)) => {
-                    point.scores.retain(|(score, _)| late.contains(score));
-                    Some(Change::Late(Box::new(point), by))
-                }
-                _ => None,
-            },
-            ALERT | VERDICT => serde_json::from_str(&row.body).ok().map(Change::Judged),
-            UNSCORED_PASS => {
-                let found = select_unscored(&mut self.db, "unscored.id = $1", &[&row.unscored])?.pop().flatten();
-                let by = self.launch(row, found.as_ref().and_then(|found| found.attempt))?;
-                found.map(|found| Change::Unscored(Unscored { attempt: None, ..found }, by))
-            }
-            REMARK => self.run_of(row)?.map(|stored| {
-                let StoredRun { run, title, note, .. } = stored;
-                let remark = Remark { title: Some(title.unwrap_or_default()), note: Some(note.unwrap_or_default()) };
-                Change::Remark { run: run.name.clone(), remark }
-            }),
-            REMOVE => serde_json::from_str(&row.body).ok().map(Change::RemoveRun),
-            _ => None,
-        };
-        Ok(change)
-    }
-
-    fn run_of(&mut self, row: &Row) -> Result<Option<StoredRun>, HistoryError> {
-        match self.runs_where("WHERE id = $1", &[&row.run]) {
-            Ok(mut runs) => Ok(runs.pop().map(|(_, stored)| stored)),
-            Err(HistoryError::Damaged(_) | HistoryError::Json(_)) => Ok(None),
-            Err(error) => Err(error),
+        if !row.is_intact {
+            return Ok(None);
         }
+        let body = row.body.as_deref();
+        if let Some(point) = row.point {
+            let Some((mut point, by)) = self.point_of(row, point)? else { return Ok(None) };
+            let Some(body) = body else { return Ok(Some(Change::Point(Box::new(point), by))) };
+            let late: Vec<String> = serde_json::from_str(body)?;
+            point.scores.retain(|(score, _)| late.contains(score));
+            return Ok(Some(Change::Late(Box::new(point), by)));
+        }
+        if let Some(unscored) = row.unscored {
+            let found = select_unscored(&mut self.db, "unscored.id = $1", &[&unscored])?.pop().flatten();
+            let by = self.launch(row, found.as_ref().and_then(|found| found.attempt))?;
+            return Ok(found.map(|found| Change::Unscored(Unscored { attempt: None, ..found }, by)));
+        }
+        Ok(body.and_then(|body| serde_json::from_str(body).ok()))
     }
 
-    fn declaration_of(&mut self, row: &Row) -> Result<Option<Declared>, HistoryError> {
-        let (Some(stored), Ok(by)) = (self.run_of(row)?, serde_json::from_str::<By>(&row.body)) else {
-            return Ok(None);
-        };
-        let declared_name = "SELECT declared_name FROM run WHERE id = $1";
-        let declared_name = self.db.one(declared_name, &[&row.run], |row| row.get(0))?.flatten();
-        let StoredRun { run, started, .. } = stored;
-        let Ok(run) = Run::try_from(RunFields { world_size: by.world_size, ..RunFields::clone(&run) }) else {
-            return Ok(None);
-        };
-        let Ok(rank) = Rank::of(by.rank, by.world_size) else { return Ok(None) };
-        let (launch, client, resume) = (by.launch, by.client, by.resume);
-        Ok(Some(Declared { run, declared_name, launch, rank, client, resume, started }))
-    }
-
-    fn point_of(&mut self, row: &Row) -> Result<Option<(Point, Option<Launch>)>, HistoryError> {
+    fn point_of(&mut self, row: &Row, point: i64) -> Result<Option<(Point, Option<Launch>)>, HistoryError> {
         let of_entry = "point JOIN run ON run.id = point.run WHERE point.id = $1";
-        let found = match self.points(of_entry, &[&row.point], true) {
+        let found = match self.points(of_entry, &[&point], true) {
             Err(HistoryError::Damaged(_)) => None,
             found => found?.pop().flatten(),
         };
@@ -214,14 +167,15 @@ impl Reading<'_> {
     }
 }
 
+/// An entry. `run` is 0 for a run that was removed.
 struct Row {
     number: u64,
-    kind: String,
-    /// 0 for one that is removed.
     run: i64,
     point: Option<i64>,
     unscored: Option<i64>,
-    body: String,
+    body: Option<String>,
+    /// The body matches its checksum.
+    is_intact: bool,
 }
 
 /// Bytes of a change in a message, approximately.

@@ -1,9 +1,7 @@
-//! The tables of an outbox, and the fields of its entries.
+//! The tables of an outbox, and what it holds as a whole.
 
 use rusqlite::{Connection, OptionalExtension};
-use serde::{Deserialize, Serialize};
 
-use crate::history::change::Launch;
 use crate::history::error::HistoryError;
 
 /// Not part of the schema, so that a history without a hub has none of it.
@@ -20,48 +18,18 @@ CREATE TABLE outbox_run (
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind     TEXT NOT NULL,    -- declare, finish, point, late, unscored, alert, verdict, remark or remove
     run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
     point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
     unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
-    body     TEXT              -- JSON, of what stands nowhere else
+    topic    TEXT,             -- of entries of a run only the newest on a topic is sent
+    body     TEXT,             -- JSON: a change; of a point that was sent, the scores that joined it
+    checksum INTEGER           -- over the body
 ) STRICT;
 
 CREATE INDEX outbox_by_run ON outbox (run);
 CREATE INDEX outbox_by_point ON outbox (point) WHERE point IS NOT NULL;
 CREATE INDEX outbox_by_unscored ON outbox (unscored) WHERE unscored IS NOT NULL;
 ";
-
-// Kinds of entries.
-pub const DECLARE: &str = "declare";
-pub const FINISH: &str = "finish";
-pub const POINT: &str = "point";
-pub const LATE: &str = "late";
-pub const UNSCORED_PASS: &str = "unscored";
-pub const ALERT: &str = "alert";
-pub const VERDICT: &str = "verdict";
-pub const REMARK: &str = "remark";
-pub const REMOVE: &str = "remove";
-
-/// The fields that the entry of a declaration keeps besides the run.
-#[derive(Serialize, Deserialize)]
-pub struct By {
-    #[serde(with = "LaunchFields")]
-    pub launch: Launch,
-    pub rank: u32,
-    /// The number of ranks at that time: a restart may have more or fewer.
-    pub world_size: u32,
-    pub client: String,
-    pub resume: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Launch")]
-struct LaunchFields {
-    job: String,
-    restart: u32,
-    number: u32,
-}
 
 /// The outbox as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
