@@ -15,7 +15,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
             true,
         ),
         (
-            "UPDATE value SET body = zeroblob(3) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            "UPDATE value SET body = zeroblob(5) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
             true,
         ),
         ("DELETE FROM value WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
