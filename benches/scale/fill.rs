@@ -60,14 +60,11 @@ fn copies(first: usize, last: usize) -> String {
          CREATE TEMPORARY TABLE made AS SELECT run.id AS run, template.id AS template, i \
          FROM generate_series({first}, {last}) i JOIN run ON run.name = 'run-' || i \
          JOIN run template ON template.name = 'template-' || (i % {templates}); \
-         INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-         estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, thinned) \
-         SELECT made.run, split, step, epoch, time + 60 * i, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, \
-         estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart, true \
+         INSERT INTO point (run, split, step, ordinal, time, launch, restart, rows_seen, provisional, incomplete, body, thinned) \
+         SELECT made.run, split, step, ordinal, time + 60 * i, launch, restart, rows_seen, provisional, incomplete, body, true \
          FROM made JOIN point ON point.run = made.template ORDER BY made.run, step; \
-         INSERT INTO value (point, score, value, standard_error, undefined, per_concept, curve, age, left_out, \
-         p_value, per_concept_q) SELECT point.id, score, value * (0.9 + 0.2 * random()), standard_error, undefined, \
-         per_concept, curve, age, left_out, p_value, per_concept_q \
+         INSERT INTO value (point, score, value, standard_error, undefined, body, lists) \
+         SELECT point.id, score, value * (0.9 + 0.2 * random()), standard_error, undefined, value.body, lists \
          FROM made JOIN point ON point.run = made.run \
          JOIN point old ON old.run = made.template AND old.split = point.split AND old.step = point.step \
          JOIN value ON value.point = old.id ORDER BY point.id, score; \

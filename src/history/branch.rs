@@ -3,11 +3,12 @@
 //! A point is *superseded* when a later attempt of its run has made a point of its split at its step or before, or when its
 //! attempt has evaluated the same step again. It stays in the history, possibly beside a newer point of its step, but no
 //! conclusion reads it. The other points are *current*: at most one per step, and their attempts never decrease along the
-//! steps. Engines store 0 for a current point, and the
-//! point's own number for a superseded one.
+//! steps. The column `superseded` is 0 for a current point, and the point's own number for a superseded one.
 
+use super::db::{Db, Row, Value};
 use super::error::HistoryError;
 use super::point::completeness;
+use super::postgres::insert::begin_branch;
 use leakage::point::Point;
 use leakage::sample::Attempt;
 use leakage::step::Ordinal;
@@ -16,17 +17,17 @@ use leakage::step::Ordinal;
 pub(super) const UNNUMBERED: i64 = -1;
 
 /// The attempt that made a point, and when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Made {
+#[derive(Clone, Copy)]
+struct Made {
     /// Absent where unknown: the point supersedes nothing.
-    pub attempt: Option<Attempt>,
+    attempt: Option<Attempt>,
     /// Seconds since 1970-01-01 UTC.
-    pub time: f64,
+    time: f64,
 }
 
 impl Made {
     /// Whether `other`, of the same step or a later one, is of an older branch.
-    pub fn supersedes(&self, other: &Self) -> bool {
+    fn supersedes(&self, other: &Self) -> bool {
         match (self.attempt, other.attempt) {
             (Some(own), Some(other)) => own > other,
             (Some(_), None) => self.time > other.time,
@@ -48,38 +49,90 @@ pub(super) enum Fate {
 }
 
 /// A stored point of the branch and step of a new one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rival {
+struct Rival {
+    id: i64,
     /// See [`completeness`].
-    pub completeness: (bool, bool, u64),
-    /// The number of its pass.
-    pub ordinal: Ordinal,
+    completeness: (bool, bool, u64),
+    ordinal: Ordinal,
     /// When its sample was closed, in seconds since 1970-01-01 UTC.
-    pub time: f64,
+    time: f64,
 }
 
-/// The split and step of a new point, in an engine.
-pub(super) trait Site {
+/// The split and step of a new point. The row of its run is locked.
+struct Site<'a, 'd> {
+    db: &'a mut Db<'d>,
+    run: i64,
+    split: &'a str,
+    step: i64,
+    ordinal: i64,
+    attempt: (Option<i64>, Option<i64>),
+    time: f64,
+}
+
+impl Site<'_, '_> {
     /// Returns the attempt and the time of the newest current point of the split at the step or before.
-    fn before(&mut self) -> Result<Option<Made>, HistoryError>;
+    fn before(&mut self) -> Result<Option<Made>, HistoryError> {
+        self.db.one(
+            "SELECT launch, restart, time FROM point WHERE run = $1 AND split = $2 AND step <= $3 AND superseded = 0 \
+             ORDER BY step DESC LIMIT 1",
+            &[&self.run, &self.split, &self.step],
+            |row| Ok(Made { attempt: row.attempt(0)?, time: row.get(2)? }),
+        )
+    }
 
     /// Marks the current points of the split from the step on that [the new one supersedes](Made::supersedes). Called only
     /// where it is known who made the new one.
-    fn supersede(&mut self) -> Result<(), HistoryError>;
+    fn supersede(&mut self) -> Result<(), HistoryError> {
+        let ((launch, restart), time) = (self.attempt, self.time);
+        let is_older = "step >= $3 AND CASE WHEN launch IS NULL THEN time < $6 ELSE (launch, restart) < ($4, $5) END";
+        self.mark(is_older, &[&launch, &restart, &time])
+    }
+
+    /// Marks the current point of the step as superseded.
+    fn retire(&mut self) -> Result<(), HistoryError> {
+        self.mark("step = $3", &[])
+    }
+
+    fn mark(&mut self, which: &str, more: &[&dyn Value]) -> Result<(), HistoryError> {
+        let of_split: [&dyn Value; 3] = [&self.run, &self.split, &self.step];
+        let statement =
+            format!("UPDATE point SET superseded = id WHERE run = $1 AND split = $2 AND superseded = 0 AND {which}");
+        match (self.db.execute(&statement, &[&of_split, more].concat())?, &mut *self.db) {
+            (1.., Db::Postgres(link)) => begin_branch(link, self.run, self.split),
+            _ => Ok(()),
+        }
+    }
 
     /// The current point of the step; where the new one is `late`, the superseded one that its attempt made of the same
     /// pass.
-    fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError>;
-
-    /// Removes what [`rival`](Self::rival) found.
-    fn remove_rival(&mut self, late: bool) -> Result<(), HistoryError>;
-
-    /// Marks the current point of the step as superseded.
-    fn retire(&mut self) -> Result<(), HistoryError>;
+    fn rival(&mut self, late: bool) -> Result<Option<Rival>, HistoryError> {
+        let (launch, restart) = self.attempt;
+        let read = |row: &Row<'_, '_>| {
+            let completeness = completeness(row.get(1)?, row.get(2)?, row.unsigned(3)?);
+            Ok(Rival { id: row.get(0)?, completeness, time: row.get(4)?, ordinal: Ordinal::stated(row.number(5)?) })
+        };
+        self.db.one(
+            "SELECT id, provisional, incomplete, rows_seen, time, ordinal FROM point \
+             WHERE run = $1 AND split = $2 AND step = $3 AND CASE WHEN $4 THEN superseded > 0 \
+             AND launch IS NOT DISTINCT FROM $5 AND restart IS NOT DISTINCT FROM $6 AND ordinal = $7 \
+             ELSE superseded = 0 END ORDER BY id DESC LIMIT 1",
+            &[&self.run, &self.split, &self.step, &late, &launch, &restart, &self.ordinal],
+            read,
+        )
+    }
 }
 
 /// Prepares the split for a new point: marks the points that it supersedes and removes the one that it replaces.
-pub(super) fn make_way(site: &mut impl Site, point: &Point, attempt: Option<Attempt>) -> Result<Fate, HistoryError> {
+pub(super) fn make_way(
+    db: &mut Db<'_>,
+    run: i64,
+    point: &Point,
+    attempt: Option<Attempt>,
+) -> Result<Fate, HistoryError> {
+    let columns = attempt.map(|attempt| (attempt.launch.into(), attempt.restart.into())).unzip();
+    let (split, step) = (&*point.split, point.step.cast_signed());
+    let mut site =
+        Site { db, run, split, step, ordinal: point.ordinal.get().into(), attempt: columns, time: point.time };
     let new = Made { attempt, time: point.time };
     let mut late = site.before()?.is_some_and(|before| before.supersedes(&new));
     if !late && attempt.is_some() {
@@ -102,7 +155,7 @@ pub(super) fn make_way(site: &mut impl Site, point: &Point, attempt: Option<Atte
         if rival.completeness > own {
             return Ok(Fate::Outranked { time: rival.time });
         }
-        site.remove_rival(late)?;
+        site.db.execute("DELETE FROM point WHERE id = $1", &[&rival.id])?;
     }
     Ok(if late { Fate::Superseded } else { Fate::Current })
 }

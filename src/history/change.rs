@@ -1,6 +1,6 @@
 //! A change of a history that another history can make, too: a hub makes those of its sidecars.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::run::Remark;
 use super::settled::Unscored;
@@ -9,7 +9,9 @@ use leakage::run::Run;
 use leakage::step::Rank;
 
 /// A change. Runs have the names of the history in which it was made first.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Serde writes those that stand nowhere else in the history of a sidecar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Change {
     /// A rank, or a launch without ranks, has declared a run.
     Declare(Box<Declared>),
@@ -18,10 +20,13 @@ pub enum Change {
         finished: f64,
     },
     /// A point, and the launch whose evaluation it is.
+    #[serde(skip)]
     Point(Box<Point>, Option<Launch>),
     /// Scores that join a point later, and the launch whose evaluation it is: the point with these scores alone.
+    #[serde(skip)]
     Late(Box<Point>, Option<Launch>),
     /// A pass without a complete point. `attempt` of the record is `None`.
+    #[serde(skip)]
     Unscored(Unscored, Option<Launch>),
     Remark {
         run: String,
@@ -47,12 +52,13 @@ pub struct Judgement {
 }
 
 /// The declaration of a run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Declared {
     pub run: Run,
     /// The name that the job asked for, if the run has another.
     pub declared_name: Option<String>,
     pub launch: Launch,
+    #[serde(serialize_with = "rank", deserialize_with = "stored_rank")]
     pub rank: Rank,
     pub client: String,
     pub resume: bool,
@@ -61,7 +67,7 @@ pub struct Declared {
 }
 
 /// A launch by its name, since its number in one history is not that in another.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// Empty for an unnamed launch.
     pub job: String,
@@ -72,6 +78,12 @@ pub struct Launch {
 }
 
 impl Change {
+    /// What is said about a run in the end, also where that is nothing.
+    pub(super) fn said(run: &str, title: Option<String>, note: Option<String>) -> Self {
+        let remark = Remark { title: Some(title.unwrap_or_default()), note: Some(note.unwrap_or_default()) };
+        Self::Remark { run: run.to_owned(), remark }
+    }
+
     /// The run that it changes.
     pub fn run(&self) -> &str {
         match self {
@@ -82,4 +94,12 @@ impl Change {
             Self::FinishRun { run, .. } | Self::Remark { run, .. } | Self::RemoveRun(run) => run,
         }
     }
+}
+
+fn rank<S: Serializer>(rank: &Rank, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u32(rank.get())
+}
+
+fn stored_rank<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rank, D::Error> {
+    u32::deserialize(deserializer).map(Rank::stored)
 }

@@ -1,12 +1,8 @@
 //! Lists of runs: all or a page, all runs or those that a search names, counted, with their splits.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
-
-use super::error::HistoryError;
 use super::run::StoredRun;
 use crate::search::Search;
 
@@ -28,15 +24,29 @@ pub struct Wanted {
     pub most: Option<usize>,
 }
 
-impl Wanted {
-    /// Whether the search names a run. `labels` are read only where there is a search.
-    pub(super) fn names(
-        &self,
-        name: &str,
-        title: Option<&str>,
-        labels: impl FnOnce() -> Result<BTreeMap<String, String>, HistoryError>,
-    ) -> Result<bool, HistoryError> {
-        Ok(self.search.is_empty() || self.search.matches(name, title, &labels()?))
+/// A page of runs in the making.
+#[derive(Default)]
+pub(super) struct Page {
+    /// The numbers of its runs.
+    pub ids: Vec<i64>,
+    pub total: u64,
+    pub next: Option<Cursor>,
+    last: Option<Cursor>,
+}
+
+impl Page {
+    /// Adds a run that the search names, after all that started later.
+    pub fn add(&mut self, wanted: &Wanted, started: f64, id: i64) {
+        self.total += 1;
+        if wanted.after.is_some_and(|cursor| (started, id) >= (cursor.started, cursor.id)) {
+            return;
+        }
+        if wanted.most.is_some_and(|most| self.ids.len() >= most) {
+            self.next = self.last;
+            return;
+        }
+        self.ids.push(id);
+        self.last = Some(Cursor { started, id });
     }
 }
 
@@ -75,15 +85,4 @@ impl FromStr for Cursor {
             .filter(|cursor| cursor.started.is_finite())
             .ok_or("expected what an earlier answer named as the next page")
     }
-}
-
-/// The labels of a declaration, which is JSON.
-pub(super) fn labels_of(declaration: &str) -> Result<BTreeMap<String, String>, HistoryError> {
-    /// The part of a declaration that a search reads.
-    #[derive(Deserialize)]
-    struct Labels {
-        #[serde(default)]
-        labels: BTreeMap<String, String>,
-    }
-    Ok(serde_json::from_str::<Labels>(declaration)?.labels)
 }

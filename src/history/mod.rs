@@ -3,20 +3,27 @@
 //! Everything else holds a [`Store`] and does not know its engine. All calls block; the server makes them from blocking
 //! tasks.
 
-mod blob;
 mod branch;
 mod change;
 mod copy;
+mod damage;
+mod db;
 mod declaration;
+mod declare;
+mod edit;
 mod error;
+mod insert;
 mod listing;
 mod point;
 mod postgres;
+mod read;
 mod run;
+mod runs;
 mod settled;
 mod sqlite;
 mod store;
 mod stored;
+mod unscored;
 mod usage;
 
 pub use change::{Change, Declared, Judgement, Launch};
@@ -24,8 +31,10 @@ pub use copy::{Copied, copy_run};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-pub use postgres::{Applied, Applying, CurveState, DEFAULT_PROJECT, Postgres, Removed, StoredAlert, Tables};
-pub use run::{Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
+pub use postgres::{Applied, Applying, CurveState, Postgres, Removed, StoredAlert, Tables};
+pub use run::{
+    DEFAULT_PROJECT, Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun,
+};
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
     ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, SCHEMA,

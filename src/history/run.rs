@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
 use leakage::run::Run;
 use leakage::sample::{Attempt, Seen, restart_of};
 use leakage::step::Rank;
+
+/// The project of runs whose token names none.
+pub const DEFAULT_PROJECT: &str = "default";
 
 /// The launch that declares a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +102,7 @@ pub(super) const RESTARTS_KEPT: u32 = 3;
 pub const MAX_NOTE: usize = 10_000;
 
 /// A change of what is said about a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// Shown in place of the run's name, which stays; empty: the name again. `None` leaves the title as it is.
     pub title: Option<String>,

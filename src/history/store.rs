@@ -95,13 +95,7 @@ pub trait Store: Send + Sync {
     fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError>;
 
     /// Several runs with their splits, in the order of `names`, without those that are unknown.
-    fn listed_of(&self, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError> {
-        let listed = |name: &&str| match self.listed(name) {
-            Err(HistoryError::Unknown { .. }) => None,
-            listed => Some(listed),
-        };
-        names.iter().filter_map(listed).collect()
-    }
+    fn listed_of(&self, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError>;
 
     /// The ranks of each launch's newest restart that have declared themselves, by launch and rank. Empty for launches
     /// that name no job.

@@ -1,158 +1,291 @@
-//! The outcomes of a point in the columns that every engine stores, and back.
+//! The fields of a point as every engine stores them: those that statements name in columns, the rest in a few blobs as
+//! postcard writes them. Numbers that are not finite are stored as absent.
 
-use super::blob;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
 use super::error::HistoryError;
-use leakage::point::{LeftOut, Outcome, ScoreValue, Undefined};
+use leakage::point::{Brief, LeftOut, Outcome, Point, ScoreValue, Undefined};
 
-/// A score of a point. Either `value` or `undefined` is set.
-#[derive(Default)]
+/// Columns under the checksum of a row, in the order of its values; `checksum` follows. A run's row.
+pub(super) const RUN: &str =
+    "name, project, declared_name, declaration, labels, concepts, started, finished, title, note";
+pub(super) const RUN_COLUMNS: usize = 10;
+/// Of `run` and `point` joined.
+pub(super) const POINT: &str = "run.name, split, step, ordinal, time, launch, restart, rows_seen, provisional, incomplete, \
+    point.body";
+pub(super) const POINT_COLUMNS: usize = 11;
+pub(super) const VALUE: &str = "value.score, value, standard_error, undefined, value.body, lists";
+pub(super) const VALUE_COLUMNS: usize = 6;
+pub(super) const MATRIX: &str = "matrix.score, cells";
+pub(super) const MATRIX_COLUMNS: usize = 2;
+/// Of `run` and `unscored` joined.
+pub(super) const UNSCORED: &str = "run.name, split, step, ordinal, time, outcome, reason, rows_seen, launch, restart";
+pub(super) const UNSCORED_COLUMNS: usize = 10;
+
+pub(super) fn encode(fields: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
+    postcard::to_stdvec(fields).map_err(|error| HistoryError::Storage(error.into()))
+}
+
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HistoryError> {
+    postcard::from_bytes(bytes).map_err(|error| HistoryError::Damaged(error.into()))
+}
+
+/// The fields of a point that no statement names.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Head {
+    epoch: Option<f64>,
+    rows: u64,
+    repeated_rows: u64,
+    tie_fraction: f64,
+    seconds: f64,
+    seed: u64,
+    neighbours: u32,
+    catalogue_version: u32,
+    estimator: String,
+    warnings: Vec<String>,
+    concept_rows: Vec<u64>,
+    change_errors: Vec<(String, f64)>,
+    /// The number of its scores, but for those that join it later.
+    pub scores: u32,
+}
+
+impl Head {
+    pub fn of(point: &Point) -> Self {
+        Self {
+            epoch: finite(point.epoch),
+            rows: point.rows,
+            repeated_rows: point.repeated_rows,
+            tie_fraction: point.tie_fraction,
+            seconds: point.seconds,
+            seed: point.seed,
+            neighbours: point.neighbours,
+            catalogue_version: point.catalogue_version,
+            estimator: point.estimator.clone(),
+            warnings: point.warnings.clone(),
+            concept_rows: point.concept_rows.clone(),
+            change_errors: point.change_errors.iter().filter(|(_, error)| error.is_finite()).cloned().collect(),
+            scores: point.scores.len() as u32,
+        }
+    }
+
+    /// The head of a point that late scores join.
+    pub fn joined(self, late: &Point) -> Self {
+        let Self { seconds, warnings, change_errors, .. } = Self::of(late);
+        Self { seconds, warnings, change_errors, ..self }
+    }
+
+    /// An evaluation without its scores, which are this many.
+    pub fn brief(self, scores: usize) -> Brief {
+        Brief {
+            rows: self.rows,
+            estimator: self.estimator,
+            neighbours: self.neighbours,
+            catalogue_version: self.catalogue_version,
+            scores: vec![None; scores],
+        }
+    }
+
+    /// A point without the fields that are columns.
+    pub fn point(self) -> Point {
+        Point {
+            epoch: self.epoch,
+            rows: self.rows,
+            repeated_rows: self.repeated_rows,
+            tie_fraction: self.tie_fraction,
+            seconds: self.seconds,
+            seed: self.seed,
+            neighbours: self.neighbours,
+            catalogue_version: self.catalogue_version,
+            estimator: self.estimator,
+            warnings: self.warnings,
+            concept_rows: self.concept_rows,
+            change_errors: self.change_errors,
+            ..Point::default()
+        }
+    }
+}
+
+/// The row of a score. Either `value` or `undefined` is set.
 pub(super) struct StoredValue {
     pub value: Option<f64>,
     pub standard_error: Option<f64>,
     pub undefined: Option<String>,
-    pub per_concept: Option<Vec<u8>>,
-    pub curve: Option<Vec<u8>>,
-    pub age: Option<f64>,
-    /// JSON, as serde writes [`LeftOut`].
-    pub left_out: Option<String>,
-    pub p_value: Option<f64>,
-    pub per_concept_q: Option<Vec<u8>>,
+    /// A [`Rest`].
+    pub body: Vec<u8>,
+    /// [`Lists`].
+    pub lists: Option<Vec<u8>>,
 }
 
-/// The matrices of a score, if it has any.
-pub(super) struct StoredMatrix {
-    pub cells: Vec<u8>,
-    pub ages: Option<Vec<u8>>,
-    pub cells_q: Option<Vec<u8>>,
+/// The fields of a score as a whole that no statement names.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Rest {
+    age: Option<f64>,
+    /// The fields of [`LeftOut`], which serde writes for JSON alone.
+    left_out: Option<(Vec<u32>, u64, u32, String)>,
+    pub p_value: Option<f64>,
+}
+
+impl Rest {
+    pub fn left_out(&self) -> Option<LeftOut> {
+        let (concepts, pairs, of, why) = self.left_out.clone()?;
+        Some(LeftOut { concepts, pairs, of, why })
+    }
+}
+
+/// The fields of a score with something of each concept.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Lists {
+    pub per_concept: Option<Vec<Option<f64>>>,
+    curve: Option<Vec<(f64, Option<f64>)>>,
+    pub per_concept_q: Option<Vec<Option<f64>>>,
+}
+
+/// The fields of a score with something of each pair, row by row; absent cells are NaN.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Matrices {
+    cells: Option<Vec<f32>>,
+    ages: Option<Vec<f32>>,
+    cells_q: Option<Vec<f32>>,
+}
+
+/// The matrices of a score.
+#[derive(Default)]
+pub(super) struct Squares {
+    pub matrix: Option<Vec<Vec<Option<f64>>>>,
+    pub ages: Option<Vec<Vec<f64>>>,
+    pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
 }
 
 /// Errors where a list or a matrix is not one for `k` concepts.
-pub(super) fn packed(
-    score: &str,
-    outcome: &Outcome,
-    k: usize,
-) -> Result<(StoredValue, Option<StoredMatrix>), HistoryError> {
+fn check(score: &str, outcome: &Outcome, k: usize) -> Result<(), HistoryError> {
+    for (what, values) in [("per_concept", outcome.per_concept()), ("per_concept_q", outcome.per_concept_q())] {
+        if let Some(values) = values.filter(|values| values.len() != k) {
+            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
+            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
+        }
+    }
+    fn rows<T>(rows: Option<&[Vec<T>]>) -> Option<Vec<usize>> {
+        rows.map(|rows| rows.iter().map(Vec::len).collect())
+    }
+    let matrices =
+        [("matrix", rows(outcome.matrix())), ("ages", rows(outcome.ages())), ("matrix_q", rows(outcome.matrix_q()))];
+    for (what, rows) in matrices {
+        if let Some(rows) = rows.filter(|rows| rows.len() != k || rows.iter().any(|length| *length != k)) {
+            let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
+            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the row of a score, and its [`Matrices`] if it has any. Errors where a list or a matrix is not one for `k`
+/// concepts.
+pub(super) fn packed(score: &str, outcome: &Outcome, k: usize) -> Result<(StoredValue, Option<Vec<u8>>), HistoryError> {
+    check(score, outcome, k)?;
     let (value, standard_error, undefined) = match outcome {
         Outcome::Undefined(undefined) => (None, None, Some(undefined.why.clone())),
         Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
         Outcome::Value(_) => (None, None, Some("the value is not finite".to_owned())),
     };
-    let (per_concept, per_concept_q) = (outcome.per_concept(), outcome.per_concept_q());
-    for (what, values) in [("per_concept", per_concept), ("per_concept_q", per_concept_q)] {
-        if let Some(values) = values
-            && values.len() != k
-        {
-            let message = format!("got {} values, expected one for each of {k} concepts", values.len());
-            return Err(HistoryError::invalid(format!("scores.{score}.{what}"), message));
-        }
-    }
+    let left_out = outcome.left_out().cloned();
+    let rest = Rest {
+        age: finite(outcome.age()),
+        left_out: left_out.map(|LeftOut { concepts, pairs, of, why }| (concepts, pairs, of, why)),
+        p_value: finite(outcome.p_value()),
+    };
+    let list = |values: &[Option<f64>]| values.iter().map(|value| finite(*value)).collect();
+    let curve = outcome.value().and_then(|value| value.curve.as_deref());
+    let on_curve = |(at, value): &(f64, Option<f64>)| Some((finite(Some(*at))?, finite(*value)));
+    let lists = Lists {
+        per_concept: outcome.per_concept().map(list),
+        curve: curve.map(|curve| curve.iter().filter_map(on_curve).collect()),
+        per_concept_q: outcome.per_concept_q().map(list),
+    };
+    let has_lists = lists.per_concept.is_some() || lists.curve.is_some() || lists.per_concept_q.is_some();
     let stored = StoredValue {
         value,
-        standard_error: standard_error.filter(|error| error.is_finite()),
+        standard_error: finite(standard_error),
         undefined,
-        per_concept: per_concept.map(blob::pack_f64),
-        curve: outcome.value().and_then(|value| value.curve.as_deref()).map(blob::pack_curve),
-        age: outcome.age().filter(|age| age.is_finite()),
-        left_out: outcome.left_out().map(serde_json::to_string).transpose()?,
-        p_value: outcome.p_value().filter(|p| p.is_finite()),
-        per_concept_q: per_concept_q.map(blob::pack_f64),
+        body: encode(&rest)?,
+        lists: has_lists.then(|| encode(&lists)).transpose()?,
     };
-    let Some(rows) = outcome.matrix() else { return Ok((stored, None)) };
-    square(score, "matrix", rows, k)?;
-    if let Some(ages) = outcome.ages() {
-        square(score, "ages", ages, k)?;
-    }
-    if let Some(rows) = outcome.matrix_q() {
-        square(score, "matrix_q", rows, k)?;
-    }
-    let ages = outcome.ages().map(|ages| ages.iter().flatten().map(|age| Some(*age)).collect::<Vec<_>>());
-    let matrix = StoredMatrix {
-        cells: blob::pack_f32(rows.iter().flatten()),
-        ages: ages.map(|ages| blob::pack_f32(ages.iter())),
-        cells_q: outcome.matrix_q().map(|rows| blob::pack_f32(rows.iter().flatten())),
+    let Some(matrix) = outcome.matrix() else { return Ok((stored, None)) };
+    let cells = |rows: &[Vec<Option<f64>>]| rows.iter().flatten().map(|cell| cell.unwrap_or(f64::NAN) as f32).collect();
+    let matrices = Matrices {
+        cells: Some(cells(matrix)),
+        ages: outcome.ages().map(|ages| ages.iter().flatten().map(|age| *age as f32).collect()),
+        cells_q: outcome.matrix_q().map(cells),
     };
-    Ok((stored, Some(matrix)))
+    Ok((stored, Some(encode(&matrices)?)))
 }
 
-/// Checks that there are k rows of k.
-fn square<T>(score: &str, what: &str, rows: &[Vec<T>], k: usize) -> Result<(), HistoryError> {
-    if rows.len() == k && rows.iter().all(|row| row.len() == k) {
-        return Ok(());
-    }
-    let message = format!("got {} rows, expected {k} rows of {k} values", rows.len());
-    Err(HistoryError::invalid(format!("scores.{score}.{what}"), message))
+/// Reads [`Matrices`].
+pub(super) fn squares(bytes: &[u8]) -> Result<Squares, HistoryError> {
+    let Matrices { cells, ages, cells_q } = decode(bytes)?;
+    let cell = |cell: &f32| finite(Some(f64::from(*cell)));
+    Ok(Squares {
+        matrix: cells.map(|cells| square(&cells, cell)),
+        ages: ages.map(|ages| square(&ages, |age| cell(age).unwrap_or_default())),
+        matrix_q: cells_q.map(|cells| square(&cells, cell)),
+    })
 }
 
-/// The matrices of a score.
-#[derive(Default)]
-pub(super) struct Matrices {
-    pub cells: Option<Vec<Vec<Option<f64>>>>,
-    pub ages: Option<Vec<Vec<f64>>>,
-    pub cells_q: Option<Vec<Vec<Option<f64>>>>,
+fn square<T>(cells: &[f32], cell: impl Fn(&f32) -> T) -> Vec<Vec<T>> {
+    cells.chunks(cells.len().isqrt().max(1)).map(|row| row.iter().map(&cell).collect()).collect()
 }
 
-impl Matrices {
-    pub fn unpacked(cells: Option<&[u8]>, ages: Option<&[u8]>, cells_q: Option<&[u8]>, k: usize) -> Self {
-        let square = |cells: &[u8]| blob::unpack_f32(cells).chunks(k.max(1)).map(<[_]>::to_vec).collect::<Vec<_>>();
-        let seconds = |row: Vec<Option<f64>>| row.into_iter().map(Option::unwrap_or_default).collect();
-        Self {
-            cells: cells.map(square),
-            ages: ages.map(|ages| square(ages).into_iter().map(seconds).collect()),
-            cells_q: cells_q.map(square),
-        }
-    }
+/// Whether a score has the result of a test.
+pub(super) fn is_tested(body: &[u8], lists: Option<&[u8]>) -> Result<bool, HistoryError> {
+    let (rest, lists) = (decode::<Rest>(body)?, lists.map(decode::<Lists>).transpose()?);
+    Ok(rest.p_value.is_some() || lists.is_some_and(|lists| lists.per_concept_q.is_some()))
 }
 
 impl StoredValue {
-    pub fn unpacked(self, matrices: Matrices) -> Result<Outcome, HistoryError> {
-        let Matrices { cells: matrix, ages, cells_q: matrix_q } = matrices;
-        let per_concept = self.per_concept.as_deref().map(blob::unpack_f64);
-        let per_concept_q = self.per_concept_q.as_deref().map(blob::unpack_f64);
-        let (age, left_out) = (self.age, left_out_of(self.left_out.as_deref())?);
+    pub fn outcome(self, squares: Squares) -> Result<Outcome, HistoryError> {
+        let rest: Rest = decode(&self.body)?;
+        let Lists { per_concept, curve, per_concept_q } =
+            self.lists.as_deref().map(decode).transpose()?.unwrap_or_default();
+        let Squares { matrix, ages, matrix_q } = squares;
+        let (age, left_out, p_value) = (rest.age, rest.left_out(), rest.p_value);
         Ok(match (self.undefined, self.value) {
-            (None, Some(value)) => Outcome::Value(ScoreValue {
-                value,
-                standard_error: self.standard_error,
-                per_concept,
-                matrix,
-                curve: self.curve.as_deref().map(blob::unpack_curve),
-                age,
-                ages,
-                left_out,
-                p_value: self.p_value,
-                per_concept_q,
-                matrix_q,
-            }),
-            (reason, _) => Outcome::Undefined(Undefined {
-                why: reason.unwrap_or_default(),
-                per_concept,
-                matrix,
-                age,
-                ages,
-                left_out,
-                per_concept_q,
-                matrix_q,
-            }),
+            (None, Some(value)) => {
+                let standard_error = self.standard_error;
+                Outcome::Value(ScoreValue {
+                    value,
+                    standard_error,
+                    per_concept,
+                    matrix,
+                    curve,
+                    age,
+                    ages,
+                    left_out,
+                    p_value,
+                    per_concept_q,
+                    matrix_q,
+                })
+            }
+            (reason, _) => {
+                let why = reason.unwrap_or_default();
+                Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q })
+            }
         })
     }
-}
 
-pub(super) fn left_out_of(json: Option<&str>) -> Result<Option<LeftOut>, HistoryError> {
-    Ok(json.map(serde_json::from_str).transpose()?)
-}
-
-/// The value of one concept, or why it has none.
-pub(super) fn of_concept(
-    per_concept: Option<&[u8]>,
-    undefined: Option<String>,
-    place: usize,
-) -> (Option<f64>, Option<String>) {
-    let value = per_concept.and_then(|bytes| blob::unpack_f64(bytes).get(place).copied().flatten());
-    let reason = match (value, undefined, per_concept.is_none()) {
-        (Some(_), ..) => None,
-        (None, Some(reason), _) => Some(reason),
-        (None, None, true) => Some("the score has no value per concept".to_owned()),
-        (None, None, false) => Some("undefined for this concept".to_owned()),
-    };
-    (value, reason)
+    /// The value of one concept, or why it has none.
+    pub fn of_concept(self, place: usize) -> Result<(Option<f64>, Option<String>), HistoryError> {
+        let lists: Lists = self.lists.as_deref().map(decode).transpose()?.unwrap_or_default();
+        let value = lists.per_concept.as_ref().and_then(|values| values.get(place).copied().flatten());
+        let reason = match (value, self.undefined) {
+            (Some(_), _) => None,
+            (None, Some(reason)) => Some(reason),
+            (None, None) if lists.per_concept.is_none() => Some("the score has no value per concept".to_owned()),
+            (None, None) => Some("undefined for this concept".to_owned()),
+        };
+        Ok((value, reason))
+    }
 }

@@ -40,9 +40,9 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         seed: 7,
         catalogue_version: 1,
         scores: vec![
-            ("task_accuracy".into(), Outcome::Value(plain)),
-            ("icl".into(), Outcome::Value(whole)),
             ("ctl".into(), Outcome::undefined("one class")),
+            ("icl".into(), Outcome::Value(whole)),
+            ("task_accuracy".into(), Outcome::Value(plain)),
         ],
         ..Point::default()
     }

@@ -196,8 +196,7 @@ fn matrices_of_all_points_since_the_last_minute_are_looked_at() {
     let store = Postgres::open(&url).unwrap();
     store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     store.record_point(&point("a", "val", 1, 2), None).unwrap();
-    let columns = "epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, warnings, estimator, neighbours, \
-                   seed, catalogue_version, seconds, change_errors, concept_rows, launch, restart";
+    let columns = "ordinal, time, launch, restart, rows_seen, provisional, incomplete, body";
     let many = format!(
         "INSERT INTO point (run, split, step, {columns}) SELECT run, split, number, {columns} FROM point, \
          generate_series(2, 3500) number; \
@@ -224,12 +223,12 @@ fn the_points_that_a_branch_leaves_behind_are_bounded() {
     let by = |launch| Some(Attempt { launch, restart: 0 });
     let small = |step: u64| Point { scores: Vec::new(), ..point("a", "val", step, 2) };
     store.record_point(&small(100), by(1)).unwrap();
-    let many = "INSERT INTO point (run, split, step, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
-                warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, \
-                restart) SELECT run, split, number, epoch, time, rows, rows_seen, provisional, incomplete, tie_fraction, \
-                warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, concept_rows, launch, \
-                restart FROM point, generate_series(101, 5199) number WHERE step = 100";
-    server.admin(name(&url)).batch_execute(many).unwrap();
+    let columns = "ordinal, time, launch, restart, rows_seen, provisional, incomplete, body";
+    let many = format!(
+        "INSERT INTO point (run, split, step, {columns}) SELECT run, split, number, {columns} FROM point, \
+         generate_series(101, 5199) number WHERE step = 100"
+    );
+    server.admin(name(&url)).batch_execute(&many).unwrap();
     store.record_point(&small(100), by(2)).unwrap();
     let mut kept = Vec::new();
     let mut next = Some(0);

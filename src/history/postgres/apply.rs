@@ -4,18 +4,19 @@
 //! mark that it was applied are one transaction, so an entry that comes twice, or at two processes at once, changes nothing
 //! the second time. A source names runs as it knows them; where its name was taken, the run here has another.
 
-use super::declare::declare_run;
-use super::insert::{insert_point, join_point};
 use super::judged::record_judgement;
 use super::link::Link;
 use super::store::Postgres;
-use super::unscored::insert_unscored;
-use super::write::{finish_run, remove_run, set_remark};
 use crate::history::change::Judgement;
+use crate::history::db::Db;
+use crate::history::declare::declare_run;
+use crate::history::edit::{finish_run, remove_run, set_remark, unknown};
 use crate::history::error::HistoryError;
+use crate::history::insert::{insert_point, join_point};
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, Remark, RunRecord};
 use crate::history::settled::Unscored;
+use crate::history::unscored::{insert_unscored, trim_unscored};
 use leakage::point::Point;
 use leakage::run::Run;
 use leakage::sample::Attempt;
@@ -78,6 +79,10 @@ fn name_here(link: &mut Link, source: &str, local_run: &str) -> Result<Option<St
 }
 
 impl Applying<'_> {
+    fn db(&mut self) -> Db<'_> {
+        Db::Postgres(self.link)
+    }
+
     /// Declares the run that the source calls `local_run`.
     pub fn declare(
         &mut self,
@@ -86,7 +91,7 @@ impl Applying<'_> {
         identity: &Identity<'_>,
         started: f64,
     ) -> Result<RunRecord, HistoryError> {
-        let (id, record) = declare_run(self.link, self.project, run, identity, started)?;
+        let (id, record) = declare_run(&mut Db::Postgres(self.link), self.project, run, identity, started)?;
         let statement = "INSERT INTO origin (source, local_run, run) VALUES ($1, $2, $3) \
                          ON CONFLICT (source, local_run) DO UPDATE SET run = excluded.run";
         self.link.execute(statement, &[&self.source, &local_run, &id])?;
@@ -95,35 +100,35 @@ impl Applying<'_> {
 
     /// The name here of a run. Errors when the source has not declared it.
     pub fn run_of(&mut self, local_run: &str) -> Result<String, HistoryError> {
-        name_here(self.link, self.source, local_run)?.ok_or_else(|| super::runs::unknown(local_run))
+        name_here(self.link, self.source, local_run)?.ok_or_else(|| unknown(local_run))
     }
 
     /// The number here of a run's launch; `None` where no rank of it has declared itself.
     pub fn launch_of(&mut self, local_run: &str, job: &str) -> Result<Option<u32>, HistoryError> {
         let run = self.run_of(local_run)?;
-        let row = self.link.query_opt(
+        self.db().one(
             "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id) \
              FROM launch JOIN run ON run.id = launch.run WHERE name = $1 AND job = $2",
             &[&run, &job],
-        )?;
-        row.map(|row| super::runs::number(&row, 0)).transpose()
+            |row| row.number(0),
+        )
     }
 
     pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
-        finish_run(self.link, &run, finished)
+        finish_run(&mut self.db(), &run, finished)
     }
 
     /// Stores a point, whose run is the one that the source knows.
     pub fn record_point(&mut self, point: Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let run = self.run_of(&point.run)?;
-        insert_point(self.link, &Point { run: run.into(), ..point }, attempt)
+        insert_point(&mut self.db(), &Point { run: run.into(), ..point }, attempt)
     }
 
     /// Adds late scores to their point, whose run is the one that the source knows.
     pub fn join_point(&mut self, late: Point, attempt: Option<Attempt>) -> Result<(), HistoryError> {
         let run = self.run_of(&late.run)?;
-        join_point(self.link, &Point { run: run.into(), ..late }, attempt)
+        join_point(&mut self.db(), &Point { run: run.into(), ..late }, attempt)
     }
 
     pub fn record_judgement(&mut self, judgement: &Judgement) -> Result<(), HistoryError> {
@@ -133,16 +138,17 @@ impl Applying<'_> {
 
     pub fn record_unscored(&mut self, pass: Unscored) -> Result<(), HistoryError> {
         let run = self.run_of(&pass.run)?;
-        insert_unscored(self.link, &[Unscored { run, ..pass }]).map(drop)
+        let runs = insert_unscored(&mut self.db(), &[Unscored { run, ..pass }])?;
+        trim_unscored(&mut self.db(), &runs).map(drop)
     }
 
     pub fn remark(&mut self, local_run: &str, remark: &Remark) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
-        set_remark(self.link, &run, remark)
+        set_remark(&mut self.db(), &run, remark)
     }
 
     pub fn remove_run(&mut self, local_run: &str) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
-        remove_run(self.link, &run)
+        remove_run(&mut self.db(), &run, |_| true)
     }
 }

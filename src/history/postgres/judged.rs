@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::link::Link;
-use super::runs::run_to_change;
 use crate::history::change::Judgement;
+use crate::history::db::Db;
+use crate::history::edit::run_to_change;
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
 use leakage::diagnosis::Verdict;
@@ -14,7 +15,7 @@ const KEPT: i64 = 1000;
 
 pub(super) fn record_judgement(link: &mut Link, run: &str, judgement: &Judgement) -> Result<(), HistoryError> {
     let Judgement { split, rule, active, since, json, .. } = judgement;
-    let run = run_to_change(link, run)?;
+    let (run, _) = run_to_change(&mut Db::Postgres(link), run)?;
     let Some(rule) = rule else {
         let statement = "INSERT INTO curve (run, split, verdict, changed) VALUES ($1, $2, $3, clock_timestamp()) \
                          ON CONFLICT (run, split) DO UPDATE SET (verdict, changed) = (excluded.verdict, excluded.changed)";

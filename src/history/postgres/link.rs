@@ -17,7 +17,7 @@ pub(super) const POOLED: &str = "got the address of a pooler that keeps no sessi
 
 pub struct Link {
     client: Own,
-    statements: HashMap<&'static str, Statement>,
+    statements: HashMap<String, Statement>,
     /// Nothing can be asked in a transaction that was left open.
     left_open: bool,
 }
@@ -89,12 +89,12 @@ impl Link {
         }
     }
 
-    fn prepared(&mut self, sql: &'static str) -> Result<Statement, HistoryError> {
+    fn prepared(&mut self, sql: &str) -> Result<Statement, HistoryError> {
         if let Some(known) = self.statements.get(sql) {
             return Ok(known.clone());
         }
         let statement = self.client.prepare(sql)?;
-        self.statements.insert(sql, statement.clone());
+        self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 
@@ -103,23 +103,23 @@ impl Link {
         Ok(self.client.batch_execute(sql)?)
     }
 
-    pub fn query(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<Row>, HistoryError> {
+    pub fn query(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<Row>, HistoryError> {
         let statement = self.prepared(sql)?;
         Ok(self.client.query(&statement, values)?)
     }
 
-    pub fn query_opt(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Option<Row>, HistoryError> {
+    pub fn query_opt(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Option<Row>, HistoryError> {
         let statement = self.prepared(sql)?;
         Ok(self.client.query_opt(&statement, values)?)
     }
 
-    pub fn query_one(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<Row, HistoryError> {
+    pub fn query_one(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Row, HistoryError> {
         let statement = self.prepared(sql)?;
         Ok(self.client.query_one(&statement, values)?)
     }
 
     /// How many rows were changed.
-    pub fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, HistoryError> {
+    pub fn execute(&mut self, sql: &str, values: &[Value<'_>]) -> Result<u64, HistoryError> {
         let statement = self.prepared(sql)?;
         Ok(self.client.execute(&statement, values)?)
     }

@@ -3,39 +3,38 @@
 //! A change is one transaction, and locks the row of its run first, so that those of one run are made one after another.
 
 mod apply;
-mod branch;
 mod cache;
 mod connect;
-mod declare;
 mod directory;
 mod fault;
-mod insert;
+pub(super) mod insert;
 mod judged;
-mod link;
-mod listing;
+pub(super) mod link;
 mod pgpass;
 mod pool;
 mod read;
-mod recent;
+pub(super) mod recent;
 mod retain;
-mod runs;
 mod schema;
-mod series;
 mod shown;
 mod store;
 mod tls;
-mod unscored;
-mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::db::Db;
+use super::declare::{declare_run, finish_rank};
+use super::edit::{finish_run, remove_run, run_to_change, set_remark};
 use super::error::HistoryError;
-use super::listing::{Listing, StoredSplit, Wanted};
+use super::insert::insert_point;
+use super::listing::{Listing, Page, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
+use super::read::reads;
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
+use super::unscored::{insert_unscored, trim_unscored};
 use super::usage::{Usage, Waiting};
 use leakage::diagnosis::Verdict;
 use leakage::point::{Brief, Point};
@@ -46,54 +45,58 @@ use leakage::step::{Ordinal, Rank};
 pub use apply::{Applied, Applying};
 pub use retain::Removed;
 pub use shown::{CurveState, StoredAlert, Tables};
-pub use store::{DEFAULT_PROJECT, Postgres};
+pub use store::Postgres;
 
-/// Stored steps are signed integers, so no stored step is larger.
-fn bounds(first: u64, last: Option<u64>) -> (i64, i64) {
-    let bound = |step: u64| i64::try_from(step).unwrap_or(i64::MAX);
-    (bound(first), last.map_or(i64::MAX, bound))
+impl Postgres {
+    fn change<T>(&self, mut change: impl FnMut(&mut Db<'_>) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
+        self.write(|link| change(&mut Db::Postgres(link)))
+    }
 }
 
 impl Store for Postgres {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        Ok(self.write(|link| declare::declare_run(link, self.project(), run, identity, started))?.1)
+        Ok(self.change(|db| declare_run(db, self.project(), run, identity, started))?.1)
     }
 
     fn forget_run(&self, run: &str) {
-        if let Err(error) = self.write(|link| write::forget_run(link, run)) {
+        let statement = "UPDATE run SET touched = '-infinity' WHERE name = $1";
+        if let Err(error) = self.write(|link| link.execute(statement, &[&run])) {
             tracing::warn!(%error, run, "the run stays open until an hour has passed");
         }
     }
 
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        self.write(|link| write::finish_run(link, run, finished))
+        self.change(|db| finish_run(db, run, finished))
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        self.write(|link| {
-            let id = runs::run_to_change(link, run)?;
-            declare::finish_rank(link, id, attempt, rank.get(), finished)
+        self.change(|db| {
+            let (id, _) = run_to_change(db, run)?;
+            finish_rank(db, id, attempt, rank.get(), finished)
         })
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
-        self.write(|link| insert::insert_point(link, point, attempt))
+        self.change(|db| insert_point(db, point, attempt))
     }
 
     fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
         if !passes.is_empty() {
-            let removed = self.write(|link| unscored::insert_unscored(link, passes))?;
+            let removed = self.change(|db| {
+                let runs = insert_unscored(db, passes)?;
+                trim_unscored(db, &runs)
+            })?;
             self.dropped().unscored += removed;
         }
         Ok(true)
     }
 
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
-        self.write(|link| write::set_remark(link, run, remark))
+        self.change(|db| set_remark(db, run, remark))
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
-        self.write(|link| write::remove_run(link, run))
+        self.change(|db| remove_run(db, run, |_| true))
     }
 
     /// Nothing waits here: what cannot be written is an error, and its sender has it.
@@ -116,62 +119,28 @@ impl Store for Postgres {
         Ok(Usage { bytes, limit: u64::MAX, dropped: *self.dropped(), damaged: 0 })
     }
 
-    fn runs(&self) -> Result<Vec<StoredRun>, HistoryError> {
-        self.read(runs::all_runs)
-    }
-
     fn labelled(&self) -> Result<Vec<Arc<LabelledRun>>, HistoryError> {
         let runs = self.read(|link| self.runs.runs(link))?;
         Ok(runs.iter().map(|entry| Arc::clone(&entry.run)).collect())
     }
 
+    /// Only the declarations of a page's runs are read.
     fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        self.read(|link| listing::listing(link, &self.runs, wanted))
-    }
-
-    fn listed(&self, name: &str) -> Result<(StoredRun, Vec<StoredSplit>), HistoryError> {
-        self.read(|link| listing::listed(link, name))
-    }
-
-    fn listed_of(&self, names: &[&str]) -> Result<Vec<(StoredRun, Vec<StoredSplit>)>, HistoryError> {
-        self.read(|link| listing::listed_of(link, names))
-    }
-
-    fn ranks(&self, run: &str) -> Result<Vec<StoredRank>, HistoryError> {
-        self.read(|link| runs::ranks(link, run))
-    }
-
-    fn launches(&self, run: &str) -> Result<Vec<StoredLaunch>, HistoryError> {
-        self.read(|link| runs::launches(link, run))
-    }
-
-    fn known_splits(&self, run: &str) -> Result<Vec<String>, HistoryError> {
-        self.read(|link| runs::known_splits(link, run))
-    }
-
-    fn splits(&self, run: &str) -> Result<Vec<StoredSplit>, HistoryError> {
-        self.read(|link| listing::splits(link, run))
-    }
-
-    fn unscored(&self, run: &str, split: &str) -> Result<Vec<Unscored>, HistoryError> {
-        self.read(|link| unscored::select_unscored(link, run, split, (0, i64::MAX)))
+        self.reading(|reading| {
+            let Db::Postgres(link) = &mut reading.db else { return Ok(Listing::default()) };
+            let mut page = Page::default();
+            for entry in self.runs.runs(link)?.iter() {
+                let run = &entry.run;
+                if wanted.search.is_empty() || wanted.search.matches(&run.name, entry.title.as_deref(), &run.labels) {
+                    page.add(wanted, entry.started, entry.id);
+                }
+            }
+            reading.listed_page(page)
+        })
     }
 
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        let Ok(step) = i64::try_from(step) else { return Ok(None) };
-        Ok(self.read(|link| unscored::select_unscored(link, run, split, (step, step)))?.pop())
-    }
-
-    fn series(
-        &self,
-        run: &str,
-        split: &str,
-        score: &str,
-        concept: Option<&str>,
-        first_step: u64,
-        last_step: Option<u64>,
-    ) -> Result<Vec<SeriesPoint>, HistoryError> {
-        self.read(|link| series::series(link, run, split, score, concept, bounds(first_step, last_step)))
+        self.reading(|reading| reading.unscored_at(run, split, step))
     }
 
     fn values_of(
@@ -180,15 +149,7 @@ impl Store for Postgres {
         split: &str,
         score: &str,
     ) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
-        self.read(|link| series::values_of(link, runs, split, score))
-    }
-
-    fn newest_steps(&self, run: &str, split: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.read(|link| series::newest_steps(link, run, split, most))
-    }
-
-    fn evaluations(&self, run: &str, split: &str, most: usize) -> Result<Vec<Point>, HistoryError> {
-        self.read(|link| read::evaluations(link, run, split, most))
+        self.read(|link| read::values_of(link, runs, split, score))
     }
 
     fn evaluations_of(
@@ -197,7 +158,7 @@ impl Store for Postgres {
         split: &str,
         most: usize,
     ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
-        self.read(|link| read::evaluations_of(link, runs, split, most))
+        self.reading(|reading| read::evaluations_of(reading, runs, split, most))
     }
 
     fn briefs(
@@ -214,27 +175,6 @@ impl Store for Postgres {
         self.read(|link| judged::verdicts(link, runs, split))
     }
 
-    fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {
-        self.read(|link| series::common_steps(link, run, a, b, most))
-    }
-
-    fn point(&self, run: &str, split: &str, step: Option<u64>, matrices: bool) -> Result<Option<Point>, HistoryError> {
-        let bounds = step.map_or((0, i64::MAX), |step| i64::try_from(step).map_or((1, 0), |step| (step, step)));
-        Ok(self.read(|link| read::newest(link, run, split, bounds, matrices))?.map(|(point, _, _)| point))
-    }
-
-    fn whole_points(
-        &self,
-        run: &str,
-        split: &str,
-        first_step: u64,
-        most: usize,
-        matrices: bool,
-    ) -> Result<(Vec<WholePoint>, Option<u64>), HistoryError> {
-        let first = bounds(first_step, None).0;
-        self.read(|link| read::whole_points(link, run, split, first, most, matrices))
-    }
-
     fn has_complete_point(
         &self,
         run: &str,
@@ -243,18 +183,8 @@ impl Store for Postgres {
         attempt: Attempt,
         ordinal: Ordinal,
     ) -> Result<bool, HistoryError> {
-        let Ok(step) = i64::try_from(step) else { return Ok(false) };
-        self.read(|link| read::has_complete(link, run, split, step, attempt, ordinal))
+        self.reading(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))
     }
 
-    fn matrix(
-        &self,
-        run: &str,
-        split: &str,
-        score: &str,
-        step: Option<u64>,
-    ) -> Result<Option<ScoreMatrix>, HistoryError> {
-        let bounds = step.map_or((0, i64::MAX), |step| i64::try_from(step).map_or((1, 0), |step| (step, step)));
-        self.read(|link| series::matrix(link, run, split, score, bounds))
-    }
+    reads! {}
 }

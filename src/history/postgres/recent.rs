@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::Cached;
 use super::link::Link;
-use super::runs::number;
 use crate::history::error::HistoryError;
+use crate::history::stored::{Head, decode, encode};
 use leakage::compare::OF_GROUPS;
 use leakage::lock::lock;
 use leakage::point::{Brief, Whole};
@@ -195,11 +195,11 @@ fn read(
         return Ok(BTreeMap::new());
     }
     let rows = link.query(
-        "SELECT wanted.run, newest.id, rows, estimator, neighbours, catalogue_version, score, value, standard_error, \
-         undefined FROM unnest($1::bigint[]) wanted (run) CROSS JOIN LATERAL (SELECT id, step, rows, estimator, neighbours, \
-         catalogue_version FROM point WHERE point.run = wanted.run AND split = $2 AND superseded = 0 AND NOT provisional \
-         ORDER BY step DESC LIMIT $3) newest LEFT JOIN value ON value.point = newest.id AND score = ANY($4) \
-         ORDER BY wanted.run, step",
+        "SELECT wanted.run, newest.id, CASE WHEN row_number() OVER (PARTITION BY newest.id) = 1 THEN newest.body END, \
+         score, value, standard_error, undefined FROM unnest($1::bigint[]) wanted (run) \
+         CROSS JOIN LATERAL (SELECT id, step, body FROM point WHERE point.run = wanted.run AND split = $2 \
+         AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) newest \
+         LEFT JOIN value ON value.point = newest.id AND score = ANY($4) ORDER BY wanted.run, step, newest.id, 3 NULLS LAST",
         &[&runs, &split, &i64::try_from(most).unwrap_or(i64::MAX), &scores],
     )?;
     let mut found: BTreeMap<i64, Vec<Brief>> = BTreeMap::new();
@@ -209,25 +209,14 @@ fn read(
         let point: i64 = row.get(1);
         if last != Some(point) {
             last = Some(point);
-            evaluations.push(head(row, scores.len())?);
+            evaluations.push(decode::<Head>(row.get(2))?.brief(scores.len()));
         }
-        let place = row.get::<_, Option<&str>>(6).and_then(|id| scores.iter().position(|score| *score == id));
+        let place = row.get::<_, Option<&str>>(3).and_then(|id| scores.iter().position(|score| *score == id));
         if let (Some(place), Some(evaluation)) = (place, evaluations.last_mut()) {
-            evaluation.scores[place] = Some(whole(row, 7));
+            evaluation.scores[place] = Some(whole(row, 4));
         }
     }
     Ok(found)
-}
-
-/// An evaluation without its scores.
-fn head(row: &Row, scores: usize) -> Result<Brief, HistoryError> {
-    Ok(Brief {
-        rows: row.get::<_, i64>(2).cast_unsigned(),
-        estimator: row.get(3),
-        neighbours: number(row, 4)?,
-        catalogue_version: number(row, 5)?,
-        scores: vec![None; scores],
-    })
 }
 
 /// Reads a score from three columns.
@@ -239,10 +228,10 @@ fn whole(row: &Row, column: usize) -> Whole {
 }
 
 /// Writes the state of a split whose points have changed.
-pub(super) fn set_curve(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
+pub(in crate::history) fn set_curve(link: &mut Link, run: i64, split: &str) -> Result<(), HistoryError> {
     let evaluations = read(link, &[run], split, &OF_GROUPS, KEPT)?.remove(&run).unwrap_or_default();
     let recent = Recent { scores: OF_GROUPS.to_vec(), evaluations };
-    let body = postcard::to_stdvec(&recent).map_err(|error| HistoryError::Storage(error.into()))?;
+    let body = encode(&recent)?;
     link.execute(
         "INSERT INTO curve (run, split, time, filling, body, changed) SELECT $1, $2, \
          (SELECT time FROM point WHERE run = $1 AND split = $2 AND superseded = 0 AND NOT provisional \

@@ -1,5 +1,5 @@
--- Absent cells of a blob are NaN; all numbers in blobs are little-endian. Times are in seconds since
--- 1970-01-01 UTC where they are numbers. Names are compared and sorted by their bytes.
+-- Times are in seconds since 1970-01-01 UTC where they are numbers. Names are compared and sorted by their bytes. Columns
+-- `checksum` are NULL, because the database checks its pages itself.
 
 CREATE TABLE run (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -8,11 +8,12 @@ CREATE TABLE run (
     project       text COLLATE "C" NOT NULL,   -- of the token that declared it
     declaration   text NOT NULL,               -- JSON, as serde writes `run::Run`
     labels        text NOT NULL,               -- JSON: those of the declaration, for searches
-    concepts      integer NOT NULL,            -- k
+    concepts      bigint NOT NULL,             -- k
     started       double precision NOT NULL,
     finished      double precision,            -- NULL until the run finishes
     title         text,                        -- shown in place of the run's name; NULL: the name
     note          text,
+    checksum      bigint,
     touched       timestamptz NOT NULL DEFAULT now(), -- when a job last said something, to the minute
     changed       timestamptz NOT NULL DEFAULT clock_timestamp() -- when anything above but `touched` changed
 );
@@ -41,31 +42,21 @@ CREATE TABLE rank (
 );
 
 CREATE TABLE point (
-    id                bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    run               bigint NOT NULL REFERENCES run ON DELETE CASCADE,
-    split             text COLLATE "C" NOT NULL,
-    step              bigint NOT NULL,
-    epoch             double precision,
-    time              double precision NOT NULL,
-    rows              bigint NOT NULL,
-    rows_seen         bigint NOT NULL,
-    provisional       boolean NOT NULL,
-    incomplete        boolean NOT NULL,
-    tie_fraction      double precision NOT NULL,
-    warnings          text NOT NULL,           -- JSON list of strings
-    estimator         text NOT NULL,
-    neighbours        bigint NOT NULL,
-    seed              bigint NOT NULL,         -- bits of an unsigned 64-bit number
-    catalogue_version bigint NOT NULL,
-    seconds           double precision NOT NULL,
-    change_errors     text NOT NULL,           -- JSON list of [score, standard error of its change]
-    concept_rows      text NOT NULL,           -- JSON list of k counts; empty: all rows
-    launch            bigint,                  -- of the attempt that made it; NULL where unknown
-    restart           bigint,
-    thinned           boolean NOT NULL DEFAULT false, -- its matrices were removed
-    superseded        bigint NOT NULL DEFAULT 0, -- 0: of the newest branch; otherwise the point's own id
-    ordinal           bigint NOT NULL DEFAULT 1, -- of the pass among those of its step and attempt
-    repeated_rows     bigint NOT NULL DEFAULT 0, -- copies of the scored rows
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run         bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    split       text COLLATE "C" NOT NULL,
+    step        bigint NOT NULL,
+    ordinal     bigint NOT NULL,               -- of the pass among those of its step and attempt
+    time        double precision NOT NULL,
+    launch      bigint,                        -- of the attempt that made it; NULL where unknown
+    restart     bigint,
+    rows_seen   bigint NOT NULL,
+    provisional boolean NOT NULL,
+    incomplete  boolean NOT NULL,
+    body        bytea NOT NULL,                -- the other fields, as postcard writes `stored::Head`
+    checksum    bigint,
+    superseded  bigint NOT NULL DEFAULT 0,     -- 0: of the newest branch; otherwise the point's own id
+    thinned     boolean NOT NULL DEFAULT false, -- its matrices were removed
     UNIQUE (run, split, step, superseded)
 );
 
@@ -79,21 +70,17 @@ CREATE TABLE value (
     value          double precision,
     standard_error double precision,
     undefined      text,
-    per_concept    bytea,                      -- k f64
-    curve          bytea,                      -- pairs of f64: threshold, value
-    age            double precision,           -- of the oldest part, in seconds
-    left_out       text,                       -- JSON, as serde writes `point::LeftOut`; NULL: nothing
-    p_value        double precision,
-    per_concept_q  bytea,                      -- k f64
+    body           bytea NOT NULL,             -- `stored::Rest`
+    lists          bytea,                      -- `stored::Lists`
+    checksum       bigint,
     PRIMARY KEY (point, score)
 );
 
 CREATE TABLE matrix (
-    point   bigint NOT NULL REFERENCES point ON DELETE CASCADE,
-    score   text COLLATE "C" NOT NULL,
-    cells   bytea NOT NULL,                    -- k * k f32, row-major
-    ages    bytea,                             -- like `cells`, in seconds
-    cells_q bytea,                             -- like `cells`
+    point    bigint NOT NULL REFERENCES point ON DELETE CASCADE,
+    score    text COLLATE "C" NOT NULL,
+    cells    bytea NOT NULL,                   -- `stored::Matrices`
+    checksum bigint,
     PRIMARY KEY (point, score)
 );
 
@@ -135,13 +122,14 @@ CREATE TABLE unscored (
     run       bigint NOT NULL REFERENCES run ON DELETE CASCADE,
     split     text COLLATE "C" NOT NULL,
     step      bigint NOT NULL,
+    ordinal   bigint NOT NULL,
     time      double precision NOT NULL,
     outcome   text NOT NULL,                   -- as `settled::Ending` is named
     reason    text NOT NULL,
     rows_seen bigint NOT NULL,
     launch    bigint,                          -- of the attempt; NULL where unknown
     restart   bigint,
-    ordinal   bigint NOT NULL DEFAULT 1,
+    checksum  bigint,
     UNIQUE (run, split, step)
 );
 

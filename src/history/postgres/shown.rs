@@ -5,11 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use postgres::Row;
 
-use super::link::Link;
-use super::read::newest_of;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
-use leakage::point::Point;
 
 /// Changes of alerts that are read.
 const CHANGES: i64 = 2000;
@@ -118,15 +115,5 @@ impl Postgres {
                 run_changes: runs.iter().map(|row| (row.get(0), row.get(1))).collect(),
             })
         })
-    }
-
-    /// The newest finished point of each of these runs and splits that has one. Where it lacks some of the scores `late`, a
-    /// second point has those of the evaluations just before.
-    pub fn newest_points(
-        &self,
-        curves: &[(&str, &str)],
-        late: &[&str],
-    ) -> Result<Vec<(Point, Option<Point>)>, HistoryError> {
-        self.read(|link: &mut Link| newest_of(link, curves, late))
     }
 }

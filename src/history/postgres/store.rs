@@ -9,12 +9,13 @@ use super::link::Link;
 use super::pool::Pool;
 use super::recent::Newest;
 use super::schema;
+use crate::history::damage::Session;
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
+use crate::history::read::Reading;
+use crate::history::run::DEFAULT_PROJECT;
 use crate::history::usage::{Dropped, Unwritable, Waiting};
 use leakage::lock::lock;
-
-/// The project of runs whose token names none.
-pub const DEFAULT_PROJECT: &str = "default";
 
 /// Runs and their curve points in a database of PostgreSQL.
 pub struct Postgres {
@@ -25,6 +26,7 @@ pub struct Postgres {
     dropped: Mutex<Dropped>,
     /// The project of runs that no source declares.
     project: String,
+    session: Session,
     pub(super) runs: Directory,
     pub(super) newest: Newest,
 }
@@ -44,8 +46,8 @@ impl Postgres {
             schema::create(&mut link, &address.shown)?;
         }
         let project = DEFAULT_PROJECT.to_owned();
-        let (health, dropped, runs, newest) = Default::default();
-        Ok(Self { pool, health, dropped, project, runs, newest })
+        let (health, dropped, session, runs, newest) = Default::default();
+        Ok(Self { pool, health, dropped, project, session, runs, newest })
     }
 
     /// Declares runs for this project; without it, for [`DEFAULT_PROJECT`].
@@ -67,6 +69,14 @@ impl Postgres {
             self.note(Some(error));
         }
         found
+    }
+
+    /// As [`read`](Self::read), with what reads both engines.
+    pub(super) fn reading<T>(
+        &self,
+        mut read: impl FnMut(&mut Reading<'_>) -> Result<T, HistoryError>,
+    ) -> Result<T, HistoryError> {
+        self.read(|link| read(&mut Reading { db: Db::Postgres(link), session: &self.session }))
     }
 
     /// Makes a change, in a transaction that is durable when this returns. A change that fails for a passing reason is made

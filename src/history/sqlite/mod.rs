@@ -3,49 +3,44 @@
 //! On a local disk one connection writes and others read, and nobody waits for a sync with a lock held (see [`wal`]). In
 //! memory, and on file systems of the network, one connection behind a lock serves all.
 
-mod branch;
 mod checkpoint;
 mod copied;
-mod damage;
 mod data_file;
-mod declare;
 mod examine;
 mod fault;
-mod insert;
 mod intact;
-mod listing;
 mod open;
-mod outbox;
+pub(super) mod outbox;
 mod pending_changes;
 mod pending_writes;
-mod ranks;
-mod read;
 mod repair;
 mod retain;
-mod row_checksum;
-mod runs;
+pub(super) mod row_checksum;
 mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod title_and_note;
-mod unscored;
 mod user_data_dir;
 mod wal;
 
-use std::collections::HashSet;
 use std::time::Instant;
 
 use rusqlite::Connection;
 
 use self::pending_writes::PendingWrite;
 use self::wal::LONG;
+use super::db::Db;
+use super::declare::{declare_run, finish_rank};
+use super::edit::{finish_run, remove_run, run_to_change, set_remark};
 use super::error::HistoryError;
+use super::insert::insert_point;
 use super::listing::{Listing, StoredSplit, Wanted};
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
+use super::read::reads;
+use super::run::{DEFAULT_PROJECT, Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
+use super::unscored::{insert_unscored, trim_unscored};
 use super::usage::{Usage, Waiting};
 use leakage::point::Point;
 use leakage::run::Run;
@@ -64,21 +59,12 @@ pub use store::Sqlite;
 pub use tables::SCHEMA;
 pub use user_data_dir::{ADDRESS_FILE, histories, user_home};
 
-/// Calls the method of the same name with a reading of one moment.
-macro_rules! reads {
-    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $found:ty;)*) => {
-        $(fn $name(&self, $($argument: $kind),*) -> Result<$found, HistoryError> {
-            self.read(|reading| reading.$name($($argument),*))
-        })*
-    };
-}
-
 impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
         let budget = self.limits.declarations();
         let declared_here = self.declared().clone();
         let apply = |connection: &Connection| {
-            let record = declare::declare_run(connection, run, identity, started)?;
+            let record = declare_run(&mut Db::Sqlite(connection), DEFAULT_PROJECT, run, identity, started)?.1;
             let room = || retain::make_room(connection, &record, &declared_here, budget);
             let (removed, unsent) = outbox::losing(connection, room)?;
             // Before the store is free for whoever would remove the run.
@@ -92,7 +78,7 @@ impl Store for Sqlite {
             PendingWrite::of(bytes, move |connection| {
                 let [job, client, process] = names.each_ref().map(String::as_str);
                 let identity = Identity { job, restart, resume, rank, client, process };
-                declare::declare_run(connection, &run, &identity, started).map(drop)
+                declare_run(&mut Db::Sqlite(connection), DEFAULT_PROJECT, &run, &identity, started).map(drop)
             })
         };
         let ((record, removed, unsent), _) = self.write(apply, entry, Vec::new())?;
@@ -111,22 +97,27 @@ impl Store for Sqlite {
     fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
         // It stays open to the size limit until its evaluations are scored: see `forget_run`.
         let run = run.to_owned();
-        self.write_small(move |connection| insert::mark_finished(connection, &run, finished))
+        self.write_small(move |db| finish_run(db, &run, finished))
     }
 
     fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
         let rank = rank.get();
         let run = run.to_owned();
-        self.write_small(move |connection| ranks::finish_rank(connection, &run, attempt, rank, finished))
+        self.write_small(move |db| {
+            let (id, _) = run_to_change(db, &run)?;
+            finish_rank(db, id, attempt, rank, finished)
+        })
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let entry = || {
             let (bytes, point) = (point.bytes(), point.clone());
-            PendingWrite::bulk(bytes, move |connection| insert::insert_point(connection, &point, attempt).map(drop))
+            PendingWrite::bulk(bytes, move |connection| {
+                insert_point(&mut Db::Sqlite(connection), &point, attempt).map(drop)
+            })
         };
         let reports = vec![Written::of(point, attempt)];
-        let apply = |connection: &Connection| insert::insert_point(connection, point, attempt);
+        let apply = |connection: &Connection| insert_point(&mut Db::Sqlite(connection), point, attempt);
         let (recorded, durable) = self.write(apply, entry, reports)?;
         // A point that outranks this one may have to wait itself.
         let waits = || !self.is_durable(LONG) || self.store().has_waiting(&point.run, &point.split, point.step);
@@ -140,9 +131,17 @@ impl Store for Sqlite {
         }
         let entry = || {
             let (bytes, passes) = (passes.iter().map(|pass| 256 + pass.reason.len()).sum(), passes.to_vec());
-            PendingWrite::bulk(bytes, move |connection| unscored::insert_unscored(connection, &passes).map(drop))
+            PendingWrite::bulk(bytes, move |connection| {
+                let mut db = Db::Sqlite(connection);
+                let runs = insert_unscored(&mut db, &passes)?;
+                trim_unscored(&mut db, &runs).map(drop)
+            })
         };
-        let apply = |connection: &Connection| unscored::insert_unscored(connection, passes);
+        let apply = |connection: &Connection| {
+            let mut db = Db::Sqlite(connection);
+            let runs = insert_unscored(&mut db, passes)?;
+            outbox::losing(connection, || trim_unscored(&mut db, &runs))
+        };
         let ((removed, unsent), durable) = self.write(apply, entry, passes.iter().map(Written::from).collect())?;
         let mut store = self.store();
         store.dropped.unscored += removed;
@@ -152,16 +151,16 @@ impl Store for Sqlite {
     }
 
     fn remark(&self, run: &str, remark: &Remark) -> Result<(), HistoryError> {
-        remark.check().map_err(|fault| HistoryError::invalid(fault.field, fault.message))?;
         let (run, remark) = (run.to_owned(), remark.clone());
-        self.write_small(move |connection| title_and_note::set_remark(connection, &run, &remark))
+        self.write_small(move |db| set_remark(db, &run, &remark))
     }
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
-        let apply = |connection: &Connection| title_and_note::remove(connection, run, &self.declared());
+        let is_declared = |run: &str| self.declared().contains(run);
+        let apply = |connection: &Connection| remove_run(&mut Db::Sqlite(connection), run, is_declared);
         let entry = || {
             let run = run.to_owned();
-            PendingWrite::of(0, move |connection| title_and_note::remove(connection, &run, &HashSet::new()))
+            PendingWrite::of(0, move |connection| remove_run(&mut Db::Sqlite(connection), &run, |_| false))
         };
         self.write(apply, entry, Vec::new()).map(drop)
     }
@@ -184,9 +183,8 @@ impl Store for Sqlite {
     }
 
     fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        let Ok(step) = i64::try_from(step) else { return Ok(None) };
-        let found = self.read(|reading| unscored::select_unscored(reading.connection, run, split, (step, step)))?;
-        Ok(found.0.into_iter().next_back().filter(|_| self.is_durable(LONG)))
+        let found = self.reading(|reading| reading.unscored_at(run, split, step))?;
+        Ok(found.filter(|_| self.is_durable(LONG)))
     }
 
     fn has_complete_point(
@@ -197,29 +195,13 @@ impl Store for Sqlite {
         attempt: Attempt,
         ordinal: Ordinal,
     ) -> Result<bool, HistoryError> {
-        let found = self.read(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))?;
+        let found = self.reading(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))?;
         Ok(found && self.is_durable(LONG))
     }
 
-    reads! {
-        fn runs() -> Vec<StoredRun>;
-        fn listing(wanted: &Wanted) -> Listing;
-        fn listed(name: &str) -> (StoredRun, Vec<StoredSplit>);
-        fn ranks(run: &str) -> Vec<StoredRank>;
-        fn launches(run: &str) -> Vec<StoredLaunch>;
-        fn known_splits(run: &str) -> Vec<String>;
-        fn splits(run: &str) -> Vec<StoredSplit>;
-        fn unscored(run: &str, split: &str) -> Vec<Unscored>;
-        fn series(
-            run: &str, split: &str, score: &str, concept: Option<&str>, first_step: u64, last_step: Option<u64>
-        ) -> Vec<SeriesPoint>;
-        fn newest_steps(run: &str, split: &str, most: usize) -> Vec<u64>;
-        fn evaluations(run: &str, split: &str, most: usize) -> Vec<Point>;
-        fn common_steps(run: &str, a: &str, b: &str, most: usize) -> Vec<u64>;
-        fn point(run: &str, split: &str, step: Option<u64>, matrices: bool) -> Option<Point>;
-        fn whole_points(
-            run: &str, split: &str, first_step: u64, most: usize, matrices: bool
-        ) -> (Vec<WholePoint>, Option<u64>);
-        fn matrix(run: &str, split: &str, score: &str, step: Option<u64>) -> Option<ScoreMatrix>;
+    fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
+        self.reading(|reading| reading.listing(wanted))
     }
+
+    reads! {}
 }

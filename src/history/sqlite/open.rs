@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::data_file::{FILE_NAME, Place, emptied, is_remote};
 use super::fault::is_damage;
-use super::tables::{SCHEMA, TABLES, altered, recognise};
+use super::tables::{SCHEMA, STATEMENTS, TABLES, altered, recognise};
 use super::wal::{MOVED_ABOVE, Wal};
 use crate::history::error::HistoryError;
 
@@ -186,6 +186,7 @@ fn prepare(path: &Path, mode: &Mode) -> Result<Connection, Fault> {
         create_private(path);
     }
     let mut connection = Connection::open(path)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     connection.pragma_update(None, "locking_mode", mode.locking)?;
     connection.pragma_update(None, "journal_mode", mode.journal)?;

@@ -1,20 +1,16 @@
 //! Reading what waits in the outbox, and forgetting what a hub has applied.
 
 use super::outbox::note_judgement;
-use super::outbox::table::{
-    ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, Source, UNSCORED_PASS, VERDICT, count, launch, source,
-};
-use crate::history::change::{Change, Declared, Judgement, Launch};
+use super::outbox::table::{Source, count, source};
+use super::store::Sqlite;
+use super::wal::LONG;
+use crate::history::change::{Change, Judgement, Launch};
 use crate::history::error::HistoryError;
-use crate::history::run::{Remark, StoredRun};
-use crate::history::sqlite::read::Reading;
-use crate::history::sqlite::row_checksum::UNSCORED;
-use crate::history::sqlite::store::Sqlite;
-use crate::history::sqlite::unscored;
-use crate::history::sqlite::wal::LONG;
+use crate::history::read::Reading;
+use crate::history::settled::Unscored;
+use crate::history::unscored::select_unscored;
 use leakage::point::Point;
-use leakage::run::{Run, RunFields};
-use leakage::step::Rank;
+use leakage::sample::Attempt;
 
 /// Entries of one parcel.
 const MOST_ENTRIES: i64 = 512;
@@ -65,21 +61,14 @@ impl Sqlite {
         if store.is_waiting() {
             return Ok(parcel);
         }
-        let rows: Vec<Row> = store
-            .connection
-            .prepare_cached("SELECT number, kind, run, point, unscored, body FROM outbox ORDER BY number LIMIT ?1")?
-            .query_map([MOST_ENTRIES], |row| {
-                Ok(Row {
-                    number: row.get::<_, i64>(0)?.cast_unsigned(),
-                    kind: row.get(1)?,
-                    run: row.get(2)?,
-                    point: row.get(3)?,
-                    unscored: row.get(4)?,
-                    body: row.get::<_, Option<String>>(5)?.unwrap_or_default(),
-                })
-            })?
-            .collect::<Result<_, _>>()?;
-        let reading = self.reading(&store.connection);
+        let mut reading = self.reading_of(&store.connection);
+        let oldest = "SELECT number, run, point, unscored, body, checksum FROM outbox ORDER BY number LIMIT $1";
+        let rows = reading.db.all(oldest, &[&MOST_ENTRIES], |row| {
+            let (number, run) = (row.unsigned(0)?, row.get::<Option<i64>>(1)?.unwrap_or_default());
+            let body = row.get::<Option<String>>(4)?;
+            let is_intact = body.is_none() || row.checksum(None, 4..5)?.is_some();
+            Ok(Row { number, run, point: row.get(2)?, unscored: row.get(3)?, body, is_intact })
+        })?;
         let mut taken = 0;
         for row in rows {
             match reading.change(&row)? {
@@ -138,107 +127,55 @@ impl Sqlite {
 }
 
 impl Reading<'_> {
-    /// The change that an entry refers to; `None` if it cannot be read.
-    fn change(&self, row: &Row) -> Result<Option<Change>, HistoryError> {
-        let change = match row.kind.as_str() {
-            DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
-            FINISH => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
-                _ => None,
-            },
-            POINT => self.point_of(row)?.map(|(point, by)| Change::Point(Box::new(point), by)),
-            LATE => match (self.point_of(row)?, serde_json::from_str::<Vec<String>>(&row.body)) {
-                (Some((mut point, by)), Ok(late)) => {
-                    point.scores.retain(|(score, _)| late.contains(score));
-                    Some(Change::Late(Box::new(point), by))
-                }
-                _ => None,
-            },
-            ALERT | VERDICT => serde_json::from_str(&row.body).ok().map(Change::Judged),
-            UNSCORED_PASS => {
-                let found = self
-                    .connection
-                    .prepare_cached(&format!(
-                        "SELECT {UNSCORED}, unscored.checksum, unscored.ordinal FROM unscored JOIN run ON run.id = unscored.run \
-                         WHERE unscored.id = ?1"
-                    ))?
-                    .query_row([row.unscored], unscored::read)?;
-                let by = found.as_ref().and_then(|found| found.attempt);
-                let by = by.map(|attempt| launch(self.connection, row.run, attempt)).transpose()?;
-                found.map(|mut found| {
-                    found.attempt = None;
-                    Change::Unscored(found, by)
-                })
-            }
-            REMARK => self.run_of(row)?.map(|stored| {
-                let StoredRun { run, title, note, .. } = stored;
-                let remark = Remark { title: Some(title.unwrap_or_default()), note: Some(note.unwrap_or_default()) };
-                Change::Remark { run: run.name.clone(), remark }
-            }),
-            REMOVE => serde_json::from_str(&row.body).ok().map(Change::RemoveRun),
-            _ => None,
-        };
-        Ok(change)
-    }
-
-    fn run_of(&self, row: &Row) -> Result<Option<StoredRun>, HistoryError> {
-        let name: String = self
-            .connection
-            .prepare_cached("SELECT name FROM run WHERE id = ?1")?
-            .query_row([row.run], |row| row.get(0))?;
-        match self.one_run(&name) {
-            Ok((_, stored)) => Ok(Some(stored)),
-            Err(HistoryError::Unknown { .. } | HistoryError::Damaged(_) | HistoryError::Json(_)) => Ok(None),
-            Err(error) => Err(error),
+    /// The change of an entry; `None` if it cannot be read.
+    fn change(&mut self, row: &Row) -> Result<Option<Change>, HistoryError> {
+        if !row.is_intact {
+            return Ok(None);
         }
+        let body = row.body.as_deref();
+        if let Some(point) = row.point {
+            let Some((mut point, by)) = self.point_of(row, point)? else { return Ok(None) };
+            let Some(body) = body else { return Ok(Some(Change::Point(Box::new(point), by))) };
+            let late: Vec<String> = serde_json::from_str(body)?;
+            point.scores.retain(|(score, _)| late.contains(score));
+            return Ok(Some(Change::Late(Box::new(point), by)));
+        }
+        if let Some(unscored) = row.unscored {
+            let found = select_unscored(&mut self.db, "unscored.id = $1", &[&unscored])?.pop().flatten();
+            let by = self.launch(row, found.as_ref().and_then(|found| found.attempt))?;
+            return Ok(found.map(|found| Change::Unscored(Unscored { attempt: None, ..found }, by)));
+        }
+        Ok(body.and_then(|body| serde_json::from_str(body).ok()))
     }
 
-    fn declaration_of(&self, row: &Row) -> Result<Option<Declared>, HistoryError> {
-        let (Some(stored), Ok(by)) = (self.run_of(row)?, serde_json::from_str::<By>(&row.body)) else {
-            return Ok(None);
-        };
-        let declared_name = self
-            .connection
-            .prepare_cached("SELECT declared_name FROM run WHERE id = ?1")?
-            .query_row([row.run], |row| row.get(0))?;
-        let StoredRun { run, started, .. } = stored;
-        let Ok(run) = Run::try_from(RunFields { world_size: by.world_size, ..RunFields::clone(&run) }) else {
-            return Ok(None);
-        };
-        let Ok(rank) = Rank::of(by.rank, by.world_size) else { return Ok(None) };
-        Ok(Some(Declared {
-            run,
-            declared_name,
-            launch: by.launch,
-            rank,
-            client: by.client,
-            resume: by.resume,
-            started,
-        }))
-    }
-
-    fn point_of(&self, row: &Row) -> Result<Option<(Point, Option<Launch>)>, HistoryError> {
-        let k: i64 = self
-            .connection
-            .prepare_cached("SELECT json_array_length(declaration, '$.concepts') FROM run WHERE id = ?1")?
-            .query_row([row.run], |row| row.get(0))?;
-        let found = match self.first("point.id = ?1", [row.point], Some(k as usize)) {
+    fn point_of(&mut self, row: &Row, point: i64) -> Result<Option<(Point, Option<Launch>)>, HistoryError> {
+        let of_entry = "point JOIN run ON run.id = point.run WHERE point.id = $1";
+        let found = match self.points(of_entry, &[&point], true) {
             Err(HistoryError::Damaged(_)) => None,
-            found => found?,
+            found => found?.pop().flatten(),
         };
-        let Some((point, attempt)) = found else { return Ok(None) };
-        let by = attempt.map(|attempt| launch(self.connection, row.run, attempt)).transpose()?;
-        Ok(Some((point, by)))
+        let Some(whole) = found else { return Ok(None) };
+        Ok(Some((whole.point, self.launch(row, whole.attempt)?)))
+    }
+
+    fn launch(&mut self, row: &Row, attempt: Option<Attempt>) -> Result<Option<Launch>, HistoryError> {
+        let Some(attempt) = attempt else { return Ok(None) };
+        let job = "SELECT job FROM launch WHERE run = $1 ORDER BY id LIMIT 1 OFFSET $2";
+        let job = self.db.one(job, &[&row.run, &i64::from(attempt.launch)], |row| row.get(0))?;
+        // One that no job has named is not stored.
+        Ok(Some(Launch { job: job.unwrap_or_default(), restart: attempt.restart, number: attempt.launch }))
     }
 }
 
+/// An entry. `run` is 0 for a run that was removed.
 struct Row {
     number: u64,
-    kind: String,
-    run: Option<i64>,
+    run: i64,
     point: Option<i64>,
     unscored: Option<i64>,
-    body: String,
+    body: Option<String>,
+    /// The body matches its checksum.
+    is_intact: bool,
 }
 
 /// Bytes of a change in a message, approximately.

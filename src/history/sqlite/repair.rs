@@ -106,7 +106,10 @@ fn copy_rows(old: &Connection, new: &Connection, found: &Found<'_>) -> Result<()
     let columns: Vec<String> = select.column_names().map(str::to_owned).collect();
     let places = vec!["?"; columns.len()].join(", ");
     let insert = format!("INSERT OR IGNORE INTO {table} ({}) VALUES ({places})", columns.join(", "));
-    let mut rows = select.query(params_from_iter(key.iter()))?;
+    for (index, value) in (1..).zip(*key) {
+        select.raw_bind_parameter(index, value.sqlite())?;
+    }
+    let mut rows = select.raw_query();
     while let Some(row) = rows.next()? {
         let values: Vec<Value> = (0..columns.len()).map(|column| row.get(column)).collect::<Result<_, _>>()?;
         new.prepare_cached(&insert)?.execute(params_from_iter(values))?;

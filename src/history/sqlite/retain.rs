@@ -12,7 +12,7 @@ use super::store::Inner;
 use super::tables::used;
 use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
-use crate::history::usage::{Dropped, Limits, MAX_DECLARATION};
+use crate::history::usage::{Dropped, Limits};
 
 /// Bytes that a run takes besides its declaration: its row, its launches and ranks, in pages that are not full.
 const PER_RUN: i64 = 1024;
@@ -127,8 +127,7 @@ fn finished_without_points(connection: &Connection) -> Result<Vec<String>, Histo
 }
 
 /// Removes runs without points until declarations fit into their budget: finished runs first, then those that nobody
-/// has declared since the history was opened. Returns how many. Errors when the new run still has no room, or is too
-/// large itself.
+/// has declared since the history was opened. Returns how many. Errors when the new run still has no room.
 pub(super) fn make_room(
     connection: &Connection,
     new: &RunRecord,
@@ -137,13 +136,6 @@ pub(super) fn make_room(
 ) -> Result<u64, HistoryError> {
     if new.resumed {
         return Ok(0);
-    }
-    let bytes: i64 = connection
-        .prepare_cached("SELECT octet_length(declaration) FROM run WHERE name = ?1")?
-        .query_row([&new.run.name], |row| row.get(0))?;
-    if bytes.cast_unsigned() > MAX_DECLARATION as u64 {
-        let message = format!("got a declaration of {bytes} bytes, expected at most {MAX_DECLARATION}");
-        return Err(HistoryError::invalid("run", message));
     }
     let mut excess = declared(connection)?.cast_signed() - budget.cast_signed();
     if excess <= 0 {

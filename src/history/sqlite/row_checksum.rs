@@ -1,52 +1,27 @@
 //! Checksums of stored rows.
 //!
-//! A checksum covers the columns of one row as SQLite returns them, so a row is checked in the form in which it is read.
-//! A value's covers its point's checksum as well, and a point's covers the name of its run: a row that ends up under
-//! another point, or that an older page brings back, does not match. 64 bits of SipHash-1-3 with a fixed key.
+//! A checksum covers columns of one row as SQLite returns them, so a row is checked in the form in which it is read.
+//! Those of a point's rows cover the point's checksum as well, and a point's covers the name of its run: a row that ends
+//! up under another point, or that an older page brings back, does not match. 64 bits of SipHash-1-3 with a fixed key.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
-use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::Row;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use siphasher::sip::SipHasher13;
 
-use crate::history::error::HistoryError;
-
-/// The columns of a run under its checksum. Queries select them in this order, then `checksum`.
-pub(super) const RUN: &str = "name, declaration, started, finished, declared_name";
-pub(super) const RUN_COLUMNS: usize = 5;
-/// The columns of a remark, of `run` and `remark` joined.
-pub(super) const REMARK: &str = "run.name, remark.title, remark.note";
-pub(super) const REMARK_COLUMNS: usize = 3;
-/// The columns of a point, of `run` and `point` joined.
-pub(super) const POINT: &str = "run.name, point.split, point.step, epoch, time, rows, rows_seen, provisional, \
-    incomplete, tie_fraction, warnings, estimator, neighbours, seed, catalogue_version, seconds, change_errors, \
-    concept_rows, launch, restart, scores";
-pub(super) const POINT_COLUMNS: usize = 21;
-pub(super) const VALUE: &str = "value.score, position, value, standard_error, undefined, per_concept, curve, age, \
-    left_out, p_value, per_concept_q";
-pub(super) const VALUE_COLUMNS: usize = 11;
-pub(super) const MATRIX: &str = "matrix.score, cells, ages, cells_q";
-pub(super) const MATRIX_COLUMNS: usize = 4;
-/// The columns of an unscored pass, of `run` and `unscored` joined.
-pub(super) const UNSCORED: &str =
-    "run.name, split, step, time, outcome, reason, unscored.rows_seen, unscored.launch, unscored.restart";
-pub(super) const UNSCORED_COLUMNS: usize = 9;
-
 /// A checksum in the making.
-pub(super) struct Seal(SipHasher13);
+pub(in crate::history) struct Seal(SipHasher13);
 
 impl Seal {
-    /// Begins the checksum of a row of its own.
-    pub fn new() -> Self {
-        Self(SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x6869_7374_6f72_7936))
-    }
-
-    /// Begins the checksum of a row that belongs to the point with this checksum.
-    pub fn under(point: i64) -> Self {
-        let mut seal = Self::new();
-        seal.0.write(&point.to_le_bytes());
-        seal
+    /// Begins the checksum of a row, which may belong to the point with this checksum.
+    pub fn under(point: Option<i64>) -> Self {
+        let mut hasher = SipHasher13::new_with_keys(0x636f_6e63_6570_7477, 0x6869_7374_6f72_7936);
+        if let Some(point) = point {
+            hasher.write(&point.to_le_bytes());
+        }
+        Self(hasher)
     }
 
     fn add(&mut self, value: ValueRef<'_>) {
@@ -65,46 +40,31 @@ impl Seal {
         }
     }
 
-    /// Returns the checksum of values that are about to be stored.
-    pub fn of(mut self, values: &[Value]) -> i64 {
-        values.iter().for_each(|value| self.add(value.into()));
+    /// Adds a value that is about to be stored.
+    pub fn add_value(&mut self, value: &ToSqlOutput<'_>) {
+        match value {
+            ToSqlOutput::Borrowed(value) => self.add(*value),
+            ToSqlOutput::Owned(value) => self.add(value.into()),
+            _ => {}
+        }
+    }
+
+    pub fn finish(self) -> i64 {
         self.0.finish().cast_signed()
     }
 
-    /// Returns the checksum of `count` columns of a row that was read, from `first` on.
-    pub fn of_row(mut self, row: &Row<'_>, first: usize, count: usize) -> rusqlite::Result<i64> {
-        for column in first..first + count {
+    /// Returns the checksum of some columns of a row.
+    pub fn of_row(mut self, row: &Row<'_>, columns: Range<usize>) -> rusqlite::Result<i64> {
+        for column in columns {
             self.add(row.get_ref(column)?);
         }
-        Ok(self.0.finish().cast_signed())
+        Ok(self.finish())
     }
 
-    /// The checksum of `count` columns from `first` on, if it is the one stored in the column after them.
-    pub fn matching(self, row: &Row<'_>, first: usize, count: usize) -> rusqlite::Result<Option<i64>> {
-        let computed = self.of_row(row, first, count)?;
-        Ok((row.get_ref(first + count)? == ValueRef::Integer(computed)).then_some(computed))
+    /// Returns the checksum of some columns, if it is the one stored in the column after them.
+    pub fn matching(self, row: &Row<'_>, columns: Range<usize>) -> rusqlite::Result<Option<i64>> {
+        let stored = columns.end;
+        let computed = self.of_row(row, columns)?;
+        Ok((row.get_ref(stored)? == ValueRef::Integer(computed)).then_some(computed))
     }
-}
-
-/// Computes the checksum of a run from its stored columns.
-pub(super) fn seal_run(connection: &Connection, run: i64) -> Result<(), HistoryError> {
-    let sealed: i64 = connection
-        .prepare_cached(&format!("SELECT {RUN} FROM run WHERE id = ?1"))?
-        .query_row([run], |row| Seal::new().of_row(row, 0, RUN_COLUMNS))?;
-    connection.prepare_cached("UPDATE run SET checksum = ?2 WHERE id = ?1")?.execute([run, sealed])?;
-    Ok(())
-}
-
-/// Inserts `values` into columns of a table, followed by their checksum.
-pub(super) fn insert(
-    connection: &Connection,
-    statement: &str,
-    key: &[Value],
-    values: &[Value],
-    checksum: i64,
-) -> Result<(), HistoryError> {
-    let checksum = Value::Integer(checksum);
-    let all = key.iter().chain(values).chain([&checksum]);
-    connection.prepare_cached(statement)?.execute(params_from_iter(all))?;
-    Ok(())
 }

@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::damage::Damage;
 use super::data_file::{FILE_NAME, Place};
 use super::fault::is_passing;
 use super::open::{self, Mode, Opened};
 use super::outbox;
 use super::pending_writes::{Gap, PendingWrite};
-use super::read::Reading;
 use super::tables::used;
 use super::wal::{BRIEFLY, Wal};
+use crate::history::damage::{Damage, Session};
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
+use crate::history::read::Reading;
 use crate::history::settled::Written;
 use crate::history::usage::{Dropped, Limits, SLOW, Waiting};
 use leakage::lock::lock;
@@ -34,9 +35,7 @@ pub struct Sqlite {
     wal: OnceLock<Arc<Wal>>,
     /// A copy that is read without waiting for the store.
     noted: Mutex<Noted>,
-    damage: Mutex<Damage>,
-    /// Names of unfinished runs that were declared since the history was opened.
-    declared: Mutex<HashSet<String>>,
+    session: Session,
     pub(super) limits: Limits,
 }
 
@@ -97,8 +96,8 @@ impl Sqlite {
     }
 
     fn of(store: Inner, limits: Limits) -> Result<Self, HistoryError> {
-        let (wal, noted, damage, declared) = Default::default();
-        let history = Self { store: Mutex::new(store), wal, noted, damage, declared, limits };
+        let (wal, noted, session) = Default::default();
+        let history = Self { store: Mutex::new(store), wal, noted, session, limits };
         history.note(&history.store());
         Ok(history)
     }
@@ -109,11 +108,11 @@ impl Sqlite {
     }
 
     pub(super) fn damage(&self) -> MutexGuard<'_, Damage> {
-        lock(&self.damage)
+        lock(&self.session.damage)
     }
 
     pub(super) fn declared(&self) -> MutexGuard<'_, HashSet<String>> {
-        lock(&self.declared)
+        lock(&self.session.declared)
     }
 
     /// Returns the state as of the last change. Waits for no reader or writer.
@@ -141,18 +140,18 @@ impl Sqlite {
         self.wal.get().is_none_or(|wal| wal.all_reach(patience))
     }
 
-    pub(super) fn reading<'a>(&'a self, connection: &'a Connection) -> Reading<'a> {
-        Reading { connection, noted: &self.damage, open: &self.declared }
+    pub(super) fn reading_of<'a>(&'a self, connection: &'a Connection) -> Reading<'a> {
+        Reading { db: Db::Sqlite(connection), session: &self.session }
     }
 
     /// Reads what is there at one moment.
-    pub(super) fn read<T>(
+    pub(super) fn reading<T>(
         &self,
-        read: impl FnOnce(&Reading<'_>) -> Result<T, HistoryError>,
+        read: impl FnOnce(&mut Reading<'_>) -> Result<T, HistoryError>,
     ) -> Result<T, HistoryError> {
         match self.wal.get() {
-            Some(wal) if !lock(&self.noted).in_gap => wal.read(|connection| read(&self.reading(connection))),
-            _ => read(&self.reading(&self.store().connection)),
+            Some(wal) if !lock(&self.noted).in_gap => wal.read(|connection| read(&mut self.reading_of(connection))),
+            _ => read(&mut self.reading_of(&self.store().connection)),
         }
     }
 
@@ -186,8 +185,9 @@ impl Sqlite {
     /// Makes a change that owns the little that it needs.
     pub(super) fn write_small(
         &self,
-        apply: impl Fn(&Connection) -> Result<(), HistoryError> + Clone + Send + 'static,
+        change: impl Fn(&mut Db<'_>) -> Result<(), HistoryError> + Clone + Send + 'static,
     ) -> Result<(), HistoryError> {
+        let apply = move |connection: &Connection| change(&mut Db::Sqlite(connection));
         self.write(&apply, || PendingWrite::of(0, apply.clone()), Vec::new()).map(drop)
     }
 

@@ -9,6 +9,9 @@ use crate::history::error::HistoryError;
 
 pub(super) const TABLES: &str = include_str!("schema.sql");
 
+/// Statements that a connection keeps prepared: more than there are.
+pub(super) const STATEMENTS: usize = 128;
+
 /// The version of the tables.
 pub const SCHEMA: i64 = 1;
 

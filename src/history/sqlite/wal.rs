@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::tables::STATEMENTS;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 use crate::history::usage::{SLOW, Waiting};
@@ -271,6 +272,7 @@ fn log_of(file: &Path) -> PathBuf {
 /// Opens a connection that reads beside the one that writes.
 fn reader(file: &Path) -> Result<Connection, HistoryError> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)

@@ -1,11 +1,8 @@
-//! The tables of an outbox, and the fields of its entries.
+//! The tables of an outbox, and what it holds as a whole.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
+use rusqlite::{Connection, OptionalExtension};
 
-use crate::history::change::Launch;
 use crate::history::error::HistoryError;
-use leakage::sample::Attempt;
 
 /// Not part of the schema, so that a history without a hub has none of it.
 const TABLES: &str = "
@@ -21,48 +18,18 @@ CREATE TABLE outbox_run (
 -- A row that is removed with what it refers to was not sent.
 CREATE TABLE outbox (
     number   INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind     TEXT NOT NULL,    -- declare, finish, point, late, unscored, alert, verdict, remark or remove
     run      INTEGER REFERENCES run(id) ON DELETE CASCADE,
     point    INTEGER REFERENCES point(id) ON DELETE CASCADE,
     unscored INTEGER REFERENCES unscored(id) ON DELETE CASCADE,
-    body     TEXT              -- JSON, of what stands nowhere else
+    topic    TEXT,             -- of entries of a run only the newest on a topic is sent
+    body     TEXT,             -- JSON: a change; of a point that was sent, the scores that joined it
+    checksum INTEGER           -- over the body
 ) STRICT;
 
 CREATE INDEX outbox_by_run ON outbox (run);
 CREATE INDEX outbox_by_point ON outbox (point) WHERE point IS NOT NULL;
 CREATE INDEX outbox_by_unscored ON outbox (unscored) WHERE unscored IS NOT NULL;
 ";
-
-// Kinds of entries.
-pub const DECLARE: &str = "declare";
-pub const FINISH: &str = "finish";
-pub const POINT: &str = "point";
-pub const LATE: &str = "late";
-pub const UNSCORED_PASS: &str = "unscored";
-pub const ALERT: &str = "alert";
-pub const VERDICT: &str = "verdict";
-pub const REMARK: &str = "remark";
-pub const REMOVE: &str = "remove";
-
-/// The fields that the entry of a declaration keeps besides the run.
-#[derive(Serialize, Deserialize)]
-pub struct By {
-    #[serde(with = "LaunchFields")]
-    pub launch: Launch,
-    pub rank: u32,
-    /// The number of ranks at that time: a restart may have more or fewer.
-    pub world_size: u32,
-    pub client: String,
-    pub resume: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Launch")]
-struct LaunchFields {
-    job: String,
-    restart: u32,
-    number: u32,
-}
 
 /// The outbox as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,13 +93,4 @@ pub fn losing<T>(
     let waited = count(connection)?;
     let value = change()?;
     Ok((value, waited.saturating_sub(count(connection)?)))
-}
-
-/// The launch of an attempt. One that no job has named is not stored.
-pub fn launch(connection: &Connection, run: Option<i64>, attempt: Attempt) -> Result<Launch, HistoryError> {
-    let job: Option<String> = connection
-        .prepare_cached("SELECT job FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
-        .query_row(params![run, attempt.launch], |row| row.get(0))
-        .optional()?;
-    Ok(Launch { job: job.unwrap_or_default(), restart: attempt.restart, number: attempt.launch })
 }

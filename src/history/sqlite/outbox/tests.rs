@@ -263,7 +263,7 @@ fn an_entry_whose_point_is_damaged_is_told_apart() {
     for step in 1..4 {
         history.record_point(&point(step, 0.5), Some(FIRST)).unwrap();
     }
-    history.store().connection.execute("UPDATE point SET rows = 8 WHERE step = 2", []).unwrap();
+    history.store().connection.execute("UPDATE point SET rows_seen = 8 WHERE step = 2", []).unwrap();
     let parcel = history.parcel(usize::MAX).unwrap();
     assert_eq!(parcel.unreadable, [3]);
     let numbers: Vec<u64> = parcel.entries.iter().map(|entry| entry.number).collect();

@@ -1,58 +1,23 @@
-//! Full disks, torn logs, and rows that are not what was written.
+//! Rows that are not what was written.
 
 use super::*;
 
 #[test]
-fn a_full_disk_is_an_error_and_loses_nothing_old() {
-    let history = memory();
-    history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
-    history.record_point(&point("a", "val", 0, 64), None).unwrap();
-    history.store().connection.pragma_update(None, "max_page_count", 60).unwrap();
-    let error =
-        (1..1000).find_map(|step| history.record_point(&point("a", "val", step, 64), None).err().map(|e| (step, e)));
-    let (step, error) = error.unwrap();
-    assert!(matches!(error, HistoryError::Full), "{error}");
-    assert_eq!(steps(&history, "a", "val"), (0..step).collect::<Vec<_>>());
-    assert_eq!(history.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 64)));
-}
-
-/// A power loss leaves a prefix of the log with a torn last frame; the points before it are intact.
-#[test]
-fn a_torn_log_keeps_the_older_points() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
-    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
-    let log = format!("{FILE_NAME}-wal");
-    let mut written = Vec::new();
-    for step in 0..4 {
-        history.record_point(&point("a", "val", step, 3), None).unwrap();
-        written.push(std::fs::metadata(directory.path().join(&log)).unwrap().len());
-    }
-    for (kept, length) in [(3, written[3] - 1), (3, written[2] + 100), (2, written[1] + 1), (1, written[0])] {
-        let copy = tempfile::tempdir().unwrap();
-        for name in [FILE_NAME, &log] {
-            std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
-        }
-        let torn = std::fs::OpenOptions::new().write(true).open(copy.path().join(&log)).unwrap();
-        torn.set_len(length).unwrap();
-        let found = Sqlite::open(Some(copy.path()), ROOMY).unwrap();
-        assert_eq!(steps(&found, "a", "val"), (0..kept).collect::<Vec<_>>());
-        assert_eq!(found.point("a", "val", Some(0), true).unwrap(), Some(point("a", "val", 0, 3)));
-    }
-}
-
-#[test]
 fn a_point_that_does_not_match_its_checksum_is_left_out() {
     let changes = [
-        ("UPDATE point SET tie_fraction = 0.25 WHERE step = 2", true),
+        ("UPDATE point SET time = 0.25 WHERE step = 2", true),
         ("UPDATE point SET step = 5 WHERE step = 2", true),
+        ("UPDATE point SET body = zeroblob(24) WHERE step = 2", true),
         ("UPDATE point SET checksum = checksum + 1 WHERE step = 2", true),
         ("UPDATE value SET value = 0.5 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
         (
-            "UPDATE value SET per_concept = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            "UPDATE value SET lists = zeroblob(24) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
             true,
         ),
-        ("UPDATE value SET position = 9 WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
+        (
+            "UPDATE value SET body = zeroblob(5) WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)",
+            true,
+        ),
         ("DELETE FROM value WHERE score = 'icl' AND point = (SELECT id FROM point WHERE step = 2)", true),
         ("UPDATE matrix SET cells = zeroblob(36) WHERE point = (SELECT id FROM point WHERE step = 2)", false),
     ];
@@ -112,11 +77,11 @@ fn a_column_of_another_name_is_found() {
     drop(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
     let damaged = Connection::open(directory.path().join(FILE_NAME)).unwrap();
     damaged.pragma_update(None, "writable_schema", true).unwrap();
-    let rename = "UPDATE sqlite_schema SET sql = replace(sql, 'neighbours', 'neighbourt') WHERE name = 'point'";
+    let rename = "UPDATE sqlite_schema SET sql = replace(sql, 'rows_seen', 'rows_sean') WHERE name = 'point'";
     assert!(damaged.execute(rename, []).unwrap() > 0);
     drop(damaged);
 
-    let expected = "table 'point' has no column 'neighbours' of type INTEGER";
+    let expected = "table 'point' has no column 'rows_seen' of type INTEGER";
     let error = Sqlite::open(Some(directory.path()), ROOMY).err().unwrap();
     assert!(matches!(&error, HistoryError::Corrupt { why, .. } if why == expected), "{error}");
     let found = examine(directory.path()).unwrap();

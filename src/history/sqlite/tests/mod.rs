@@ -13,8 +13,8 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use super::*;
-use crate::history::{Dropped, Ending, Limits, MAX_NOTE, examine, repair};
-use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use crate::history::{Dropped, Ending, Limits, examine, repair};
+use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
 use leakage::step::Rank;
@@ -26,65 +26,35 @@ fn run(name: &str, k: usize) -> Run {
     Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 
-/// A point with a plain score, one per concept, one with a matrix and an undefined one.
+/// A point with an undefined score, one with a matrix and a plain one, in catalogue order.
 fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
     let cell = |i: usize, j: usize| (i != j).then_some((i * k + j) as f64 / 8.0);
-    let matrix = (0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect();
-    let per_concept = (0..k).map(|i| (i != 1).then_some(0.1 * i as f64 + step as f64)).collect();
+    let icl = ScoreValue {
+        value: 0.1 + step as f64,
+        standard_error: Some(0.01),
+        per_concept: Some((0..k).map(|i| (i != 1).then_some(0.1 * i as f64 + step as f64)).collect()),
+        matrix: Some((0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect()),
+        ages: Some((0..k).map(|i| (0..k).map(|j| i.abs_diff(j) as f64 * 7.5).collect()).collect()),
+        matrix_q: Some(vec![vec![Some(0.5); k]; k]),
+        ..ScoreValue::default()
+    };
     Point {
         run: run.into(),
         split: split.into(),
         step,
-        ordinal: Default::default(),
-        epoch: Some(step as f64 / 10.0),
         time: 1e9 + step as f64,
         rows: 4096,
-        concept_rows: (0..k as u64).map(|i| 4096 - i).collect(),
         rows_seen: 5000,
-        repeated_rows: 0,
-        provisional: false,
         incomplete: true,
-        tie_fraction: 0.46,
         warnings: vec!["half precision".into()],
         estimator: "tie_aware".into(),
-        neighbours: 3,
-        seed: u64::MAX,
-        catalogue_version: 7,
-        seconds: 0.25,
         scores: vec![
+            ("ctl".into(), Outcome::undefined("one class")),
+            ("icl".into(), Outcome::Value(icl)),
             ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
-            (
-                "icl".into(),
-                Outcome::Value(ScoreValue {
-                    value: 0.1 + step as f64,
-                    standard_error: Some(0.01),
-                    per_concept: Some(per_concept),
-                    matrix: Some(matrix),
-                    curve: Some(vec![(0.0, Some(0.5)), (0.25, None), (0.5, Some(-1.0))]),
-                    age: Some(22.5),
-                    ages: Some((0..k).map(|i| (0..k).map(|j| i.abs_diff(j) as f64 * 7.5).collect()).collect()),
-                    left_out: Some(left_out(k)),
-                    p_value: Some(0.005),
-                    per_concept_q: Some((0..k).map(|i| (i != 1).then_some(0.25)).collect()),
-                    matrix_q: Some(vec![vec![Some(0.5); k]; k]),
-                }),
-            ),
-            (
-                "ctl".into(),
-                Outcome::Undefined(Undefined {
-                    why: "one class".into(),
-                    left_out: Some(LeftOut { pairs: 0, ..left_out(k) }),
-                    per_concept_q: Some(vec![None; k]),
-                    ..Undefined::default()
-                }),
-            ),
         ],
-        change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
+        ..Point::default()
     }
-}
-
-fn left_out(k: usize) -> LeftOut {
-    LeftOut { concepts: vec![1], pairs: 2 * k as u64 - 2, of: k as u32, why: "labels: one class".into() }
 }
 
 fn without_matrices(mut point: Point) -> Point {

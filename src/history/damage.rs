@@ -1,9 +1,18 @@
 //! Stored rows that do not match their checksum: which were met since the history was opened.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Mutex;
 
 /// Points named in memory; beyond it they are only counted.
 const NAMED: usize = 10_000;
+
+/// The notes of a history since it was opened.
+#[derive(Default)]
+pub(super) struct Session {
+    pub damage: Mutex<Damage>,
+    /// Names of unfinished runs that were declared.
+    pub declared: Mutex<HashSet<String>>,
+}
 
 #[derive(Default)]
 pub(super) struct Damage {
