@@ -138,8 +138,8 @@ class Ending:
             )
         if self._link.answered:
             if unsettled == 1:
-                return "The sidecar still scores it if it has received it, unless it crashes; otherwise it is lost"
-            return "The sidecar still scores those that it has received, unless it crashes; the others are lost"
+                return "If the sidecar has received it, it is scored unless the sidecar crashes; otherwise it is lost"
+            return "Those that the sidecar has received are scored unless it crashes; the others are lost"
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
         if sender.refusal:
