@@ -185,7 +185,7 @@ pub fn compare_groups(
         notes.push(format!("one run only, whose interval says nothing about other seeds: {single}"));
     }
     if training.iter().any(Option::is_none) {
-        notes.push("failed training is not looked for: the task accuracy of some groups is not known".into());
+        notes.push("failed training is not looked for in groups whose task accuracy is not known".into());
     }
     notes.extend(without_interventions(&all));
     if !looked_at && reference.is_ok() {

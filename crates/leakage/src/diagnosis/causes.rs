@@ -25,7 +25,9 @@ pub fn interventions_fail(curve: &Curve) -> Judgement {
             Judgement::of(false, text, evidence)
         }
         Interventions::Unclear(evidence, seen) => {
-            let text = format!("the task accuracy changes under intervention by no more than the error; {seen}");
+            let text = format!(
+                "whether the task accuracy falls under intervention cannot be told: its interval reaches the limit; {seen}"
+            );
             Judgement::of(false, text, evidence)
         }
         Interventions::Unknown(why) => Judgement::Unknown(why),
@@ -43,7 +45,9 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
             "the task accuracy is the same when all concepts are set to wrong values: predictions do not rest on them"
         }
         (false, true) => "the task accuracy falls when all concepts are set to wrong values: predictions rest on them",
-        (false, false) => "wrong values of all concepts change the task accuracy by no more than the error",
+        (false, false) => {
+            "whether wrong values of all concepts lower the task accuracy cannot be told: the interval reaches the limit"
+        }
     };
     let accuracy = curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None));
     Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())
