@@ -28,8 +28,17 @@ UID = "conceptwatch"
 METRICS = model.DataSourceRef(type_val="prometheus", uid="${metrics}")
 API = model.DataSourceRef(type_val=TYPE, uid="${api}")
 
-# Limits of the default alert rules.
-LIMITS = {"icl_excess": 0.25, "ctl_excess": 0.45}
+# Limits of the diagnosis; of the excesses, those of the default alert rules. A test compares them with a sidecar's.
+LIMITS = {
+    "ctl_conditional": 0.16,
+    "icl_conditional": 0.16,
+    "intervention_drop": 0.05,
+    "concept_accuracy": 0.9,
+    "ctl_excess": 0.45,
+    "icl_excess": 0.25,
+}
+# Scores whose low values are the bad ones.
+LOW_IS_BAD = ("concept_accuracy",)
 TITLES = {
     "ctl_conditional": "Conditional concepts-task leakage",
     "icl_conditional": "Conditional interconcept leakage",
@@ -42,8 +51,10 @@ TITLES = {
 BAND = 1.96
 
 # Variables of more than one value are filled in as regular expressions.
-CURVE = 'run=~"$run", split="$split"'
 SIDECAR = 'instance=~"$instance"'
+CURVE = f'run=~"$run", split="$split", {SIDECAR}'
+# The run whose concepts, pairs and errors are shown. A row for each of all runs would be hundreds of panels.
+DETAIL = f'run="$detail", split="$split", {SIDECAR}'
 # Finer than a scrape: exported curves have a sample for every evaluation.
 FINEST = "100ms"
 
@@ -57,10 +68,17 @@ def query(expression: str, name: str = "", ref: str = "A", instant: bool = False
     return asked.instant() if instant else asked.range().interval(FINEST)
 
 
-def limit_line(panel: timeseries.Panel, limit: float) -> timeseries.Panel:
-    """Draws an alert rule's limit, the area above it shaded."""
-    steps = [model.Threshold(color="transparent"), model.Threshold(value=limit, color=LIMIT_COLOUR)]
-    style = common.GraphThresholdsStyleConfig().mode(choice.GraphThresholdsStyleMode.LINE_AND_AREA)
+def run_page(name: str) -> build.DashboardLink:
+    """A link to a run's page of the sidecar, by the text that holds the run's name."""
+    link = build.DashboardLink("Open the run's page").type(model.DashboardLinkType.LINK).target_blank(True)
+    return link.url(f"${{page}}/#/run/${{{name}:percentencode}}")
+
+
+def limit_line(panel: timeseries.Panel, score: str) -> timeseries.Panel:
+    """Draws a score's limit; above it, where high values are the bad ones, the area is shaded."""
+    steps = [model.Threshold(color="transparent"), model.Threshold(value=LIMITS[score], color=LIMIT_COLOUR)]
+    modes = choice.GraphThresholdsStyleMode
+    style = common.GraphThresholdsStyleConfig().mode(modes.DASHED if score in LOW_IS_BAD else modes.LINE_AND_AREA)
     thresholds = build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(steps)
     return panel.thresholds(thresholds).thresholds_style(style)
 
@@ -90,37 +108,29 @@ def band_override(panel: Banded) -> Banded:
     return panel.override_by_name("lower", plain).override_by_name("upper", plain + below)
 
 
-def limited(panel: timeseries.Panel, score: str) -> timeseries.Panel:
-    return limit_line(panel, LIMITS[score]) if score in LIMITS else panel
-
-
-def limit_text(score: str) -> str:
-    return " The line is the default rule's limit." if score in LIMITS else ""
-
-
 def with_band(score: str) -> timeseries.Panel:
-    value = f"conceptwatch_{score}{{{CURVE}}}"
-    error = f'ignoring (score) {BAND} * conceptwatch_standard_error{{{CURVE}, score="{score}"}}'
+    value = f"conceptwatch_{score}{{{DETAIL}}}"
+    error = f'ignoring (score) {BAND} * conceptwatch_standard_error{{{DETAIL}, score="{score}"}}'
     panel = curves(
         f"{TITLES[score]} ± {BAND} standard errors",
-        f"{score} at the newest evaluation of each scrape.{limit_text(score)}",
+        f"{score} at the newest evaluation of each scrape. The line is its limit.",
         units.NoUnit,
         query(value, score),
         query(f"{value} + {error}", "upper"),
         query(f"{value} - {error}", "lower"),
     )
     colour = [model.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": CURVE_COLOUR})]
-    return limited(band_override(panel.decimals(3)).override_by_name(score, colour), score)
+    return limit_line(band_override(panel.decimals(3)).override_by_name(score, colour), score)
 
 
 def compared(score: str) -> timeseries.Panel:
     panel = curves(
         TITLES[score],
-        f"{score} of every chosen run.{limit_text(score)}",
+        f"{score} of every chosen run. The line is its limit.",
         units.NoUnit,
         query(f"conceptwatch_{score}{{{CURVE}}}", "{{run}}"),
     )
-    return limited(panel.decimals(3), score)
+    return limit_line(panel.decimals(3).data_links([run_page("__field.labels.run")]), score)
 
 
 # The name and the colour of each number in a state timeline.
@@ -143,7 +153,7 @@ def timeline(title: str, about: str, states: States, shown: prometheus.Dataquery
     panel = statetimeline.Panel().title(title).description(about).datasource(METRICS).unit(units.NoUnit).height(8)
     steps = build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps([model.Threshold(color="green")])
     panel = panel.mappings([model.ValueMap(named)]).thresholds(steps).merge_values(True).row_height(0.8)
-    return panel.span(12).with_target(shown)
+    return panel.span(12).data_links([run_page("__field.labels.run")]).with_target(shown)
 
 
 def verdicts() -> statetimeline.Panel:
@@ -193,7 +203,7 @@ def newest_values() -> table.Panel:
         decimals = 0 if name in COUNTS else 1 if unit == units.PercentUnit else 3
         shown = [model.DynamicConfigValue("unit", unit), model.DynamicConfigValue("decimals", decimals)]
         panel = panel.override_by_name(name, shown)
-    return panel
+    return panel.override_by_name("run", [model.DynamicConfigValue("links", [run_page("__data.fields.run").build()])])
 
 
 def per_concept() -> bargauge.Panel:
@@ -202,7 +212,7 @@ def per_concept() -> bargauge.Panel:
     panel = panel.orientation(choice.VizOrientation.HORIZONTAL).display_mode(choice.BarGaugeDisplayMode.BASIC)
     colour = build.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(CURVE_COLOUR)
     reduce = common.ReduceDataOptions().calcs(["lastNotNull"]).values(False)
-    values = f'sort_desc(topk(25, {{__name__="conceptwatch_per_concept_$score", {CURVE}}}))'
+    values = f'sort_desc(topk(25, {{__name__="conceptwatch_per_concept_$score", {DETAIL}}}))'
     return panel.color_scheme(colour).reduce_options(reduce).with_target(query(values, "{{concept}}", instant=True))
 
 
@@ -216,7 +226,7 @@ PAIRS = """[
 
 
 def leaking_pairs() -> table.Panel:
-    params = {"run": "${run}", "split": "${split}", "score": "icl_excess"}
+    params = {"run": "${detail}", "split": "${split}", "score": "icl_excess"}
     columns = {"concept": "string", "and": "string", "ICL": "number"}
     panel = table.Panel().title("Most leaking pairs").datasource(API).unit(units.NoUnit).decimals(3).height(9).span(8)
     panel = panel.description("The 15 pairs of highest unclipped ICL at the newest evaluation, from the sidecar's API.")
@@ -230,7 +240,7 @@ EVALUATIONS = f"""[
 
 
 def by_step() -> trend.Panel:
-    params = {"run": "${run}", "split": "${split}", "score": "${score}"}
+    params = {"run": "${detail}", "split": "${split}", "score": "${score}"}
     columns = {"step": "number", "value": "number", "upper": "number", "lower": "number"}
     panel = trend.Panel().title("$score by step, every evaluation").datasource(API).unit(units.NoUnit).decimals(3)
     panel = panel.description(
@@ -255,7 +265,7 @@ def embeddings() -> timeseries.Panel:
         "CEM embeddings",
         "What concept embeddings tell: shares of the entropy of the task, of other concepts and of their own concept.",
         units.NoUnit,
-        *(query(f"conceptwatch_{score}{{{CURVE}}}", name) for score, name in EMBEDDINGS.items()),
+        *(query(f"conceptwatch_{score}{{{DETAIL}}}", name) for score, name in EMBEDDINGS.items()),
     ).decimals(3)
 
 
@@ -265,7 +275,7 @@ def accuracies() -> timeseries.Panel:
         "Accuracy",
         "What is usually looked at instead. It does not show leakage; a fall after intervention does.",
         units.PercentUnit,
-        *(query(f"conceptwatch_{score}{{{CURVE}}}", score.replace("_", " ")) for score in scores),
+        *(query(f"conceptwatch_{score}{{{DETAIL}}}", score.replace("_", " ")) for score in scores),
     )
 
 
@@ -304,26 +314,26 @@ def health() -> list[Any]:
         number("Passes skipped", "In the time range, for newer ones.", units.Short, query(skipped, instant=True)),
         curves(
             "Rows", "Received, duplicate, and dropped.", units.RowsPerSecond,
-            query(rate("conceptwatch_rows_received_total"), "received"),
-            query(rate("conceptwatch_rows_duplicate_total"), "duplicate"),
-            query(rate("conceptwatch_rows_dropped_total", "reason"), "dropped {{reason}}"),
+            query(rate("conceptwatch_rows_received_total"), "{{instance}}: received"),
+            query(rate("conceptwatch_rows_duplicate_total"), "{{instance}}: duplicate"),
+            query(rate("conceptwatch_rows_dropped_total", "reason"), "{{instance}}: dropped {{reason}}"),
         ),
         curves(
             "Passes", "Closed, closed by their deadline, scored, and skipped.", units.OpsPerSecond,
-            query(rate("conceptwatch_passes_closed_total"), "closed"),
-            query(rate("conceptwatch_passes_incomplete_total"), "closed by their deadline"),
-            query(rate("conceptwatch_points_recorded_total"), "scored"),
-            query(rate("conceptwatch_points_skipped_total"), "skipped"),
+            query(rate("conceptwatch_passes_closed_total"), "{{instance}}: closed"),
+            query(rate("conceptwatch_passes_incomplete_total"), "{{instance}}: closed by their deadline"),
+            query(rate("conceptwatch_points_recorded_total"), "{{instance}}: scored"),
+            query(rate("conceptwatch_points_skipped_total"), "{{instance}}: skipped"),
         ),
         curves(
             "Failures", "All should be 0.", units.OpsPerSecond,
-            query(rate("conceptwatch_batches_refused_total", "code"), "batches refused {{code}}"),
-            query(rate("conceptwatch_score_failures_total"), "scoring failed"),
-            query(rate("conceptwatch_history_errors_total"), "points not stored"),
-            query(rate("conceptwatch_history_dropped_total", "kind"), "history over its limit {{kind}}"),
-            query(rate("conceptwatch_notifications_failed_total", "receiver"), "alert not delivered {{receiver}}"),
-            query(rate("conceptwatch_notifications_dropped_total"), "alerts dropped"),
-            query(rate("conceptwatch_watch_events_lost_total"), "events lost to slow watchers"),
+            query(rate("conceptwatch_batches_refused_total", "code"), "{{instance}}: batches refused {{code}}"),
+            query(rate("conceptwatch_score_failures_total"), "{{instance}}: scoring failed"),
+            query(rate("conceptwatch_history_errors_total"), "{{instance}}: points not stored"),
+            query(rate("conceptwatch_history_dropped_total", "kind"), "{{instance}}: history over its limit {{kind}}"),
+            query(rate("conceptwatch_notifications_failed_total", "receiver"), "{{instance}}: not sent {{receiver}}"),
+            query(rate("conceptwatch_notifications_dropped_total"), "{{instance}}: alerts dropped"),
+            query(rate("conceptwatch_watch_events_lost_total"), "{{instance}}: events lost to slow watchers"),
         ),
         curves(
             "Time to score a sample", "All scores of one sample, over the last ten minutes.", units.Seconds,
@@ -332,21 +342,21 @@ def health() -> list[Any]:
         ),
         curves(
             "Memory", "Against the limits of the options --ingest-mib, --sample-mib and --history-mib.", units.BytesIEC,
-            query(gauge("conceptwatch_sample_memory_bytes"), "samples"),
-            query(gauge(used), "batches in flight"),
-            query(gauge("conceptwatch_kept_memory_bytes"), "kept between ticks"),
-            query(gauge("conceptwatch_history_used_bytes"), "history"),
-            query(gauge("conceptwatch_history_limit_bytes"), "history, at most"),
+            query(gauge("conceptwatch_sample_memory_bytes"), "{{instance}}: samples"),
+            query(gauge(used), "{{instance}}: batches in flight"),
+            query(gauge("conceptwatch_kept_memory_bytes"), "{{instance}}: kept between ticks"),
+            query(gauge("conceptwatch_history_used_bytes"), "{{instance}}: history"),
+            query(gauge("conceptwatch_history_limit_bytes"), "{{instance}}: history, at most"),
         ),
         curves(
             "Age of the oldest pair",
             "Of rolling windows; above 0 where the CPU share is too small to compute all pairs.", units.Seconds,
-            query('conceptwatch_pair_age_seconds{run=~"$run"}', "{{run}} {{split}}: {{score}}"),
+            query(f'conceptwatch_pair_age_seconds{{run=~"$run", {SIDECAR}}}', "{{run}} {{split}}: {{score}}"),
         ),
         curves(
             "CPU time of scoring", "Cores that scoring uses, and idle ones.", units.NoUnit,
-            query(rate("conceptwatch_worker_cpu_seconds_total"), "scoring"),
-            query(spare, "spare"),
+            query(rate("conceptwatch_worker_cpu_seconds_total"), "{{instance}}: scoring"),
+            query(spare, "{{instance}}: spare"),
         ).decimals(2),
     ]  # fmt: skip
 
@@ -363,23 +373,26 @@ def one_of(variable: build.QueryVariable, value: str) -> build.QueryVariable:
 
 
 def all_of(variable: build.QueryVariable) -> build.QueryVariable:
+    # All is no list of values: a query of hundreds of names would be refused for its length.
     chosen = model.VariableOption(selected=True, text=["All"], value=["$__all"])
-    return variable.multi(True).include_all(True).current(chosen)
+    return variable.multi(True).include_all(True).all_value(".*").current(chosen)
 
 
 def variables() -> list[Any]:
-    run = 'conceptwatch_provisional{run=~"$run"}'
-    scored = f'{{__name__=~"conceptwatch_per_concept_.+", {CURVE}}}'
+    run = f'conceptwatch_provisional{{run=~"$run", {SIDECAR}}}'
+    scored = f'{{__name__=~"conceptwatch_per_concept_.+", {DETAIL}}}'
     return [
         build.DatasourceVariable("metrics").label("Prometheus").type("prometheus"),
         build.DatasourceVariable("api").label("Sidecar's API").type(TYPE),
-        all_of(labels("run", "run", "conceptwatch_provisional").label("Run")),
+        build.TextBoxVariable("page").label("Page").default_value("http://127.0.0.1:7801"),
+        all_of(labels("instance", "instance", "conceptwatch_build_info").label("Sidecar")),
+        all_of(labels("run", "run", f"conceptwatch_provisional{{{SIDECAR}}}").label("Runs")),
         one_of(labels("split", "split", run).label("Split"), "val"),
+        labels("detail", "run", run).label("Run in detail"),
         one_of(
             labels("score", "__name__", scored).regex("/conceptwatch_per_concept_(.+)/").label("Score"),
             "ctl_conditional",
         ),
-        all_of(labels("instance", "instance", "conceptwatch_build_info").label("Sidecar")),
     ]
 
 
@@ -420,7 +433,7 @@ def contents() -> build.Dashboard:
             ],
         ),
         (
-            build.Row("Run $run").repeat("run"),
+            build.Row("Run $detail"),
             [
                 *(with_band("ctl_conditional"), with_band("icl_conditional")),
                 *(with_band("intervention_drop"), accuracies()),
@@ -428,7 +441,7 @@ def contents() -> build.Dashboard:
                 *(per_concept(), leaking_pairs(), by_step(), embeddings()),
             ],
         ),
-        (build.Row("Sidecar $instance").repeat("instance"), health()),
+        (build.Row("Sidecars"), health()),
     ]
     number_of = 0
     for row, panels in rows:

@@ -138,8 +138,8 @@ class Ending:
             )
         if self._link.answered:
             if unsettled == 1:
-                return "If the sidecar has received it, a crash there can still lose it; otherwise it is dropped"
-            return "A crash there can still lose those that the sidecar has received; the others are dropped"
+                return "If the sidecar has received it, it is scored unless the sidecar crashes; otherwise it is lost"
+            return "Those that the sidecar has received are scored unless it crashes; the others are lost"
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
         if sender.refusal:

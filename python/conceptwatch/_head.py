@@ -26,17 +26,17 @@ Call = Callable[[Any], Any]
 class Head:
     """A head, and how concepts are set before it. For `init(head=...)`, `Pass.log(head=...)` and the callbacks.
 
-    call: the part of the model from concepts to the task: a module or function from activations [n, K], as they are
-        logged, to logits [n, l], one logit for class 1, or class numbers [n].
-    policy: the order in which each row's concepts are set: "random", by row and seed, the same in each epoch;
-        "least_confident" first; "in_order"; or a sequence of all concepts or groups.
-    steps: how many numbers of concepts, evenly spaced from none to all; or these numbers themselves. By default all of
-        up to 32 concepts, else 11. With groups, of groups.
+    call: the part of the model from concepts to the task: a module or function from activations [n, K] to logits
+        [n, l], one logit for class 1, or class numbers [n].
+    policy: the order in which each row's concepts are set: "random", the same in each epoch; "least_confident" first;
+        "in_order"; or a sequence of all concepts or groups.
+    steps: how many numbers of concepts (or groups), evenly spaced from none to all; or these numbers themselves. By
+        default all of up to 32, else 11.
     groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list
         are groups of their own.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
-        default 0 and 1; for logits the 5th and 95th percentile of each column, of the training logits where the run
-        logs them with `Run.log`, else of those evaluated last; see `percentiles` to state them.
+        default 0 and 1; for logits the 5th and 95th percentile of each column of the newest logits, of training logits
+        if the run logs them with `Run.log`; see `percentiles`.
     threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.
     """
 

@@ -77,56 +77,51 @@ def init(
 
     concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
     activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous".
-    activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts always have a
-        column for each class.
-    latents: the number of columns of concept_activations where these were learnt without labels, as by a sparse
-        autoencoder. `alignment` matches them to the concepts.
+    activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts have a column
+        for each class.
+    latents: number of columns of concept_activations learnt without labels, as by a sparse autoencoder.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
-    missing_concept_labels: a concept label of -1, or NaN among floats, is unknown. A score of a concept or pair then
-        uses the rows in which its labels are known, 50 at least. Otherwise such a label is an error.
-    signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA. With missing_concept_labels
-        0 or NaN is unknown.
+    missing_concept_labels: concept labels of -1 or NaN are unknown, not an error. Scores use the rows with known
+        labels, 50 at least.
+    signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
-    training: "joint": the task's loss reaches the concepts. "sequential" or "independent": they are trained without the
-        task, so nothing that they hold is leakage, and no default rule advises to stop.
-    reference: the name of a run of the same data and concepts, kept by the same sidecar, that was trained without the
-        task. Leakage counts above what its newest evaluation has.
-    reference_task_accuracy: accuracy in [0, 1] of the task head on true concepts, for the intervention score.
-    concept_weights: k weights for the mean concepts-task leakage. head_weights: [l, k], of a linear task head; with
-        latents [l, latents]. head_bias: its l biases.
+    training: "joint", or "sequential" or "independent" if the concepts are trained without the task: then nothing that
+        they hold is leakage, and no default rule advises to stop.
+    reference: name of a run of the same data and concepts at the same sidecar, trained without the task. Leakage counts
+        above what its newest evaluation has.
+    reference_task_accuracy: accuracy of a task head on true concepts, for the intervention score.
+    concept_weights: k weights for the mean leakage to the task. head_weights: [l, k] (or [l, latents]), of a linear
+        task head. head_bias: its l biases.
     image_size, box_size: (height, width) in pixels. concept_parts: for each concept, indices of its parts.
     concept_score_weight: the factor of ConceptScore.
-    activity_threshold, active_top_k: the concepts that count as active for Clarity: those above it, or the largest K.
-    clarity_weights: weights of sparsity, precision and accuracy in Clarity.
+    activity_threshold, active_top_k: for Clarity, concepts are active above it, or if among the K largest.
+    clarity_weights: of sparsity, precision and accuracy.
     head: the part of the model from concepts to the task, a module or function, or a `Head` with options. Each batch of
         an evaluation is then also predicted with concepts set to true and to wrong values.
-    intervention_counts: numbers of concepts set in the columns of intervention predictions that you log yourself, if
-        these are not evenly spaced from 0 to k.
+    intervention_counts: numbers of concepts set in intervention predictions that you log yourself, if not evenly spaced
+        from 0 to k.
     rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
-    job: names this launch of the training, the same on all its ranks, which share a run. By default CONCEPTWATCH_JOB,
-        or the launch of torchrun, Slurm or Open MPI; docs/integrations.md says what follows without these.
+    job: name of this launch, the same on all ranks, which share a run. By default CONCEPTWATCH_JOB, or the launch of
+        torchrun, Slurm or Open MPI; see docs/integrations.md.
     attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0. Open evaluations of an older
         attempt are discarded.
-    resume: continue the run of exactly this name, as after loading a checkpoint; if there is none, start it.
-    mode: "online"; "offline": what is logged goes to files for `conceptwatch replay`; "disabled": nothing is recorded
-        or sent. By default CONCEPTWATCH_MODE, or "online".
+    resume: continue the run of exactly this name, as from a checkpoint; if there is none, start it.
+    mode: "online"; "offline": write files for `conceptwatch replay`; "disabled": record nothing. By default
+        CONCEPTWATCH_MODE, or "online".
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
-    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or the Unix
-        socket of this user's sidecar, or 127.0.0.1:7800 where a sidecar of this user or of root listens there and
-        suits, as docs/operating.md says. Ranks on several nodes need the address of one sidecar, as docs/scale.md says.
-    token_file: file with the sidecar's token; by default CONCEPTWATCH_TOKEN_FILE, or no token.
-    ca_file: PEM file with the authorities of an https sidecar's certificate. cert_file, key_file: PEM files with a
-        client certificate and its key. By default CONCEPTWATCH_CA_FILE, CONCEPTWATCH_CERT_FILE and
-        CONCEPTWATCH_KEY_FILE.
+    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or a sidecar
+        of this user or of root that suits, as docs/operating.md says. Ranks on several nodes need the address of one.
+    token_file: file with the sidecar's token; by default CONCEPTWATCH_TOKEN_FILE, or none.
+    ca_file, cert_file, key_file: PEM files with the authorities of an https sidecar, and a client's certificate and
+        key. By default CONCEPTWATCH_CA_FILE, CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
     spawn: start a sidecar when nothing listens at a local address. With port 0 it serves this process alone.
-    data_dir: where the curves are to be kept; None keeps them in memory, until the sidecar ends. By default
-        CONCEPTWATCH_DATA_DIR, or a directory below the user's data directory, which `run.data_dir` names. A running
-        sidecar that keeps curves elsewhere is not joined.
+    data_dir: directory of the curves; None keeps them in the sidecar's memory. By default CONCEPTWATCH_DATA_DIR, or one
+        below the user's data directory. A running sidecar that keeps curves elsewhere is not joined.
     log_to: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or "mlflow"; a run of W&B, a
-        SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Scores of evaluations
-        go there as `conceptwatch/SPLIT/SCORE`, at the step of the evaluation.
-    queue_bytes: memory for batches that the sidecar has not acknowledged, and for rows of evaluations that are not
-        settled. Batches beyond it are dropped; unsettled rows make way for new ones. Both are counted.
+        SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Each gets
+        `conceptwatch/SPLIT/SCORE` at the evaluation's step.
+    queue_bytes: memory for batches not yet acknowledged and rows of evaluations not yet settled. Batches beyond it are
+        dropped; unsettled rows make way for new ones. Both are counted.
     raise_errors: raise instead of warning. By default nothing here raises into the training loop.
 
     Raises ValueError for arguments that no sidecar accepts.

@@ -54,23 +54,20 @@ def interventions(
 
         p.log(..., **conceptwatch.interventions(model.head, c_hat, c))
 
-    Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m] on the device of the head's output:
-    classes, -1 where it is not finite, or numbers of a continuous task, NaN where they are not. Their attribute
-    `counts` has the m numbers of concepts set. Where `steps` or `groups` space these unevenly, state them in
-    `init(intervention_counts=...)`.
+    Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m]: classes, -1 where the head's output
+    is not finite; of a continuous task numbers and NaN. Their attribute `counts` has the m numbers of concepts set; if
+    these are unevenly spaced, state them in `init(intervention_counts=...)`.
 
-    activations: [n, k] or [n, sum of cardinalities] as the head receives them, NumPy or torch; Monte-Carlo samples
-        [n, k, m] are averaged. labels: [n, k] class numbers; -1 or NaN for unknown, which is then never set.
-    kind: as `activation_kind` of `init`. task_labels: as there, "class" or "continuous".
+    activations: [n, k] or [n, sum of cardinalities], as the head receives them; Monte-Carlo samples [n, k, m] are
+        averaged. labels: [n, k] class numbers; unknown ones (-1 or NaN) are never set.
+    kind, task_labels: as activation_kind and task_labels of `init`.
     cardinalities: numbers of classes where concepts are categorical.
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
 
-    Wrong values: the other class; of several the next ones at random; for kind "continuous" the end (`low` or `high`,
-    by default percentiles of the labels) that is farther from the label.
-
-    A module is called in eval mode without gradients, and gets its mode back. Raises ValueError for arguments or
-    outputs of a wrong shape, and what the head raises.
+    Wrong values: the other class; of several the next ones at random; for kind "continuous" the end (`low` or `high`)
+    that is farther from the label. A module is called in eval mode, without gradients. Raises ValueError for arguments
+    or outputs of a wrong shape, and what the head raises.
     """
     if isinstance(head, Head):
         options = head

@@ -81,8 +81,8 @@ def score(
     threads: by default all cores. The scores do not depend on it.
     The other arguments are those of `init`.
 
-    Shows its progress if it takes longer than two seconds; Ctrl-C ends it. Raises ValueError for tensors that
-    `Pass.log` refuses, and ConceptwatchError with the reason if the program fails, as for lack of memory.
+    Shows its progress after two seconds. Raises ValueError for tensors that `Pass.log` refuses, and ConceptwatchError
+    if the program fails, as for lack of memory.
     """
     given = cast("dict[str, Any]", tensors)
     constants = cast("Constants", {name: given.pop(name) for name in Constants.__annotations__ if name in given})
@@ -136,12 +136,11 @@ def mutual_information(x: Any, y: Any, given: Any = None, neighbors: int = 3) ->
         vectors. y: a column [n] or vectors [n, d]. given: a column [n] of classes or numbers.
     neighbors: fewer have less bias, more have less variance.
 
-    Estimators: Kraskov et al. 2004 for numbers, Ross 2014 for numbers and classes, the plug-in for classes. Equal
-    values are taken in all their orders at once, so rounded values need no noise, and numbers are compared in units in
-    which their spreads are alike. The estimates are not clipped: without information they scatter around 0, except
-    those by counting, which are too large by about (classes of x - 1)(classes of y - 1)/2n.
-    Standard errors of estimates from neighbours are 75 to 90 % of their scatter, because rows share neighbours. NaN
-    where `undefined` says why, as for a constant column.
+    Estimators: Kraskov et al. 2004 for numbers, Ross 2014 for numbers and classes, the plug-in for classes. Rounded
+    values need no noise, and numbers are compared in units in which their spreads are alike. Estimates are not clipped:
+    without information they scatter around 0, except those by counting, which are too large by about
+    (classes of x - 1)(classes of y - 1)/2n. Standard errors of estimates from neighbours are 75 to 90 % of their
+    scatter. NaN where `undefined` says why, as for a constant column.
     """
     copies = [_columns("x", x), _columns("y", y, joint=True)]
     if given is not None:

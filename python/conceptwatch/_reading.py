@@ -121,13 +121,11 @@ class StoredRun:
     def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
         """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
 
-        superseded: the run has returned to this step or an earlier one since, as by a checkpoint. Where it has come
-            back, a row of the newer attempt precedes.
+        Rows that the run left behind by returning to an earlier step, as from a checkpoint, are marked superseded.
+        Times are UTC timestamps in frames, Unix seconds in records, here and in the other tables.
 
-        time: when it was scored: a UTC timestamp in frames, Unix seconds in records.
-
-        concept: of this concept in place of the mean. frame: "pandas", "polars" or "records", a list of dicts; by
-        default the first of these that is installed.
+        concept: of this concept in place of the mean.
+        frame: "pandas", "polars" or "records", a list of dicts; by default the first of these that is installed.
         """
         asked = {"run": self.name, "split": split, "score": score, "concept": concept}
         points = self.source.ask("/api/v1/series", **asked)["points"]
@@ -145,8 +143,6 @@ class StoredRun:
 
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.
-
-        since: a UTC timestamp in frames, Unix seconds in records.
 
         For a run that no sidecar has in memory, they follow the default rules, or those of CONCEPTWATCH_CONFIG.
         """
@@ -228,10 +224,7 @@ class Runs(Sequence[StoredRun]):
         return Runs([run for run in self if wanted.items() <= run.labels.items()])
 
     def frame(self, frame: str | None = None) -> Any:
-        """A row for each run; for `frame` see `StoredRun.series`.
-
-        started: a UTC timestamp in frames, Unix seconds in records.
-        """
+        """A row for each run; for `frame` see `StoredRun.series`."""
         return framed([{**run._row(), "started": run.facts["started"]} for run in self], RUN, frame)
 
     def plot(self, score: str, *, split: str = "val", ax: Any = None) -> Any:
@@ -264,9 +257,8 @@ def runs(
         [100, 200, 300]
 
     source: a directory of curves, or the HTTP port of a sidecar as HOST:PORT. By default the sidecar at 127.0.0.1:7801
-        and all curves below the user's data directory, where sidecars that jobs start keep them.
-    search: words of names, titles and labels, and conditions on labels, such as "soft lambda<1"; a run must match
-        all of them.
+        and all curves below the user's data directory.
+    search: words of names, titles and labels, and conditions on labels, such as "soft lambda<1"; all must match.
     limit: runs at most, the newest; `total` of the result counts the others, too.
     token_file: file with the token of the sidecar; by default CONCEPTWATCH_TOKEN_FILE.
 

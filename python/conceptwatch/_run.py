@@ -154,9 +154,8 @@ class Run:
     ) -> Scores | None:
         """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none.
 
-        This waits for the scores over pairs of concepts, too, and returns what there is when the time is over. Scores
-        that train networks are not waited for. None after the whole time means that the scores are late, which is
-        logged.
+        It waits for scores over pairs of concepts, not for those that train networks, and returns what there is when
+        the time is over. If there is nothing yet, the log says that the scores are late.
         """
         split = composed(split)
         if step is None:
@@ -256,10 +255,10 @@ class Run:
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
-        The answer for a step never changes; `stop_reason` gives the reason. Where the scores of the step are late, the
-        answer rests on those before it; the reason says so, and it is logged. False when the sidecar cannot be reached:
-        if other ranks were advised to stop at that step, the next answer that this rank gets is True. Where ranks must
-        stop at the same step, call this on one rank and broadcast its answer.
+        The answer for a step never changes; `stop_reason` gives the reason. If the scores of the step are late, it
+        rests on earlier ones; reason and log say so. False when the sidecar cannot be reached: if other ranks were
+        advised to stop, the next answer that this rank gets is True. Where ranks must stop at the same step, call this
+        on one and broadcast its answer.
         """
         if not self._is_step(step):
             return False
@@ -293,12 +292,12 @@ class Run:
     def finish(self, timeout: float | None = None) -> bool:
         """Sends what is left, waits until it is settled, and states that this rank has finished.
 
-        The run is finished when every rank has. Settled means that a crash of the sidecar can lose nothing: the scores
-        are in its history, or the reason why there are none. The rank that finishes the run prints its last scores, the
+        The run is finished when every rank has. Settled: the scores, or the reason why there are none, are in the
+        history, and a crash of the sidecar can lose nothing. The rank that finishes the run prints its last scores, the
         alerts that fired and where its curves are, unless CONCEPTWATCH_QUIET is set.
 
-        timeout: seconds to wait; by default 30, but 5 while no sidecar answers. False when not everything was settled
-        by then; a line in the log names the evaluations.
+        timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
+            names the evaluations that are not settled.
         """
         if self._finished:
             return True
@@ -560,8 +559,8 @@ class Run:
 class Pass:
     """One evaluation pass, from `Run.evaluation`.
 
-    A pass that is left by an exception, or dropped before it has ended, is discarded. A step may be evaluated several
-    times: each pass that ends is a point of its own, and the newest one is current.
+    A pass that is left by an exception, or dropped before it has ended, is discarded. If a step is evaluated again, the
+    newest pass is current.
     """
 
     _is_open = False

@@ -49,16 +49,15 @@ _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 class LeakageMonitor(_Callback):
     """Streams the batches of every validation during `fit`, and logs their leakage.
 
-    `leakage/ctl_conditional` and the other `scores` of this evaluation are in `callback_metrics` before
-    `on_validation_end`, so the stock EarlyStopping and ModelCheckpoint can monitor them. A score that is late, missing
-    or undefined is absent, or NaN where a ModelCheckpoint monitors it.
+    `leakage/ctl_conditional` and the other `scores` are in `callback_metrics` before `on_validation_end`, so the stock
+    EarlyStopping and ModelCheckpoint can monitor them. A late or undefined score is absent, or NaN where a
+    ModelCheckpoint monitors it.
 
-    All ranks belong to one job, which the first one determines. A second `fit` with the same callback, and one that
-    starts from a checkpoint with a callback of the same name, continue the run.
+    The first rank determines the job of all. A second `fit` with the same callback, and one from a checkpoint with a
+    callback of the same name, continue the run.
 
-    name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which `fit` calls with each rank's number.
-        `head` may also be the name of a part of the module, such as "model.head"; a head of one batch, such as an
-        `embedding_head`, is the entry "head" of what `extract` returns.
+    name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
+        module, such as "model.head"; the head of one batch is the entry "head" of what `extract` returns.
     extract: from a batch and what `validation_step` returned, the tensors of `Pass.log` by name; None leaves the batch
         out. With `sample_ids` the rows that a distributed sampler repeats count once.
     method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, for modules
@@ -237,21 +236,16 @@ class LeakageMonitor(_Callback):
 class LeakageEarlyStopping(_Callback):
     """Stops training when the sidecar advises it, or when a leakage score does not improve or is too high.
 
-    Needs a `LeakageMonitor` among the trainer's callbacks. A score that is missing or undefined neither stops training
-    nor uses up patience; a late one counts at the next evaluation, unless that one's own score has arrived by then.
-    Ranks stop together: advice to one stops all. It is inactive during the sanity check and with `fast_dev_run`. Its
-    counters are in the checkpoint.
-
-    The parameters are those of Lightning's EarlyStopping, where they apply:
+    Needs a `LeakageMonitor` among the trainer's callbacks. A missing or undefined score neither stops training nor uses
+    up patience; a late one counts at the next evaluation. Advice to one rank stops all. Inactive during the sanity
+    check and with `fast_dev_run`. Its counters are in the checkpoint.
 
     monitor: a score that the LeakageMonitor logs, such as "leakage/icl"; None for advice alone.
-    min_delta: smaller changes are no improvement. patience: evaluations in a row without improvement before stopping.
-    verbose: log why training stops. mode: "min" or "max".
-    stopping_threshold: stop once the score is better. divergence_threshold: stop once it is worse.
     advice: stop when `Run.should_stop` advises it, by the sidecar's rules.
     timeout: seconds to wait for the advice.
 
-    `strict`, `check_finite` and `check_on_train_epoch_end` have no counterpart.
+    The others are those of Lightning's EarlyStopping; `strict`, `check_finite` and `check_on_train_epoch_end` have no
+    counterpart.
     """
 
     def __init__(

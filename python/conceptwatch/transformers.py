@@ -42,15 +42,15 @@ _SAVED = "conceptwatch"
 class LeakageMonitor(_transformers.TrainerCallback):
     """Streams the model's batches and outputs in every evaluation during training, and stops training by advice.
 
-    The scores are added to the evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks
-    after this one in the list and for `metric_for_best_model="leakage/icl"`. A score that is late, missing or undefined
-    is left out; for `metric_for_best_model` it is NaN.
+    The scores join the evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks after this
+    one in the list and for `metric_for_best_model="leakage/icl"`. A late or undefined score is left out; for
+    `metric_for_best_model` it is NaN.
 
-    All processes belong to one job, which the first one determines. A second `train` with the same callback, and one
-    that resumes from a checkpoint with a callback of the same name, continue the run.
+    The first process determines the job of all. A second `train` with the same callback, and one from a checkpoint with
+    a callback of the same name, continue the run.
 
-    name: of the run; concepts and `arguments`: as for `conceptwatch.init`, which gets each process's number. `head` may
-        also be the name of a part of the model; a head of one batch is the entry "head" of what `extract` returns.
+    name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
+        model; the head of one batch is the entry "head" of what `extract` returns.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
         None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
         there, or set `remove_unused_columns=False`.

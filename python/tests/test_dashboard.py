@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from monitoring import Prometheus
 from real_sidecar import ask
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
-# Scores whose panels draw the limit of a default rule.
-LIMITED = ("icl_excess", "ctl_excess")
+# Scores whose panels draw the limit of a default rule; those of the others are the diagnosis'.
+EXCESSES = ("icl_excess", "ctl_excess")
+DECIDING = ("ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy")
 DASHBOARD = json.loads((GRAFANA / "dashboards" / "conceptwatch.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 API = "yesoreyeram-infinity-datasource"
@@ -119,14 +120,10 @@ class Filled:
     end: float
     values: dict[str, list[str] | str]
 
-    def promql(self, expression: str, **of_repeat: str) -> str:
-        """As Grafana's Prometheus data source fills in variables: several values, or one of a repeat, as patterns."""
-        for name, value in {**self.values, **of_repeat}.items():
-            text = value
-            if name in {variable["name"] for variable in variables("query") if variable.get("multi")}:
-                patterns = [pattern(one) for one in ([value] if isinstance(value, str) else value)]
-                text = patterns[0] if len(patterns) == 1 else f"({'|'.join(patterns)})"
-            assert isinstance(text, str)
+    def promql(self, expression: str) -> str:
+        """As Grafana's Prometheus data source fills in variables: several values as patterns, of All its own value."""
+        for name, value in self.values.items():
+            text = value if isinstance(value, str) else f"({'|'.join(map(pattern, value))})"
             expression = re.sub(rf"\${name}\b", lambda _, text=text: text, expression)  # type: ignore[misc]
         built_in = {"$__rate_interval": "2s", "$__range": f"{round(self.end - self.start)}s"}
         for name, text in built_in.items():
@@ -220,45 +217,73 @@ def fill(prometheus: Prometheus, filled: Filled) -> Filled:
             matches = [re.search(variable["regex"].strip("/"), one) for one in found]
             found = [match[1] for match in matches if match]
         assert found, variable["name"]
-        current = variable["current"]["value"]
+        current = variable.get("current", {"value": found[0]})["value"]
         assert current == ["$__all"] or current in found, (current, found)
-        filled.values[variable["name"]] = found if current == ["$__all"] else current
+        filled.values[variable["name"]] = variable["allValue"] if current == ["$__all"] else current
     return filled
 
 
-def test_the_variables_offer_runs_splits_and_scores(watched: Watched) -> None:
+def test_the_variables_offer_splits_scores_and_a_run(watched: Watched) -> None:
     values = watched.filled.values
-    assert values["run"] == sorted([LEAKING, CLEAN])
+    assert (values["run"], values["instance"]) == (".*", ".*")
     assert (values["split"], values["score"]) == ("val", "ctl_conditional")
-    assert values["instance"] == [watched.sidecar.http]
+    assert values["detail"] == min(LEAKING, CLEAN)
+
+
+def test_chosen_sidecars_and_runs_are_patterns(watched: Watched) -> None:
+    chosen = Filled(0, 1, {**watched.filled.values, "run": [LEAKING, CLEAN], "instance": [watched.sidecar.http]})
+    expression = chosen.promql('conceptwatch_step{run=~"$run", split="$split", instance=~"$instance"}')
+    assert {one["metric"]["run"] for one in watched.prometheus.query(expression)} == {LEAKING, CLEAN}
+    chosen.values["instance"] = ["another:7801"]
+    assert watched.prometheus.query(chosen.promql(expression.replace(pattern(watched.sidecar.http), "$instance"))) == []
+
+
+def test_no_row_is_repeated() -> None:
+    """A row for each of 84 runs was 840 panels."""
+    assert [panel["title"] for panel in DASHBOARD["panels"] if panel.get("repeat")] == []
+
+
+def test_every_query_is_limited_to_the_chosen_sidecars() -> None:
+    asked = [target["expr"] for panel in PANELS for target in panel["targets"] if "expr" in target]
+    asked += [one["query"]["query"] for one in variables("query") if one["name"] != "instance"]
+    asked += [one["expr"] for one in DASHBOARD["annotations"]["list"]]
+    for expression in asked:
+        selectors = re.findall(r"{[^}]*}", expression)
+        assert selectors, expression
+        assert all('instance=~"$instance"' in one for one in selectors), expression
+
+
+def test_runs_lead_to_their_page() -> None:
+    (page,) = variables("textbox")
+    assert page["query"] == "http://127.0.0.1:7801"
+    compared = [panel for panel in PANELS if any('run=~"$run"' in one.get("expr", "") for one in panel["targets"])]
+    compared = [panel for panel in compared if "pair_age" not in panel["targets"][0]["expr"]]
+    assert len(compared) == 9
+    for panel in compared:
+        config = panel["fieldConfig"]
+        of_names = [one["value"] for each in config["overrides"] for one in each["properties"] if one["id"] == "links"]
+        (link,) = config["defaults"].get("links") or of_names[0]
+        assert re.fullmatch(r"\${page}/#/run/\${__(field\.labels|data\.fields)\.run:percentencode}", link["url"])
 
 
 def asked_of_prometheus() -> list[Any]:
-    """Every query, with the name of its panel and whether it is in the row that is repeated for each run."""
-    found, repeated = [], False
-    for panel in DASHBOARD["panels"]:
-        if panel["type"] == "row":
-            repeated = panel.get("repeat") == "run"
-            continue
-        for target in panel["targets"]:
-            if "expr" in target:
-                found.append(pytest.param(target, repeated, id=f"{panel['title']} {target['refId']}"))
-    for annotation in DASHBOARD["annotations"]["list"]:
-        found.append(pytest.param(annotation, False, id=f"annotation {annotation['name']}"))
-    return found
+    """Every query, with the name of its panel and whether it is about the run in detail."""
+    targets = [(panel["title"], target) for panel in PANELS for target in panel["targets"] if "expr" in target]
+    targets += [("annotation " + one["name"], one) for one in DASHBOARD["annotations"]["list"]]
+    return [pytest.param(one, "$detail" in one["expr"], id=f"{title} {one.get('refId', '')}") for title, one in targets]
 
 
-@pytest.mark.parametrize(("target", "repeated"), asked_of_prometheus())
-def test_prometheus_answers(watched: Watched, target: dict[str, Any], repeated: bool) -> None:
-    filled = watched.filled
-    expression = filled.promql(target["expr"], **({"run": LEAKING} if repeated else {}))
+@pytest.mark.parametrize(("target", "detailed"), asked_of_prometheus())
+def test_prometheus_answers(watched: Watched, target: dict[str, Any], detailed: bool) -> None:
+    filled = of_run(watched, LEAKING)
+    expression = filled.promql(target["expr"])
     if target.get("instant"):
         series = watched.prometheus.query(expression, at=filled.end)
     else:
         series = watched.prometheus.range(expression, filled.start, filled.end, step=0.5)
     values = [float(value) for one in series for _, value in one.get("values") or [one["value"]]]
     assert any(np.isfinite(values)), expression
-    if repeated:
+    if detailed:
         assert {one["metric"].get("run", LEAKING) for one in series} == {LEAKING}
     # What legends and titles take from the labels is there.
     texts = [target.get(text, "") for text in ("legendFormat", "titleFormat", "textFormat")]
@@ -266,12 +291,16 @@ def test_prometheus_answers(watched: Watched, target: dict[str, Any], repeated: 
         assert any(label in one["metric"] for one in series), (label, expression)
 
 
+def of_run(watched: Watched, run: str) -> Filled:
+    """The variables with this run in detail."""
+    return replace(watched.filled, values={**watched.filled.values, "detail": run})
+
+
 def test_bands_lie_around_their_curves(watched: Watched) -> None:
-    filled = watched.filled
+    filled = of_run(watched, LEAKING)
     for panel in (panel for panel in PANELS if "standard errors" in panel["title"] and panel["type"] == "timeseries"):
         value, upper, lower = (
-            watched.prometheus.query(filled.promql(target["expr"], run=LEAKING), at=filled.end)
-            for target in panel["targets"]
+            watched.prometheus.query(filled.promql(target["expr"]), at=filled.end) for target in panel["targets"]
         )
         found = [float(one[0]["value"][1]) for one in (lower, value, upper)]
         assert found[0] < found[1] < found[2]
@@ -280,17 +309,19 @@ def test_bands_lie_around_their_curves(watched: Watched) -> None:
         assert found[2] - found[0] == pytest.approx(2 * 1.96 * error["standard_error"])
 
 
-def test_the_limits_are_those_of_the_default_rules(watched: Watched) -> None:
+def test_the_limits_are_those_of_the_sidecar(watched: Watched) -> None:
     rules = ask(watched.sidecar.http, "/api/v1/alerts")["rules"]
     alone = [rule["all"][0] for rule in rules if len(rule.get("all", [])) == 1]
-    limits = {one["score"]: one["above"] for one in alone if one["score"] in LIMITED}
-    drawn = {}
+    limits = {one["score"]: one["above"] for one in alone if one["score"] in EXCESSES}
+    shown = {one["score"]: one["limit"] for one in ask(watched.sidecar.http, "/api/v1/catalogue")["limits"]}
+    limits |= {score: shown[score] for score in DECIDING}
+    drawn: dict[str, set[float]] = {}
     for panel in PANELS:
         steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", [])
-        for score in LIMITED:
+        for score in limits:
             if panel["type"] == "timeseries" and f"conceptwatch_{score}{{" in panel["targets"][0]["expr"]:
-                drawn.setdefault(score, []).append(steps[-1]["value"])
-    assert drawn == {score: [limit, limit] for score, limit in limits.items()}
+                drawn.setdefault(score, set()).add(steps[-1]["value"])
+    assert drawn == {score: {limit} for score, limit in limits.items()}
 
 
 def test_alerts_are_marked_where_they_fired(watched: Watched) -> None:
@@ -314,7 +345,7 @@ def rows_of(watched: Watched, target: dict[str, Any], run: str) -> list[dict[str
         not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
     import jq  # noqa: PLC0415
 
-    known = {**watched.filled.values, "run": run}
+    known = of_run(watched, run).values
     params = {
         one["key"]: re.sub(r"\${(\w+)}", lambda m: str(known[m[1]]), one["value"])
         for one in target["url_options"]["params"]

@@ -234,6 +234,25 @@ def test_every_link_leads_somewhere(page: str) -> None:
             assert anchor in anchors(file.read_text(encoding="utf-8")), f"{page}: {target}"
 
 
+def test_troubleshooting_quotes_what_is_printed() -> None:
+    """The messages in the first column of its tables are in the sources, whose literals may be spread over lines."""
+    folders = [
+        (ROOT / "python/conceptwatch", "*.py"),
+        (ROOT / "src", "*.rs"),
+        (ROOT / "crates", "*.rs"),
+        (ROOT / "web", "*.js"),
+    ]
+    sources = "\n".join(
+        path.read_text(encoding="utf-8") for folder, kind in folders for path in sorted(folder.rglob(kind))
+    )
+    joined = re.sub(r'"\s*\n\s*f?"|\\\n\s*', "", sources)
+    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+    quoted = [part.strip() for cell in cells for text in re.findall(r"`([^`]+)`", cell) for part in text.split("…")]
+    assert len(quoted) > 20
+    assert [part for part in quoted if part not in joined] == []
+
+
 def test_every_page_is_in_the_book() -> None:
     contents = (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8")
     listed = re.findall(r"\]\(([^)]+\.md)\)", contents)

@@ -320,7 +320,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(
         log(second, step)
     assert second.finish(timeout=3) is False
     (line,) = warned()
-    assert line.endswith("A crash there can still lose those that the sidecar has received; the others are dropped")
+    assert line.endswith("Those that the sidecar has received are scored unless it crashes; the others are lost")
     assert "13 evaluations were not settled: val at step 0, val at step 1" in line
     assert "and 3 more" in line
     assert second.stats.passes_unsettled == 12

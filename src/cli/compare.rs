@@ -17,10 +17,9 @@ use super::source::Source;
 
 /// Compare two runs, groups of runs by a label, or two splits of a run
 ///
-/// Two runs: which leaks more by conditional leakage and interventions, the published Leakage Criterion, and the difference in
-/// each score with its interval, over their newest evaluations. With --by: mean scores of the runs for each value of a label, such as lambda, and the range of least leakage. With
-/// --with-split: the scores of one run on two splits, evaluated at the same steps. Reads from a running sidecar, or
-/// from the curves that a stopped one has kept.
+/// Two runs: which leaks more, the published Leakage Criterion, and the difference in each score. With --by: the mean
+/// scores of the runs for each value of a label, such as lambda, and the range of least leakage. With --with-split: the
+/// scores of one run on two splits, at the same steps.
 #[derive(Args)]
 pub struct Options {
     /// A run.

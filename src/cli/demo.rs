@@ -25,8 +25,8 @@ use super::terminal::print;
 
 /// Watch two concept bottleneck models train
 ///
-/// Starts the sidecar in this process, trains a model with strong concept supervision (lambda 5) and one with almost
-/// none (lambda 0.01) on TabularToy, and streams every epoch's validation pass through the gRPC port.
+/// Trains a model with strong concept supervision (lambda 5) and one with almost none (lambda 0.01) on TabularToy, with
+/// a sidecar in this process.
 #[derive(Args)]
 pub struct DemoOptions {
     /// Epochs of each model.

@@ -14,9 +14,8 @@ use super::source::Source;
 
 /// Find out what is wrong with a run
 ///
-/// Prints each finding with its numbers, their limits and the section of the paper, then what was checked without a finding
-/// and how large an effect would have been seen.
-/// Reads the newest finished evaluation from a running sidecar, or from the curves that a stopped one has kept.
+/// Prints each finding with its numbers and limits, then what was checked without a finding and how large an effect
+/// would have been seen.
 #[derive(Args)]
 pub struct Options {
     /// The run.
@@ -27,7 +26,7 @@ pub struct Options {
     /// Print one JSON object, which also has the numbers behind checks without a finding.
     #[arg(long)]
     json: bool,
-    /// Also write a report with curves to this file: one HTML page that needs nothing else, to send to others.
+    /// Also write a report with curves to this file: one HTML page, to send to others.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]

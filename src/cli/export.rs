@@ -21,10 +21,9 @@ use super::terminal::tell;
 
 /// Write runs as tables
 ///
-/// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and pairs (its
-/// values for concepts and for pairs of them), and unscored (passes without an evaluation). Every number is written in full:
-/// read back, it is the same. In CSV a text that a spreadsheet would evaluate, such as '=1+1', is prefixed with an
-/// apostrophe. `python -m conceptwatch export` also writes Parquet, with pyarrow or Polars.
+/// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and
+/// pairs (its values), and unscored (passes without an evaluation). Numbers are written in full. `python -m
+/// conceptwatch export` also writes Parquet.
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.

@@ -16,8 +16,8 @@ use super::options::upstream;
 
 /// Send what a stopped sidecar left for its hub
 ///
-/// A sidecar with `--upstream` keeps what no hub has applied in its data directory, and sends it when it is started there
-/// again. This command sends it without a sidecar. Each change arrives exactly once.
+/// A sidecar with `--upstream` keeps what no hub has applied in its data directory. This command sends it without a
+/// sidecar. Each change arrives exactly once.
 #[derive(Args)]
 pub struct Options {
     /// Directory of the curves.

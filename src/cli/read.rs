@@ -16,9 +16,8 @@ use super::options::ServeOptions;
 
 /// Answer requests of the API from the curves of a stopped sidecar
 ///
-/// Prints a JSON object for each request, on a line of its own: its status, and the body as the sidecar would answer it.
-/// Alerts are those that the rules find in the stored curves. Programs that read curves use this, such as the Python
-/// package.
+/// Prints a line of JSON for each request: its status, and the body as the sidecar would answer it. The Python package
+/// reads curves in this way.
 #[derive(Args)]
 pub struct ReadOptions {
     /// Requests, such as '/api/v1/series?run=cub&split=val&score=ctl'

@@ -27,11 +27,11 @@ fn typed(argument: &Arg) -> String {
 /// The long help of an argument on one line, with the default where the text does not say it.
 fn about(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string).unwrap_or_default();
-    let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "\\<");
+    let mut text = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('<', "\\<");
     let possible = argument.get_possible_values();
     if !possible.is_empty() && argument.get_action().takes_values() && !argument.is_hide_possible_values_set() {
         let names = possible.iter().map(|value| value.get_name()).collect::<Vec<_>>().join(", ");
-        write!(text, " [possible values: {names}]").unwrap();
+        write!(text, " [one of {names}]").unwrap();
     }
     let defaults = argument.get_default_values().iter().filter_map(|value| value.to_str()).collect::<Vec<_>>();
     if !defaults.is_empty() && argument.get_action().takes_values() {
@@ -55,10 +55,10 @@ fn rows(command: &clap::Command) -> Vec<Row> {
     arguments.map(row).collect()
 }
 
-fn table(rows: &[&Row]) -> String {
-    let mut text = "| option | |\n|---|---|\n".to_owned();
+fn list(rows: &[&Row]) -> String {
+    let mut text = String::new();
     for [option, about] in rows {
-        writeln!(text, "| {option} | {about} |").unwrap();
+        writeln!(text, "- {option}: {about}").unwrap();
     }
     text
 }
@@ -78,7 +78,7 @@ fn section(command: &mut clap::Command, shared: &[Row]) -> String {
     let all = rows(command);
     let (common, own): (Vec<&Row>, Vec<&Row>) = all.iter().partition(|row| shared.contains(row));
     if !own.is_empty() {
-        write!(text, "\n{}", table(&own)).unwrap();
+        write!(text, "\n{}", list(&own)).unwrap();
     }
     if common.len() == shared.len() {
         text.push_str("\nAnd the [common options](#common-options).\n");
@@ -110,7 +110,7 @@ fn the_reference_has_every_command() {
     for command in program.get_subcommands_mut().filter(|command| is_shown(command)) {
         expected.push_str(&section(command, &shared));
     }
-    write!(expected, "\n## Common options\n\n{}", table(&shared.iter().collect::<Vec<_>>())).unwrap();
+    write!(expected, "\n## Common options\n\n{}", list(&shared.iter().collect::<Vec<_>>())).unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/commands.md");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(path, &expected).unwrap();

@@ -24,10 +24,9 @@ use super::terminal::{print, tell};
 
 /// Replay recordings that jobs made with mode="offline"
 ///
-/// Scores every evaluation pass in this process and prints a line for each. With --data-dir it keeps the curves, for
-/// `conceptwatch serve --data-dir`; with --address it sends everything to a running sidecar instead. Give the files of
-/// all ranks in one call: a pass closes when all ranks have ended it. Rolling windows are scored by the clock, so a replay
-/// produces fewer points for them than training does.
+/// Scores every evaluation pass in this process and prints a line for each. With --data-dir it keeps the curves; with
+/// --address it sends everything to a running sidecar instead. Give the files of all ranks in one call. Rolling windows
+/// get fewer points than in training.
 #[derive(Args)]
 pub struct ReplayOptions {
     /// Recordings: files that end in .cwrec.

@@ -15,9 +15,8 @@ use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
 ///
-/// The sidecar evaluates its own alert rules after each evaluation of the model and exports the state of each rule as a
-/// metric. The printed rules alert on that metric, so that they agree with the page, the webhook and the stop advice:
-/// Prometheus cannot express warm-up, hysteresis and the test for rises.
+/// The sidecar exports the state of its own alert rules as a metric. The printed rules alert on it, so that they agree
+/// with the page, the webhook and the stop advice.
 #[derive(Args)]
 pub struct RulesOptions {
     /// TOML file with [[alerts]] [default: the built-in rules]

@@ -25,9 +25,8 @@ use super::terminal::tell;
 
 /// Score files of model outputs
 ///
-/// Their arrays are named like the tensors of the protocol, such as concept_activations [n, k], concept_labels [n, k] and
-/// task_labels [n]. Other arrays are listed and ignored; --map gives them the names that scores know. Scores whose
-/// arrays are absent are omitted.
+/// Arrays are named like the tensors of the protocol, such as concept_activations [n, k], concept_labels [n, k] and
+/// task_labels [n]; --map gives others these names. Scores whose arrays are absent are omitted.
 #[derive(Args)]
 pub struct Options {
     /// .npz archives; .npy arrays, or folders of them, named like the file; .safetensors; .csv tables, whose columns
@@ -35,15 +34,14 @@ pub struct Options {
     /// `python -m conceptwatch score` also .parquet tables and the tensors of .pt files.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Take the file's ARRAY as NAME, one of the names that scores know: --map concept_labels=c reads the array c as
-    /// concept_labels. In tables, concept_labels=has_* takes all columns that start with has_. May be given repeatedly.
+    /// Take the file's ARRAY as NAME: concept_labels=c reads the array c as concept_labels. In tables,
+    /// concept_labels=has_* takes all columns that start with has_. May be given repeatedly.
     #[arg(long, value_name = "NAME=ARRAY")]
     map: Vec<outputs::Mapping>,
-    /// Also write a report with charts to this file: one HTML page that needs nothing else, to send to others.
+    /// Also write a report with charts to this file: one HTML page, to send to others.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Take concept labels of -1, or NaN among floats, as unknown. Each score of a concept or pair then uses the rows in which
-    /// its labels are known, and leaves it out where these are fewer than 50.
+    /// Take concept labels of -1 or NaN as unknown; scores use the rows with known labels, 50 at least.
     #[arg(long)]
     missing_labels: bool,
     /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
@@ -53,8 +51,8 @@ pub struct Options {
     /// [default: the file's array activation_columns, or one_per_concept]
     #[arg(long, value_parser = activation_columns, value_name = "LAYOUT")]
     activation_columns: Option<ActivationColumns>,
-    /// The columns of concept_activations were learnt without labels, such as those of a sparse autoencoder, and are
-    /// matched to the concepts [default: the file's array latents, their number]
+    /// The columns of concept_activations were learnt without labels and are matched to the concepts [default: the
+    /// file's array latents, their number]
     #[arg(long, conflicts_with = "activation_columns")]
     latents: bool,
     /// Kind of concept_activations [default: the file's array activation_kind, or a guess from the values, which is printed]

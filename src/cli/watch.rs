@@ -24,10 +24,9 @@ use super::terminal::{has_gone, print, tell, written};
 
 /// Show the curves of runs in a terminal
 ///
-/// Shows the verdict on each run, one line for each of its scores, with the newest value, its standard error and the curve, and
-/// the newest alerts below. If the output is not a terminal, prints a line for each evaluation, change of the verdict and
-/// alert. Ends when the sidecar stops, or on
-/// Ctrl-C. Where no sidecar runs, shows the curves that are kept below the user's data directory, once.
+/// Shows the verdict on each run, its scores with standard errors and curves, and the newest alerts. If the output is
+/// not a terminal, prints a line for each evaluation, change of the verdict and alert. Where no sidecar runs, shows the
+/// curves kept below the user's data directory, once.
 #[derive(Args)]
 pub struct WatchOptions {
     /// Runs to watch [default: all running runs, and those that start later]

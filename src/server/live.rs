@@ -104,7 +104,7 @@ pub struct Status {
     /// Scoring delay: how long the oldest waiting evaluation has been due.
     pub lag_seconds: f64,
     pub rows_dropped: u64,
-    /// Evaluations that a newer one replaced before they ran.
+    /// Evaluations that were not scored, because a newer one was ready first.
     pub points_skipped: u64,
     pub memory_bytes: u64,
     pub memory_limit_bytes: u64,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png. Beside it, pictures of every state of
+# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png. Beside it, the pictures of the guide to
 # the page on made-up runs, as page-*.png.
 #
 # Takes python3 with PyTorch, Node and Chromium. CONCEPTWATCH_BINARY is the program, else that of the release build.

@@ -44,7 +44,7 @@ impl HistoryCollector {
             )?,
             unwritten: Gauge::new(
                 names::HISTORY_UNWRITTEN,
-                "Seconds since the oldest change of the history was made that is not on the disk; 0 if all are.",
+                "Age of the oldest change of the history that is not on the disk, in seconds; 0 if there is none.",
             )?,
             refused: Opts::new(
                 names::HISTORY_REFUSED,

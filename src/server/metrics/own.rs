@@ -134,7 +134,7 @@ impl Metrics {
             received_bytes: counter(names::RECEIVED_BYTES, "Bytes of tensors received.")?,
             read_bytes: counter(
                 names::READ_BYTES,
-                "Bytes of gRPC messages read, also of messages that were refused or never whole.",
+                "Bytes of gRPC messages read, including refused and incomplete ones.",
             )?,
             connections: labelled_gauge(registry, names::CONNECTIONS, "Open connections, by port.", &["port"])?,
             ingest_budget_used: bytes(
@@ -149,7 +149,7 @@ impl Metrics {
             scoring_memory: labelled_gauge(
                 registry,
                 names::SCORING_MEMORY,
-                "The most that scores of the newest evaluation take, as estimated, in bytes.",
+                "Estimated peak memory of scoring the newest evaluation, in bytes.",
                 &["scores"],
             )?,
             scoring_memory_limit: bytes(
@@ -185,10 +185,13 @@ impl Metrics {
                 "Curve points not stored because the history has a more complete one of the same step.",
             )?,
             points_recorded: counter(names::POINTS_RECORDED, "Curve points written to the history.")?,
-            points_skipped: counter(names::POINTS_SKIPPED, "Evaluations that a newer one replaced before they ran.")?,
+            points_skipped: counter(
+                names::POINTS_SKIPPED,
+                "Evaluations that were not scored, because a newer one was ready first.",
+            )?,
             joins_skipped: counters(
                 names::JOINS_SKIPPED,
-                "Points that scores will never join because a newer one replaced theirs before it ran.",
+                "Points that lack their later scores, because a newer point was ready before these were computed.",
                 &["scores"],
             )?,
             kept_memory: bytes(names::KEPT_MEMORY, "Bytes that rolling windows keep from one tick to the next.")?,
@@ -205,7 +208,7 @@ impl Metrics {
             lag: gauge(names::LAG, "Scoring delay: how long the oldest waiting evaluation has been due, in seconds.")?,
             staleness: gauge(
                 names::STALENESS,
-                "Highest age of a newest curve point over the splits of unfinished runs, in seconds.",
+                "Longest time without an evaluation among the splits of unfinished runs, in seconds.",
             )?,
             worker_cpu,
             spare_cores: gauge(

@@ -91,16 +91,16 @@ fn of_runs() -> BTreeMap<String, Family> {
     curves.chain(read).collect()
 }
 
-fn table(families: &BTreeMap<String, Family>) -> String {
-    let mut table = "| family | |\n|---|---|\n".to_owned();
+fn list(families: &BTreeMap<String, Family>) -> String {
+    let mut list = String::new();
     for (name, family) in families {
         let labels = match family.labels.join(",") {
             none if none.is_empty() => none,
             some => format!("{{{some}}}"),
         };
-        writeln!(table, "| `{name}{labels}` | {} |", family.help).unwrap();
+        writeln!(list, "- `{name}{labels}`: {}", family.help).unwrap();
     }
-    table
+    list
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn the_reference_has_every_family() {
         let is_there = [&own, &of_runs, &of_hubs].iter().any(|families| families.contains_key(name));
         assert!(is_there || name == names::PREFIX, "{name} is not in the reference");
     }
-    let [of_runs, own, of_hubs] = [&of_runs, &own, &of_hubs].map(table);
+    let [of_runs, own, of_hubs] = [&of_runs, &own, &of_hubs].map(list);
     let expected = format!(
         "{HEAD}\n## Run metrics\n\n{of_runs}\n## Sidecar metrics\n\n{own}\n## Additional hub metrics\n\n{of_hubs}"
     );

@@ -19,14 +19,14 @@ const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
 
 const OMITTED: &str =
-    "Series omitted from a family above its cap; of a curve that a hub did not read, one in each family.";
+    "Series omitted from a family above its cap. A curve that a hub did not read counts once in each family.";
 
 /// Families that every curve has, whatever its scores.
 pub(super) const CURVE_FAMILIES: [(&str, &str, &[&str]); 13] = [
     (names::STEP, "Optimiser steps at the newest curve point.", &CURVE),
     (names::EPOCH, "Epoch of the newest curve point.", &CURVE),
     (names::SAMPLE_ROWS, "Rows in the sample of the newest curve point.", &CURVE),
-    (names::REPEATED_ROWS, "Rows beside these that are copies of them and are not scored.", &CURVE),
+    (names::REPEATED_ROWS, "Copies of sampled rows, which are not scored.", &CURVE),
     (names::TIE_FRACTION, "Share of activations that equal another in their column, 0 to 1.", &CURVE),
     (names::PROVISIONAL, "1 while the newest sample is still filling and not part of the curve, else 0.", &CURVE),
     (

@@ -185,11 +185,11 @@ pub fn compare_groups(
         notes.push(format!("one run only, whose interval says nothing about other seeds: {single}"));
     }
     if training.iter().any(Option::is_none) {
-        notes.push("task accuracy is not known for every group: failed training is not considered there".into());
+        notes.push("failed training is not looked for in groups whose task accuracy is not known".into());
     }
     notes.extend(without_interventions(&all));
     if !looked_at && reference.is_ok() {
-        notes.push("training fails in part of the runs of every group that leaks least: it is not considered".into());
+        notes.push("training fails in some runs of every group that leaks least, so it does not end the range".into());
     }
     GroupReport {
         label: label.to_owned(),

@@ -179,7 +179,7 @@ impl Weighed {
         let said = clauses.join("; ");
         if a.estimate(LEARNT).is_err() || b.estimate(LEARNT).is_err() {
             let why = format!(
-                "{said}, which may be for want of learnt concepts in {}: concept accuracy is not known",
+                "{said}, perhaps because {} has not learnt its concepts: concept accuracy is not known",
                 less.name()
             );
             return Self { verdict: WeighedVerdict::Undecided, why };

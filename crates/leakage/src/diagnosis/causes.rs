@@ -25,7 +25,9 @@ pub fn interventions_fail(curve: &Curve) -> Judgement {
             Judgement::of(false, text, evidence)
         }
         Interventions::Unclear(evidence, seen) => {
-            let text = format!("whether the task accuracy falls under intervention is within the error; {seen}");
+            let text = format!(
+                "whether the task accuracy falls under intervention cannot be told: its interval reaches the limit; {seen}"
+            );
             Judgement::of(false, text, evidence)
         }
         Interventions::Unknown(why) => Judgement::Unknown(why),
@@ -43,7 +45,9 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
             "the task accuracy is the same when all concepts are set to wrong values: predictions do not rest on them"
         }
         (false, true) => "the task accuracy falls when all concepts are set to wrong values: predictions rest on them",
-        (false, false) => "whether wrong values of all concepts lower the task accuracy is within the error",
+        (false, false) => {
+            "whether wrong values of all concepts lower the task accuracy cannot be told: the interval reaches the limit"
+        }
     };
     let accuracy = curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None));
     Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())
@@ -225,7 +229,7 @@ fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
         return Some("the concepts are poorly learnt, which explains it");
     }
     if !well {
-        return Some("whether the concepts are well learnt is within the error");
+        return Some("it is not certain that the concepts are well learnt");
     }
     if curve.run.activation_kind == ActivationKind::Hard {
         return Some("hard values have no room beside the concept: they are its errors");

@@ -142,7 +142,7 @@ fn what_an_intervention_removes_without_harm_is_named_so() {
     let near = [("ctl_conditional", 0.2), ("intervention_drop", 0.045)];
     assert_eq!(found(&logit, &[with(1, &near)]), [ENCODING]);
     let (unclear, text) = state(&logit, &[with(1, &near)], FAIL);
-    assert!(unclear == State::Absent && text.contains("within the error"), "{text}");
+    assert!(unclear == State::Absent && text.contains("its interval reaches the limit"), "{text}");
     // Vectors of true concepts may carry the same information.
     let vectors = [&scores[..], &[("embedding_ct", 0.4)]].concat();
     assert!(!found(&soft(), &[with(1, &vectors)]).contains(&REMOVABLE.to_owned()));

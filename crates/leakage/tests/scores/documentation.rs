@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Input, Paper, Score};
+use leakage::tensor::TensorName;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scores.md");
 
@@ -20,57 +21,48 @@ fn the_documentation_is_the_catalogue() {
 fn render() -> String {
     let mut text = format!(
         "# Scores\n\n\
-         Rendered from the catalogue, version {CATALOGUE_VERSION}. Points of different versions may not be \
-         comparable.\n\n\
-         A score whose inputs are absent is left out. A score that cannot be computed is undefined, with the reason: \
-         it is never 0 and never NaN. Estimation noise may take a value a little outside its range. Every score has a \
-         value and, where nothing else is said, its standard error. Scores without a source are this project's own or \
-         textbook measures. Ids that end in `_positive` and `_negative` take \
-         `positive_embeddings` and `negative_embeddings` in place of `concept_embeddings`.\n\n\
-         Where only some concepts have no value, the score is the mean over the others and names those it leaves out \
-         (`left_out`); with less than half of them it is undefined. Scores that train networks join their point later.\n\n\
-         There are two estimators. `tie_aware`, the default, is the expected value over random orders of tied \
-         distances; `published` repeats the authors' code, including noise and clipping. Compare `icl` only between \
-         points of equal N, because its normaliser grows with N. [reading.md](reading.md) says which scores to look at \
-         first.\n\n\
-         | score and source | from | unit, range; also gives | what it shows |\n|---|---|---|---|\n"
+         Rendered from the catalogue, version {CATALOGUE_VERSION}; points of different versions may not be comparable. \
+         [reading.md](reading.md) says which scores to look at first.\n\n\
+         A score whose inputs are absent is left out; one that cannot be computed is undefined, with the reason, never \
+         0 and never NaN. Values lie between 0 and 1 and have a standard error where nothing else is said. Where some \
+         concepts have no value, a mean is over the others and names those it leaves out (`left_out`); with less than \
+         half of them it is undefined. Scores that train networks join their point later.\n\n\
+         Of two estimators, `tie_aware`, the default, is the expected value over random orders of tied distances; \
+         `published` repeats the authors' code, including noise and clipping.\n\n\
+         A permutation test gives `p_value`, by permuting labels within the strata of the concept; `per_concept_q` and \
+         `matrix_q` are adjusted for many concepts and pairs (Benjamini and Yekutieli). With thousands of rows every \
+         leak is significant, so judge its size. `conceptwatch score --no-tests` omits them.\n\n\
+         Inputs: ĉ `concept_activations`, c `concept_labels`, w `concept_embeddings` (of ids that end in `_positive` \
+         and `_negative` the `positive_embeddings` and `negative_embeddings`), a `active_concepts`, y `task_labels`, \
+         ŷ `task_predictions` or `task_logits`, ŷ(c) `intervened_task_predictions` or `intervention_predictions`. \
+         Behind a score stand its inputs, unit, range and what it also gives. *Trust* says what was measured on data \
+         of known truth or against interventions; digits are scikit-learn's.\n"
     );
-    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
-        let variants = CATALOGUE.iter().filter(|other| base(other) == score.id);
-        let ids = variants.map(|other| format!("`{}`", other.id)).collect::<Vec<_>>().join(", ");
-        let range = format!("{} to {}", score.range.0, score.range.1).replace("inf", "∞");
-        let cells = [
-            format!("{ids}: {}{}", score.title, source(score)),
-            score.inputs.iter().map(input).collect::<Vec<_>>().join(", "),
-            format!("{}, {range}{}", score.unit, gives(score)),
-            score.help.to_owned(),
-        ];
-        let cells = cells.map(|cell| cell.replace('|', "\\|"));
-        writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+    let shared = shared_remarks();
+    let listed: Vec<&Score> = CATALOGUE.iter().filter(|score| base(score) == score.id).collect();
+    text += "\n| family | scores |\n|---|---|\n";
+    for family in listed.chunk_by(|one, other| one.family == other.family) {
+        let ids = family.iter().map(|score| ids(score)).collect::<Vec<_>>().join(", ");
+        writeln!(text, "| [{}](#{}) | {ids} |", capital(family[0]), family[0].family.replace(' ', "-")).unwrap();
     }
-    text += "\nA permutation test gives `p_value`, by permuting labels within the strata of the concept. It is exact for \
-             class labels. `per_concept_q` and `matrix_q` are adjusted for many concepts and pairs (Benjamini and \
-             Yekutieli) and approximate. With thousands of rows every leak is significant, so judge its size. Tests \
-             join their point with the slow scores; `conceptwatch score --no-tests` omits them.\n";
-    text += "\n## When to trust a score\n\n\
-             Each remark was measured on data of known truth or against interventions. Digits are scikit-learn's; the \
-             other data sets are those of the papers.\n\n";
-    let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
-    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
-        for &remark in score.trust {
-            let id = format!("`{}`", score.id);
-            match remarks.iter_mut().find(|(known, _)| *known == remark) {
-                Some((_, ids)) => ids.push(id),
-                None => remarks.push((remark, vec![id])),
-            }
+    for family in listed.chunk_by(|one, other| one.family == other.family) {
+        write!(text, "\n## {}\n\n", capital(family[0])).unwrap();
+        for score in family {
+            let from = score.inputs.iter().map(input).collect::<Vec<_>>().join(", ");
+            let facts = format!("{from}; {}{}{}", score.unit, range(score), gives(score));
+            write!(text, "- **`{}`** {}{}. {} ({facts})", score.id, score.title, source(score), score.help).unwrap();
+            let own = score.trust.iter().filter(|remark| !shared.iter().any(|(known, _)| known == *remark));
+            let own = own.copied().collect::<Vec<_>>().join(" ");
+            text += &if own.is_empty() { "\n".to_owned() } else { format!(" *Trust:* {own}\n") };
         }
     }
-    for (remark, ids) in remarks {
+    text += "\n## When to trust several scores\n\n";
+    for (remark, ids) in shared {
         // A remark on so many scores names their kind.
         let of = if ids.len() > 12 { String::new() } else { format!("{}: ", ids.join(", ")) };
         writeln!(text, "- {of}{remark}").unwrap();
     }
-    text += "\nPapers:\n\n";
+    text += "\n## Papers\n\n";
     let papers = [
         Paper::Leakage,
         Paper::Impurity,
@@ -87,6 +79,49 @@ fn render() -> String {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
     }
     text
+}
+
+/// Returns the name of a score's family as a heading.
+fn capital(score: &Score) -> String {
+    let (first, rest) = score.family.split_at(1);
+    format!("{}{rest}", first.to_uppercase())
+}
+
+/// Remarks that several scores have, each with the ids of these scores.
+fn shared_remarks() -> Vec<(&'static str, Vec<String>)> {
+    let mut remarks: Vec<(&str, Vec<String>)> = Vec::new();
+    for score in CATALOGUE.iter().filter(|score| base(score) == score.id) {
+        for &remark in score.trust {
+            let id = format!("`{}`", score.id);
+            match remarks.iter_mut().find(|(known, _)| *known == remark) {
+                Some((_, ids)) => ids.push(id),
+                None => remarks.push((remark, vec![id])),
+            }
+        }
+    }
+    remarks.retain(|(_, ids)| ids.len() > 1);
+    remarks
+}
+
+/// Returns a score's id, and the endings of the scores that repeat it on positive and negative embeddings.
+fn ids(score: &Score) -> String {
+    let others = CATALOGUE.iter().filter(|other| other.id != score.id && base(other) == score.id);
+    let endings: String = others.map(|other| format!(", `{}`", &other.id[score.id.len()..])).collect();
+    format!("`{}`{endings}", score.id)
+}
+
+/// Returns the least and the largest value where these are not 0 and 1; a limit of a million or more is none.
+fn range(score: &Score) -> String {
+    let (least, most) = score.range;
+    if (least, most) == (0.0, 1.0) {
+        return String::new();
+    }
+    let number = |value: f64| match value {
+        ..=-1e6 => "−∞".to_owned(),
+        1e6.. => "∞".to_owned(),
+        _ => value.to_string(),
+    };
+    format!(", {} to {}", number(least), number(most))
 }
 
 /// The id of a score, or of the one that it repeats on positive or negative embeddings.
@@ -125,9 +160,26 @@ fn short(paper: Paper) -> &'static str {
 
 fn input(input: &Input) -> String {
     match input {
-        Input::EitherTensor(a, b) => format!("`{a}` or `{b}`"),
-        one => format!("`{one}`"),
+        Input::Numbers(name) => format!("{} as numbers", symbol(*name)),
+        Input::EitherTensor(TensorName::TaskPredictions, _) => "ŷ".to_owned(),
+        Input::EitherTensor(TensorName::IntervenedTaskPredictions, _) => "ŷ(c)".to_owned(),
+        Input::EitherTensor(one, other) => format!("{} or {}", symbol(*one), symbol(*other)),
+        Input::Tensor(name) => symbol(*name),
+        constant => format!("`{constant}`"),
     }
+}
+
+/// Returns the letter that stands for a tensor on the page, or its name.
+fn symbol(tensor: TensorName) -> String {
+    let letter = match tensor {
+        TensorName::ConceptActivations => "ĉ",
+        TensorName::ConceptLabels => "c",
+        TensorName::ConceptEmbeddings => "w",
+        TensorName::ActiveConcepts => "a",
+        TensorName::TaskLabels => "y",
+        named => return format!("`{named}`"),
+    };
+    letter.to_owned()
 }
 
 fn gives(score: &Score) -> String {

@@ -33,10 +33,11 @@ const OVER_WRONG_INTERVENTIONS: CurveDescription = CurveDescription {
 const UNBOUNDED: (f64, f64) = (-1e6, 1e6);
 
 /// The trust remark of means over classes.
-const RARE: &str = "As the rarest class allows: a class of 10 rows among two changes by 0.05 with each of them.";
+const RARE: &str = "Only as sure as the rarest class: each row of a class of 10, one of two, moves it by 0.05.";
 
 /// The trust remark of heads that the score trains.
-const FIFTH: &str = "Tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
+const FIFTH: &str =
+    "Heads are tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
 pub(super) const ROWS: [Score; 23] = [
     Score {
@@ -48,14 +49,11 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Accuracy a head reaches on true concepts, minus that of this head after all concepts were replaced by \
-               their true values. Without reference_task_accuracy both are balanced, and the first is that of heads \
-               trained on the true concepts: the linear one's for a run with head_weights, else the better one's.",
-        trust: &[
-            "As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th percentiles \
-                 gave an accuracy of 0.69 where the percentiles gave 0.89. Reference heads are tested on a fifth of \
-                 the rows.",
-        ],
+        help: "Accuracy of a head on true concepts, less that of this head after all concepts were set to their true \
+               values. Without reference_task_accuracy both are balanced, and the reference is a head trained on the \
+               true concepts: linear for a run with head_weights, else the better one.",
+        trust: &["As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th \
+                percentiles gave 0.69 where the percentiles gave 0.89."],
         cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: intervention::intervention_score,
@@ -70,8 +68,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Test accuracy of a linear head trained on the true concepts (Section 9 of P0). Low where the MLP's is \
-               high: a linear head is misspecified. Low like the MLP's: the concept set is incomplete.",
+        help: "Test accuracy of a linear head trained on the true concepts. Lower than the MLP's: a linear head is \
+               misspecified. As low as the MLP's: the concept set is incomplete.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
@@ -86,7 +84,7 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "The same for a head with one hidden layer of 64 units.",
+        help: "Test accuracy of a head with one hidden layer of 64 units trained on the true concepts.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::mlp,
@@ -104,9 +102,9 @@ pub(super) const ROWS: [Score; 23] = [
         latents: true,
         cost: Cost::Slow,
         help: "(a_c - a_r) / (a_f - a_r): accuracy of the better of a linear and an MLP head trained on the \
-               activations, over that of the model, both above the share of the most frequent class. Near 1 where the \
+               activations, over the model's, both above the share of the most frequent class. Near 1 where the \
                bottleneck holds all that the model knows of the task, leaked or not.",
-        trust: &["As the heads it trains: tested on a fifth of the rows."],
+        trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_activations, ..Memory::LINEAR },
         compute: completeness::of_activations,
         ..ROW
@@ -120,9 +118,9 @@ pub(super) const ROWS: [Score; 23] = [
         range: UNBOUNDED,
         inputs: &[Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
-        help: "Concept completeness with the true concepts in place of the activations. Below 1 the concept set is \
-               incomplete, or the model uses leaked information.",
-        trust: &["As the heads it trains: tested on a fifth of the rows."],
+        help: "Concept completeness of the true concepts. Below 1 the concept set is incomplete, or the model uses \
+               leaked information.",
+        trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: completeness::of_labels,
         ..ROW
@@ -135,13 +133,13 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Balanced task accuracy minus the one that heads, trained as for intervention_score, reach on the true \
-               concepts; or task accuracy minus reference_task_accuracy where the run states it. Above 0 the model \
-               predicts what the concepts do not determine. Undefined with fewer than 10 rows a class.",
+        help: "Balanced task accuracy less that of heads trained on the true concepts, or task accuracy less the \
+               run's reference_task_accuracy. Above 0 the model predicts what the concepts do not determine. \
+               Undefined with fewer than 10 rows a class.",
         trust: &[
-            "Of 213 sound models of nine data sets none ended above 0.02, and of 317 that collapse under intervention \
-             one in twenty above 0.29: it sees only what no concept of the set determines.",
             FIFTH,
+            "Of 213 sound models of nine data sets none ended above 0.02, and of 317 that collapse under \
+                intervention one in twenty above 0.29: it sees only what no concept of the set determines.",
         ],
         cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
@@ -156,8 +154,8 @@ pub(super) const ROWS: [Score; 23] = [
         equation: "5",
         unit: "accuracy",
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Share of rows whose task is right after all concepts were replaced by their true values.",
-        trust: &["As intervention_score.", MEANS],
+        help: "Share of rows whose task is right after all concepts were set to their true values.",
+        trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_accuracy,
         ..ROW
@@ -169,7 +167,7 @@ pub(super) const ROWS: [Score; 23] = [
         paper: Paper::Own,
         unit: "accuracy",
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "The same by class, mean over the classes that occur.",
+        help: "Balanced task accuracy after all concepts were set to their true values.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_balanced_accuracy,
@@ -182,7 +180,7 @@ pub(super) const ROWS: [Score; 23] = [
         paper: Paper::Own,
         unit: "R²",
         inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
-        help: "Of a task that is a number: R² after all concepts were replaced by their true values, 0 at least.",
+        help: "R² of a numeric task after all concepts were set to their true values, at least 0.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_r2,
@@ -198,13 +196,13 @@ pub(super) const ROWS: [Score; 23] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy less that after all concepts were set to their true values; of a task that is a \
-               number, R². Near 0 or below where the head reads concepts as concepts; large where it reads what leaked \
-               into them.",
+        help: "Balanced task accuracy, or R² of a task that is a number, lost when all concepts are set to their \
+               true values. Near 0 or below where the head reads concepts as concepts; large where it reads what \
+               leaked into them.",
         trust: &[
             "The outcome that leakage scores are judged by: 0.78 at λ = 0.01 and −0.08 at λ = 5 in soft models on \
-                 digits with 7 concepts. It needs the job's own head, and sees no leakage that an intervention removes \
-                 without harm.",
+                digits with 7 concepts. Needs the job's own head; does not see harmless leakage.",
+            MEANS,
         ],
         cost: Cost::Cheap,
         compute: intervention::intervention_drop,
@@ -218,8 +216,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Mean balanced task accuracy, or R² of a task that is a number, over the share of concepts set to their \
-               true values, from none to all. Compare runs whose concepts are set in the same order.",
+        help: "Mean balanced task accuracy, or R², over the share of concepts set to their true values, from none to \
+               all. Compare runs that set concepts in the same order.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervention_area,
@@ -235,8 +233,8 @@ pub(super) const ROWS: [Score; 23] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_WRONG_INTERVENTIONS),
         inputs: &[Input::Tensor(WrongInterventionPredictions), Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy, or R² of a task that is a number, less that after all concepts were set to wrong \
-               values. High in a model that predicts through its concepts; near 0 in one that ignores them.",
+        help: "Balanced task accuracy, or R², lost when all concepts are set to wrong values. High in a model that \
+               predicts through its concepts; near 0 in one that ignores them.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::wrong_intervention_drop,
@@ -248,7 +246,7 @@ pub(super) const ROWS: [Score; 23] = [
         family: FAMILY,
         unit: "accuracy",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        help: "Share of rows whose predicted class is the true one.",
+        help: "Share of rows whose predicted class is right.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -261,7 +259,7 @@ pub(super) const ROWS: [Score; 23] = [
         family: FAMILY,
         unit: "accuracy",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        help: "Share of a class's rows that are predicted as that class (recall), mean over the classes that occur.",
+        help: "Recall, mean over the classes that occur.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -275,8 +273,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "R²",
         range: UNBOUNDED,
         inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
-        help: "Of a task that is a number: the share of its variance that the predictions explain; below 0 where a \
-               constant would do better.",
+        help: "Share of a numeric task's variance that the predictions explain; below 0 where a constant would do \
+               better.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::task_r2,
@@ -288,7 +286,7 @@ pub(super) const ROWS: [Score; 23] = [
         family: FAMILY,
         unit: "F1",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        help: "F1 of class 1 of a task of two classes; with more, the mean over classes that occur or are predicted.",
+        help: "F1 of class 1 of two; with more classes the mean over those that occur or are predicted.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_f1,
@@ -301,7 +299,7 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "AUC",
         inputs: &[Input::Tensor(TaskLogits), Input::Tensor(TaskLabels)],
         help: "Probability that a row of class 1 has the higher logit, ties counting one half; with more classes the \
-               mean over classes of each against the rest, by the softmax.",
+               mean of each against the rest, by the softmax.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_auc,
@@ -314,11 +312,10 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Share of rows whose predicted concept is the true one, mean over concepts. It does not show leakage.",
+        help: "Share of rows whose predicted concept is right, mean over concepts. Does not show leakage.",
         trust: &[
-            "Follows collapse better than any published leakage score: r with the loss of accuracy under intervention \
-             is −0.88 and −0.77 on digits, −0.92 and −0.96 on TabularToy. It says nothing of leakage through concepts \
-             that are learnt well.",
+            "Follows collapse better than any published leakage score (docs/reproduce.md), but says nothing of \
+                leakage through well learnt concepts.",
             MEANS,
         ],
         cost: Cost::Cheap,
@@ -333,8 +330,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Share of a class's rows in which the concept is predicted right, mean over its classes and over \
-               concepts. One half where a rare concept is never predicted.",
+        help: "Recall of a concept's classes, mean over classes and concepts. One half where a rare concept is never \
+               predicted.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -348,7 +345,7 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "F1",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "F1 of each concept's presence, mean over concepts; for categorical concepts the mean over classes.",
+        help: "F1 of each concept's presence, mean over concepts; for categorical concepts over classes.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_f1,
@@ -361,9 +358,9 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "AUC",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Probability that a row with the concept has a higher activation than one without, mean over concepts; \
-               for categorical concepts over pairs of classes. For concepts that are numbers, that of two rows the one \
-               with the higher label has the higher activation.",
+        help: "Probability that a row with the concept has the higher activation of two, mean over concepts; for \
+               categorical concepts over pairs of classes; for numeric ones, that the row with the higher label has \
+               it.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -378,8 +375,8 @@ pub(super) const ROWS: [Score; 23] = [
         range: UNBOUNDED,
         per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Numbers(ConceptLabels)],
-        help: "Of concepts that are numbers: the share of a label's variance that its activation explains, mean over \
-               concepts; below 0 where a constant would do better.",
+        help: "Share of a numeric label's variance that its activation explains, mean over concepts; below 0 where a \
+               constant would do better.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -393,8 +390,8 @@ pub(super) const ROWS: [Score; 23] = [
         unit: "average precision",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Precision averaged over the rows with the concept, each at its own activation's rank, mean over \
-               concepts; for categorical concepts the mean over classes.",
+        help: "Precision at the activation of each row with the concept, mean over these rows and over concepts; for \
+               categorical concepts over classes.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_average_precision,

@@ -27,10 +27,9 @@ pub(super) const ROWS: [Score; 10] = [
         unit: "share of concepts",
         per_concept: true,
         inputs: &[ACTIVITY],
-        help: "Mean share of inactive concepts in a row. Active are active_concepts; without them the active_top_k \
-               largest activations, or contributions |w_yj ĉ_j| of head_weights above activity_threshold (without it \
-               the threshold of highest Clarity), or activations above activity_threshold (without it the decision \
-               threshold). Logits are compared as probabilities.",
+        help: "Mean share of inactive concepts in a row. Active are active_concepts; else the active_top_k largest \
+               activations; else contributions |w_yj ĉ_j| of head_weights above activity_threshold (by default that \
+               of highest Clarity); else activations above it (by default the decision threshold).",
         trust: &[MEANS],
         compute: clarity::sparsity,
         ..ROW
@@ -42,8 +41,7 @@ pub(super) const ROWS: [Score; 10] = [
         paper: Paper::Clarity,
         unit: "share of active concepts",
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
-        help: "Mean over rows of the share of active concepts that are present. Rows without an active concept are \
-               left out: rows_without_active says how many.",
+        help: "Share of active concepts that are present, mean over rows that have an active concept.",
         trust: &[MEANS],
         compute: clarity::precision,
         ..ROW
@@ -55,7 +53,7 @@ pub(super) const ROWS: [Score; 10] = [
         paper: Paper::Own,
         unit: "share of rows",
         inputs: &[ACTIVITY],
-        help: "Share of rows that have no active concept and so no precision.",
+        help: "Share of rows without an active concept, which have no precision.",
         trust: &[MEANS],
         compute: clarity::rows_without_active,
         ..ROW
@@ -83,7 +81,7 @@ pub(super) const ROWS: [Score; 10] = [
         unit: "harmonic mean",
         inputs: ACTIVITY_AND_ALL_LABELS,
         help: "Harmonic mean of sparsity, precision and task accuracy, weighted by clarity_weights. docs/clarity.md \
-               says which of the paper's rows are this form.",
+               says which of the paper's rows have this form.",
         trust: &[MEANS],
         compute: clarity::clarity,
         ..ROW
@@ -115,11 +113,9 @@ pub(super) const ROWS: [Score; 10] = [
             beside: None,
         }),
         inputs: SWEPT,
-        help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations where \
-               the run has no head_weights; the curve has all. The paper retrains the head at each threshold, this \
-               does not.",
-        trust: &["The highest of 17 values on the same rows, so it is biased upwards; the standard error leaves that \
-                 out."],
+        help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations \
+               without head_weights; the curve has all. Unlike the paper it does not retrain the head.",
+        trust: &["The highest of 17 values on the same rows, so biased upwards; the standard error leaves that out."],
         compute: clarity::clarity_best,
         ..ROW
     },
@@ -132,7 +128,7 @@ pub(super) const ROWS: [Score; 10] = [
         range: (1e-4, 0.9),
         inputs: SWEPT,
         no_standard_error: Some("it is one of 17 values"),
-        help: "Where clarity_best was found, the lowest of equals.",
+        help: "The threshold of clarity_best, the lowest of equals.",
         trust: &["One of 17 values, so it jumps; its error is not known."],
         compute: clarity::clarity_best_threshold,
         ..ROW
@@ -148,9 +144,8 @@ pub(super) const ROWS: [Score; 10] = [
         inputs: &[Input::HeadWeights],
         latents: true,
         no_standard_error: Some("it counts weights"),
-        help: "Weights of head_weights above 1e-5, over the number of classes: how many concepts a person reads to follow one \
-               decision.",
-        trust: &["A count of the head's weights: no row enters it, so it is exact for every sample."],
+        help: "Weights of head_weights above 1e-5 per class: how many concepts a person reads to follow a decision.",
+        trust: &["Exact: no row enters it."],
         compute: head::effective_concepts,
         ..ROW
     },
@@ -165,7 +160,7 @@ pub(super) const ROWS: [Score; 10] = [
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
         latents: true,
         help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective \
-               concepts; the curve has each. The authors fit a sparse head for each level before they cut.",
+               concepts; the curve has each. The authors fit a sparse head for each level first.",
         trust: &[MEANS],
         compute: head::accuracy_at_effective_concepts,
         ..ROW

@@ -3,7 +3,7 @@
 use super::inputs::{EMBEDDINGS_AND_LABELS, Input};
 use super::memory::Memory;
 use super::paper::Paper;
-use super::row::{ROW, Score};
+use super::row::{COVERED, ROW, Score};
 use crate::score::{conditional_embedding, conditional_null, embedding};
 use crate::tensor::TensorName::{ConceptEmbeddings, ConceptLabels, NegativeEmbeddings, PositiveEmbeddings, TaskLabels};
 
@@ -16,10 +16,6 @@ const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
 const WIDTH: &str = "Compare only models whose embeddings have the same dimension: Gaussian embeddings with a truth of 0.913 read \
      0.908 at d = 16 and 0.804 at d = 64; the published estimator reads 0.751 at d = 16, for its rounding.";
 
-/// The trust remark of standard errors from influences.
-const COVERED: &str =
-    "Intervals of ±1.96 errors cover the expected value in 92 to 94 % of data sets (N = 400 and 600).";
-
 pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct",
@@ -30,7 +26,7 @@ pub(super) const ROWS: [Score; 14] = [
         unit: "share of H(y)",
         per_concept: true,
         inputs: &[Input::Tensor(ConceptEmbeddings), Input::Tensor(TaskLabels)],
-        help: "Normalised information between each concept's weighted embedding and the task.",
+        help: "What each concept's weighted embedding reveals about the task.",
         trust: &[WIDTH, COVERED],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::concepts_task,
@@ -76,8 +72,8 @@ pub(super) const ROWS: [Score; 14] = [
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "Normalised information between each concept's weighted embedding and every other true concept, over all \
-               ordered pairs as in the authors' code.",
+        help: "What each concept's weighted embedding reveals about the other true concepts, over all ordered pairs \
+               as in the authors' code.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: embedding::interconcept,
@@ -123,7 +119,7 @@ pub(super) const ROWS: [Score; 14] = [
         unit: "share of H(y)",
         per_concept: true,
         inputs: EMBEDDINGS_AND_ALL_LABELS,
-        help: "I(ĉ^w_i; y | c_i) / H(y): information about the task in each concept's weighted embedding beyond its \
+        help: "I(ĉ^w_i; y | c_i) / H(y): what each concept's weighted embedding reveals about the task beyond its \
                own true concept, unclipped.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
@@ -170,8 +166,8 @@ pub(super) const ROWS: [Score; 14] = [
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): information about every other true concept in each concept's weighted \
-               embedding beyond its own true concept, unclipped, mean over ordered pairs.",
+        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): what each concept's weighted embedding reveals about the other true \
+               concepts beyond its own, unclipped, mean over ordered pairs.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: conditional_embedding::interconcept,
@@ -187,7 +183,7 @@ pub(super) const ROWS: [Score; 14] = [
         unit: "share of H(c_i)",
         per_concept: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "Normalised information between each concept's weighted embedding and its own true concept.",
+        help: "What each concept's weighted embedding reveals about its own true concept.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: embedding::own_concept,
@@ -238,8 +234,8 @@ pub(super) const ROWS: [Score; 14] = [
             Input::Tensor(ConceptLabels),
             Input::Tensor(TaskLabels),
         ],
-        help: "How much more information about the task embeddings that agree with the true concept carry than those \
-               that do not. Both groups are cut to the smaller one's size.",
+        help: "How much more embeddings that agree with the true concept reveal about the task than those that do \
+               not. The larger group is cut to the smaller one's size.",
         trust: &["Needs rows of both classes of each concept.", COVERED, WIDTH],
         compute: embedding::alignment,
         ..ROW

@@ -23,6 +23,10 @@ const REPRESENTATION_OF_CAS: &[Input] =
 const PREFER_OIS: &str = "Hardly moves between the pure and the impure rows of the impurity paper's Table 1, whose OIS are 4.7 and 22.6 %: \
      use ois.";
 
+/// The trust remark of the niche impurity scores.
+const ONE_SEED: &str = "Compare only points with the same seed: the pure rows of the impurity paper's Table 1 read 67.0 ± 2.2 % \
+     at seed 0 and 74.6 ± 1.3 % at seed 2; the paper 66.25 ± 2.31 %.";
+
 pub(super) const ROWS: [Score; 16] = [
     Score {
         id: "mig",
@@ -33,8 +37,8 @@ pub(super) const ROWS: [Score; 16] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         latents: true,
-        help: "For each true concept, the gap between the two largest informations that activations in 20 bins have \
-               about it, over its entropy (Chen et al. 2018).",
+        help: "Gap between the two largest informations that activations in 20 bins have about each true concept, \
+               over its entropy (Chen et al. 2018).",
         trust: &[PREFER_OIS],
         memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::mig,
@@ -50,9 +54,9 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: ACTIVATIONS_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "For each true concept, the gap between the two highest accuracies of balanced linear classifiers that \
-               read one activation each (Kumar et al. 2018), on the fifth of the rows they were not trained on; of \
-               latents the 256 whose ranks predict the concept best.",
+        help: "Gap between the two highest held-out accuracies of balanced linear classifiers of each true concept \
+               that read one activation each (Kumar et al. 2018); of latents, the 256 whose ranks predict the \
+               concept best.",
         trust: &[PREFER_OIS],
         memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::sap,
@@ -70,9 +74,9 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
-        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances, mean \
-               over activations by their share of all importance. The importances, which are the matrix, are those of \
-               gradient-boosted trees (100 of depth 3, learning rate 0.1) on at most 256 columns.",
+        help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances (the \
+               matrix), those of 100 gradient-boosted trees of depth 3 on at most 256 columns; mean weighted by \
+               importance.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::disentanglement,
@@ -90,8 +94,7 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
-        help: "Whether each true concept is captured by one activation, its own or another: 1 less the entropy of the \
-               importances for it.",
+        help: "Whether one activation captures each true concept: 1 less the entropy of the importances for it.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::completeness,
@@ -108,8 +111,8 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: ACTIVATIONS_AND_LABELS,
         latents: true,
         cost: Cost::Slow,
-        help: "How well all activations together predict each true concept: accuracy of the same trees on the fifth of \
-               the rows they were not trained on.",
+        help: "Accuracy at which the same trees predict each true concept, on the fifth of the rows that they were \
+               not trained on.",
         trust: &[PREFER_OIS],
         memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::informativeness,
@@ -127,9 +130,9 @@ pub(super) const ROWS: [Score; 16] = [
         latents: true,
         cost: Cost::Slow,
         no_standard_error: Some("it is the largest of several"),
-        help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over the \
-               activations, of gradient-boosted trees on held-out rows, mean over five choices of these. As in the \
-               authors' code the R² of classes is an accuracy.",
+        help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over \
+               activations, of gradient-boosted trees on held-out rows, mean over five splits. As in the authors' \
+               code the R² of classes is an accuracy.",
         trust: &[PREFER_OIS],
         memory: Memory { inputs: 12.0, pairs: 120, ..Memory::LINEAR },
         compute: r4::r4,
@@ -146,9 +149,9 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_OF_CAS,
         cost: Cost::Slow,
         no_standard_error: Some("clusters change with the rows"),
-        help: "Whether rows that are near each other in a concept's embedding, or activation where there are no \
-               embeddings, share its label: homogeneity of k-medoids clusters of at most 400 rows, mean over 50 \
-               numbers of clusters from 2 to N.",
+        help: "Whether rows near each other in a concept's embedding, or activation without embeddings, share its \
+               label: homogeneity of k-medoids clusters of at most 400 rows, mean over 50 numbers of clusters from 2 \
+               to N.",
         trust: &["Compare at equal N only."],
         memory: Memory { pairs: 24, more: memory::distances, ..Memory::LINEAR },
         compute: concept_alignment::concept_alignment,
@@ -165,15 +168,13 @@ pub(super) const ROWS: [Score; 16] = [
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How far what small networks learn about each true concept from each activation, or embedding where \
-               there are none, deviates from what they learn from the true concepts: 2/k times the Frobenius norm of \
-               the purity matrix minus the oracle's, which is the matrix given. The score is the root mean square of \
-               its concepts.",
+        help: "How far what small networks learn about each true concept from each activation, or embedding without \
+               activations, deviates from what they learn from the true concepts: 2/k times the Frobenius norm of \
+               the purity matrix less the oracle's (the matrix given).",
         trust: &[
-            "On the paper's Table 1 (3,000 rows, 5 concepts) pure rows read 4.5 to 5.9 % and impure ones 18.0 to 23.6 \
-                 % (published 4.69 ± 0.43 and 22.58 ± 2.34 %). Its budget of 25 epochs is part of its definition: an \
-                 exclusive or of two logits reads 0.05. r with the loss of accuracy under intervention is 0.86 and \
-                 0.63 on digits, 0.78 and 0.54 on TabularToy.",
+            "On the paper's Table 1 (3,000 rows, 5 concepts) pure rows read 4.5 to 5.9 % and impure ones 18.0 to \
+                23.6 % (published 4.69 ± 0.43 and 22.58 ± 2.34 %). Its 25 epochs are part of its definition: an \
+                exclusive or of two logits reads 0.05.",
         ],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::ois,
@@ -190,8 +191,8 @@ pub(super) const ROWS: [Score; 16] = [
         matrix: true,
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
-        help: "How well small networks predict each true concept from its own activation, mean over concepts; the matrix \
-               has every true concept (column) from every activation (row).",
+        help: "How well small networks predict each true concept from its own activation; the matrix has every true \
+               concept (column) from every activation (row).",
         trust: &["Above 0.999 on the pure rows of the impurity paper's Table 1."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::purity,
@@ -209,7 +210,7 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "How well small networks predict each true concept from another true one, mean over pairs.",
+        help: "How well small networks predict each true concept from another, mean over pairs.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::oracle_purity,
@@ -235,8 +236,7 @@ pub(super) const ROWS: [Score; 16] = [
         no_standard_error: Some("the matching itself changes with the rows"),
         latents: true,
         help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the curve has \
-               the number of the matched column. The matrix has 1 where a learnt concept is matched to a true one; \
-               with latents, row j has the AUC of each concept from the latent matched to concept j.",
+               the matched columns, the matrix 1 where they match (with latents, AUC).",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::alignment,
@@ -255,7 +255,7 @@ pub(super) const ROWS: [Score; 16] = [
         cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
         latents: true,
-        help: "OIS with each learnt concept in place of the true one it is matched to: for concepts learnt without \
+        help: "OIS with each learnt concept in place of the true one it is matched to, for concepts learnt without \
                labels.",
         trust: &["Below 8 % for shuffled pure concepts that read above 50 % unaligned (3,000 rows, 5 concepts)."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
@@ -273,9 +273,11 @@ pub(super) const ROWS: [Score; 16] = [
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
         cost: Cost::Slow,
-        help: "OIS of the weighted embeddings, beside that of the activations. It trains k² networks that read vectors.",
-        trust: &["As ois. 784 networks of 16 dimensions take 18 s of one core at 2,048 rows; with activations beside \
-                 them more than 40 concepts are refused."],
+        help: "OIS of the weighted embeddings, beside that of the activations. Trains k² networks that read vectors.",
+        trust: &[
+            "784 networks of 16 dimensions take 18 s of one core at 2,048 rows; with activations beside them more \
+                than 40 concepts are refused.",
+        ],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::embedding_ois,
         ..ROW
@@ -293,14 +295,10 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "How well a classifier of all concepts, the authors' MLPClassifier, predicts each one once the \
-               activations correlated with it by more than β are masked, integrated over β; the curve has the AUC at \
-               each β. Of an embedding the largest absolute correlation over coordinates counts.",
-        trust: &[
-            "Compare only points with the same seed: the start of its classifier moves it more than the rows do. The \
-                 pure rows of Table 1 read 67.0 ± 2.2 % over 8 data sets at seed 0 and 74.6 ± 1.3 % at seed 2; the \
-                 paper 66.25 ± 2.31 %.",
-        ],
+        help: "How well the authors' MLPClassifier predicts each concept once activations correlated with it by more \
+               than β are masked, integrated over β; the curve has the AUC at each β. Of an embedding its most \
+               correlated coordinate counts.",
+        trust: &[ONE_SEED],
         memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis,
         ..ROW
@@ -317,8 +315,8 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: REPRESENTATION_AND_LABELS,
         cost: Cost::Slow,
         latents: true,
-        help: "NIS on the scale on which P0 plots it: near 0 where masked concepts cannot be predicted.",
-        trust: &["As nis. Values near 0.34 are those of pure rows, not of impure ones."],
+        help: "NIS on the scale of P0's plots: near 0 where masked concepts cannot be predicted.",
+        trust: &[ONE_SEED, "Pure rows read near 0.34."],
         memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis_scaled,
         ..ROW
@@ -336,7 +334,7 @@ pub(super) const ROWS: [Score; 16] = [
         inputs: EMBEDDINGS_AND_LABELS,
         cost: Cost::Slow,
         help: "NIS of the weighted embeddings, beside that of the activations.",
-        trust: &["As nis."],
+        trust: &[ONE_SEED],
         memory: Memory { inputs: 2.5, pairs: 200, kept: 0, more: memory::niches_of_embeddings },
         compute: niche::embedding_nis,
         ..ROW

@@ -16,8 +16,9 @@ const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceT
 const ONE_ENCODER: &str =
     "Compare only models scored with the same encoder: cosines of two encoders have different scales.";
 
-/// The trust remark of ROUGE.
-const ROUGE: &str = "Equal to rouge-score 0.1.2 on the pairs of texts that the tests hold.";
+/// The trust remark of scores of texts.
+const SAME_TEXTS: &str = "Equal to sacrebleu 2.6, NLTK 3.10 (without synonyms) and rouge-score 0.1.2 on the pairs of \
+     texts that the tests hold.";
 
 pub(super) const ROWS: [Score; 8] = [
     Score {
@@ -30,8 +31,8 @@ pub(super) const ROWS: [Score; 8] = [
         // At most ω, a constant of the run.
         range: (0.0, f64::INFINITY),
         inputs: &[Input::Tensor(ImageEmbeddings), Input::Tensor(PredictedTextEmbeddings)],
-        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, by \
-               default 1. At most ω.",
+        help: "Mean of ω max(cos(image, prompt of the predicted concepts), 0); ω is concept_score_weight, by default \
+               1. At most ω.",
         trust: &[ONE_ENCODER, MEANS],
         compute: text::concept_score,
         ..ROW
@@ -49,8 +50,8 @@ pub(super) const ROWS: [Score; 8] = [
             Input::Tensor(PredictedTextEmbeddings),
             Input::Tensor(ReferenceTextEmbeddings),
         ],
-        help: "Mean harmonic mean of ConceptScore and max(cos(prompt of the predicted concepts, prompt of the annotated \
-               ones), 0). At most 2ω/(1 + ω): 1 for ω = 1.",
+        help: "Mean harmonic mean of ConceptScore and max(cos(prompt of the predicted concepts, prompt of the \
+               annotated ones), 0). At most 2ω/(1 + ω).",
         trust: &[ONE_ENCODER, MEANS],
         compute: text::ref_concept_score,
         ..ROW
@@ -65,7 +66,7 @@ pub(super) const ROWS: [Score; 8] = [
         inputs: TEXTS,
         help: "Mean sentence BLEU of predicted_text against reference_text, as sacrebleu 2 computes it: 13a tokens, \
                4-grams, exponential smoothing, effective order.",
-        trust: &["Equal to sacrebleu 2.6 on the pairs of texts that the tests hold."],
+        trust: &[SAME_TEXTS],
         compute: text::bleu,
         ..ROW
     },
@@ -78,8 +79,8 @@ pub(super) const ROWS: [Score; 8] = [
         unit: "METEOR",
         inputs: TEXTS,
         help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal \
-               words and equal English Snowball stems, without synonyms.",
-        trust: &["Equal to NLTK 3.10 without synonyms on the pairs of texts that the tests hold."],
+               words and English Snowball stems, without synonyms.",
+        trust: &[SAME_TEXTS],
         compute: text::meteor,
         ..ROW
     },
@@ -91,9 +92,9 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "7-10",
         unit: "METEOR",
         inputs: TEXTS,
-        help: "METEOR with the harmonic mean 2PR / (P + R) of equation 9, where NLTK's default weighs recall nine times as \
-               much: NLTK 3 with alpha = 0.5. Otherwise as meteor.",
-        trust: &["Equal to NLTK 3.10 with alpha 1/2 and without synonyms on the pairs of texts that the tests hold."],
+        help: "METEOR with the harmonic mean 2PR / (P + R) of equation 9 (NLTK's alpha = 0.5), where NLTK's default \
+               weighs recall nine times as much.",
+        trust: &[SAME_TEXTS],
         compute: text::meteor_of_equation_9,
         ..ROW
     },
@@ -105,9 +106,9 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "11, n = 1",
         unit: "F-measure",
         inputs: TEXTS,
-        help: "Mean F-measure of the words that predicted_text and reference_text share, as the rouge-score package computes \
-               it, without stemming. Equation 11 has the recall alone.",
-        trust: &[ROUGE],
+        help: "Mean F-measure of the words that predicted_text and reference_text share, as rouge-score computes it, \
+               without stemming. Equation 11 has recall alone.",
+        trust: &[SAME_TEXTS],
         compute: text::rouge_1,
         ..ROW
     },
@@ -120,7 +121,7 @@ pub(super) const ROWS: [Score; 8] = [
         unit: "F-measure",
         inputs: TEXTS,
         help: "The same of pairs of neighbouring words; 0 where a text has one word.",
-        trust: &[ROUGE],
+        trust: &[SAME_TEXTS],
         compute: text::rouge_2,
         ..ROW
     },
@@ -132,9 +133,9 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "12",
         unit: "F-measure",
         inputs: TEXTS,
-        help: "Mean F-measure of the longest common subsequence of predicted_text and reference_text, as the rouge-score \
-               package computes it, without stemming. Equation 12 has the recall alone.",
-        trust: &[ROUGE],
+        help: "Mean F-measure of the longest common subsequence of both texts, as rouge-score computes it, without \
+               stemming. Equation 12 has recall alone.",
+        trust: &[SAME_TEXTS],
         compute: text::rouge_l,
         ..ROW
     },

@@ -34,8 +34,8 @@ pub(super) const ROWS: [Score; 7] = [
             Input::Tensor(ConceptLabels),
             Input::ConceptParts,
         ],
-        help: "Share of rows with the concept in which the box around its localisation map's maximum contains an annotated \
-               part of the concept, mean over concepts that have parts; rows without a visible part are left out. Maps \
+        help: "Share of rows with the concept in which the box around its localisation map's maximum contains an \
+               annotated part of it, mean over concepts with parts; rows without a visible part are left out. Maps \
                are resized to image_size (bicubic); the box is box_size, by default 90 x 90 pixels.",
         trust: &[
             "Maxima of resized maps are those of PyTorch's bicubic interpolation on the maps that the tests hold.",
@@ -53,8 +53,9 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "squared map pixels",
         range: (0.0, 1e12),
         inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
-        help: "Squared distances between the centres of mass of maps of concepts with the same parts, summed over ordered \
-               pairs, over the number of groups; mean over rows. Low where related concepts look at the same place.",
+        help: "Squared distances between the centres of mass of maps of concepts with the same parts, summed over \
+               ordered pairs, over the number of groups; mean over rows. Low where related concepts look at the same \
+               place.",
         trust: &[ONE_MAP_SIZE, MEANS],
         compute: trust::group,
         ..ROW
@@ -68,8 +69,8 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "squared map pixels",
         range: (-1e12, 0.0),
         inputs: &[Input::Tensor(LocalizationMaps), Input::ConceptParts],
-        help: "The negative of the same between concepts of different groups, over the square of their number. Low where \
-               unrelated concepts look at different places.",
+        help: "The negative of the same between concepts of different groups, over the square of their number. Low \
+               where unrelated concepts look at different places.",
         trust: &[ONE_MAP_SIZE, MEANS],
         compute: trust::division,
         ..ROW
@@ -83,9 +84,9 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "squared similarity",
         range: (0.0, 1e12),
         inputs: FEATURES,
-        help: "Squared differences between the cosine similarities of every two windows in the deep and in the shallow \
-               feature map, summed over ordered pairs, mean over windows of 1 x 1 and 2 x 2 cells and over rows. Low \
-               where the deep map keeps the layout of the image.",
+        help: "Squared differences between the cosine similarities of two windows in the deep and in the shallow \
+               feature map, summed over ordered pairs; mean over windows of 1 x 1 and 2 x 2 cells and over rows. Low \
+               where the deep map keeps the image's layout.",
         trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_layer,
         ..ROW
@@ -99,8 +100,8 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "similarity",
         range: (0.0, 3.6),
         inputs: FEATURES,
-        help: "The loss that the authors train on in place of equation 4: the mean over pairs of windows of how far the absolute \
-               difference exceeds 0.2, summed over the two window sizes. It does not depend on the number of cells.",
+        help: "The loss that the authors train on instead: mean over pairs of windows of how far the absolute \
+               difference exceeds 0.2, summed over both window sizes. Independent of the number of cells.",
         trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_layer_of_authors,
         ..ROW
@@ -114,8 +115,8 @@ pub(super) const ROWS: [Score; 7] = [
         unit: "squared features",
         range: (0.0, 1e12),
         inputs: &[Input::Tensor(CrossImageDifference)],
-        help: "Squared length of the difference between the features of an augmented image and the augmented features of the \
-               image; mean over rows. Low where features move with what they show.",
+        help: "Squared length of the difference between the features of an augmented image and the augmented \
+               features of the image; mean over rows. Low where features move with what they show.",
         trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_image,
         ..ROW
