@@ -1,4 +1,4 @@
-//! All routes, and what surrounds each: access, the time limit, safe headers and the count.
+//! All routes, and what surrounds each: access, the time limit, compression, safe headers and the count.
 
 use std::sync::Arc;
 
@@ -8,13 +8,23 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use tower_http::compression::{CompressionLayer, CompressionLevel};
 
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::{api, edit, events, login};
 use crate::server::peers::Caller;
 
+/// The gzip level. Answers are compressed on the threads that also take batches: a first view of the page takes 6 ms of
+/// them. Level 1 makes it larger by a third, level 6 smaller by 8 % in 11 ms.
+const LEVEL: CompressionLevel = CompressionLevel::Precise(2);
+/// Bytes below which an answer is sent as it is: it fits into one packet either way.
+const SMALL: u64 = 1024;
+
 pub(super) fn router(shared: Shared) -> Router {
+    let compression =
+        CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(SMALL).and(NotForContentType::SSE));
     Router::new()
         .route("/", get(api::index))
         .route("/login", get(login::page).post(login::log_in))
@@ -41,6 +51,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/events", get(events::events))
         .fallback(api::no_route)
+        .layer(compression)
         .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
 }
