@@ -62,6 +62,8 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     let route = request.extensions().get::<MatchedPath>().cloned();
     let caller = request.extensions().get::<Arc<Caller>>().cloned();
     let session = shared.app.access.has_session(request.headers());
+    // Before the answer is made, so that what changes meanwhile counts as an event after it.
+    let mark = shared.app.events.mark();
     let mut response = match shared.app.access.check(&request, caller.as_deref()) {
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
             let browses =
@@ -97,10 +99,17 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    if route.starts_with("/api/")
+        && let Ok(mark) = HeaderValue::try_from(mark.to_string())
+    {
+        headers.insert(MARK, mark);
+    }
     shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
     response
 }
 
+/// The mark of the events that an answer of the API has in it, as in the ids of the event stream.
+const MARK: HeaderName = HeaderName::from_static("conceptwatch-mark");
 /// Tells the page that there is a session to end.
 const SESSION: HeaderName = HeaderName::from_static("conceptwatch-session");
 

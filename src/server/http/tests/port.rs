@@ -264,6 +264,8 @@ impl Port {
             assert_ne!(timeout(LONG, stream.read_line(&mut head)).await.unwrap().unwrap(), 0);
         }
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/event-stream"), "{head}");
+        assert!(!head.contains("content-encoding"), "{head}");
+        assert_eq!(next_event(&mut stream).await.0, "begin");
         stream
     }
 
