@@ -124,12 +124,15 @@ impl Server {
         kibibytes.expect("a size in kB") / 1024.0
     }
 
-    /// The body of a page.
-    fn get(&self, path: &str) -> Vec<u8> {
+    /// The body of a page, in an encoding.
+    fn get(&self, path: &str, encoding: &str) -> Vec<u8> {
         let mut stream = TcpStream::connect(self.http).expect("the port is open");
         let host = self.http;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n")
-            .expect("the request is sent");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept-Encoding: {encoding}\r\nConnection: close\r\n\r\n"
+        )
+        .expect("the request is sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("the answer arrives");
         assert!(answer.starts_with(b"HTTP/1.1 200"), "{path}: {}", String::from_utf8_lossy(&answer[..60]));
@@ -139,14 +142,14 @@ impl Server {
 
     /// Loads the page, everything it links to, and the first requests of its script.
     fn load_page(&self) {
-        let page = String::from_utf8(self.get("/")).expect("a page in UTF-8");
+        let page = String::from_utf8(self.get("/", "identity")).expect("a page in UTF-8");
         let linked: Vec<&str> = page.split('"').filter(|text| text.starts_with("assets/")).collect();
         assert!(linked.len() >= 3, "the page links to {linked:?}");
         for path in linked {
-            self.get(&format!("/{path}"));
+            self.get(&format!("/{path}"), "gzip");
         }
         for path in ["/api/v1/catalogue", "/api/v1/runs", "/api/v1/status", "/metrics"] {
-            self.get(path);
+            self.get(path, "gzip");
         }
     }
 
@@ -159,7 +162,7 @@ impl Server {
             .collect();
         let mut load = Load::default();
         while Instant::now() < until {
-            let metrics = String::from_utf8(self.get("/metrics")).expect("metrics in UTF-8");
+            let metrics = String::from_utf8(self.get("/metrics", "identity")).expect("metrics in UTF-8");
             load.budget = load.budget.max(gauge(&metrics, "conceptwatch_ingest_budget_used_bytes"));
             load.samples = load.samples.max(gauge(&metrics, "conceptwatch_sample_memory_bytes"));
             std::thread::sleep(Duration::from_millis(20));

@@ -8,7 +8,7 @@ import { runScores, runView } from "./views/runview.js";
 import { isLive, shownOf } from "./data/shown.js";
 import { sidecarView } from "./views/sidecar.js";
 import { current, onChange } from "./data/state.js";
-import { PATIENCE_MS, absent, empty, pageNotes, skeleton } from "./views/states.js";
+import { absent, empty, pageNotes } from "./views/states.js";
 import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
 import { hideTip, say } from "./tip.js";
@@ -31,7 +31,6 @@ const drawNotes = pageNotes(/** @type {HTMLElement} */ (document.getElementById(
 const views = new Map();
 let open = "";
 let frame = 0;
-const started = performance.now();
 
 /** Draws soon, however much has changed until then. */
 function schedule() {
@@ -48,8 +47,8 @@ function draw() {
   tellVerdicts();
   if (store.runs === null) {
     drawNotes([]);
-    if (store.connection.state !== "down" && store.fault === null && performance.now() - started > PATIENCE_MS
-      && open !== "skeleton") place("skeleton", skeleton());
+    // The note above says what is wrong; nothing is loading.
+    if (store.connection.state === "down" || store.fault !== null) content.replaceChildren();
     return;
   }
   content.removeAttribute("aria-busy");
@@ -92,7 +91,7 @@ function show(name, make) {
 /** @param {string} name @param {Node|null} root */
 function place(name, root) {
   if (open === name || root === null) return;
-  const moved = open !== "" && open !== "skeleton";
+  const moved = open !== "";
   open = name;
   content.replaceChildren(root);
   const view = current();
@@ -159,4 +158,3 @@ addEventListener("afterprint", redrawAll);
 keepScroll(content);
 onChange(schedule);
 begin(schedule);
-setTimeout(schedule, PATIENCE_MS + 20);

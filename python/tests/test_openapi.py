@@ -171,7 +171,7 @@ def test_events_are_those_that_are_documented(api: str) -> None:
         assert stream.headers["content-type"] == "text/event-stream"
         assert ask(api, "/run", "PATCH", {"title": "new"}, run="a")[0] == 200
         lines = []
-        while len(lines) < 2:
+        while len(lines) < 4:
             line = stream.readline().decode().strip()
-            lines += [line] if line and not line.startswith(":") else []
-    assert lines == ["event: run", 'data: {"run":"a"}']
+            lines += [line] if line.startswith(("event:", "data:")) else []
+    assert lines == ["event: begin", "data: {}", "event: run", 'data: {"run":"a"}']

@@ -3,8 +3,13 @@
 //! Each watcher gets every event from its subscription on. Events that all have taken are freed; beyond the bounds the
 //! oldest are freed too, and a watcher that had not taken them learns how many it lost. So a watcher that reads nothing
 //! holds no more than the bounds, and stops nobody.
+//!
+//! Events are numbered. A watcher that reads the state, and notes the [mark](Mark) before it does, can tell events that
+//! the state has in it from later ones, and whether its own have stopped.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
@@ -31,8 +36,17 @@ impl Default for Bounds {
 #[derive(Clone)]
 pub struct Events(Arc<Shared>);
 
+/// A place between two events, as a text: `ORIGIN-NUMBER`, where the number counts the events before it. Marks of one
+/// origin, a random number of the process, can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    origin: u64,
+    number: u64,
+}
+
 struct Shared {
     bounds: Bounds,
+    origin: u64,
     waiting: Mutex<Waiting>,
     arrived: Notify,
 }
@@ -66,7 +80,12 @@ pub enum Received {
 
 impl Events {
     pub fn new(bounds: Bounds) -> Self {
-        Self(Arc::new(Shared { bounds, waiting: Mutex::default(), arrived: Notify::new() }))
+        Self(Arc::new(Shared {
+            bounds,
+            origin: RandomState::new().hash_one(()),
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+        }))
     }
 
     /// Sends an event to all watchers. Returns whether there are any; if not, nothing is kept.
@@ -85,6 +104,11 @@ impl Events {
         drop(waiting);
         self.0.arrived.notify_waiters();
         true
+    }
+
+    /// The mark behind the newest event.
+    pub fn mark(&self) -> Mark {
+        Mark { origin: self.0.origin, number: lock(&self.0.waiting).end() }
     }
 
     pub fn are_watched(&self) -> bool {
@@ -154,9 +178,21 @@ impl Watcher {
         }
     }
 
+    /// The mark behind what was received last.
+    pub fn mark(&self) -> Mark {
+        let waiting = lock(&self.shared.waiting);
+        Mark { origin: self.shared.origin, number: waiting.watchers.get(&self.number).copied().unwrap_or_default() }
+    }
+
     /// Returns everything that it receives, as a stream.
     pub fn stream(self) -> impl Stream<Item = Received> {
         futures::stream::unfold(self, |mut watcher| async move { Some((watcher.next().await, watcher)) })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{}", self.origin, self.number)
     }
 }
 
@@ -208,6 +244,24 @@ mod tests {
         assert_eq!((taken(&mut first), taken(&mut second)), (vec!["a".into(), "b".into()], vec!["b".to_owned()]));
         events.send(run("c"));
         assert_eq!((taken(&mut second), taken(&mut first)), (vec!["c".to_owned()], vec!["c".to_owned()]));
+    }
+
+    #[test]
+    fn a_mark_counts_what_was_received_and_what_was_lost() {
+        let events = Events::new(Bounds { events: 2, bytes: usize::MAX });
+        let mut watcher = events.subscribe();
+        assert_eq!(watcher.mark(), events.mark());
+        for name in ["a", "b", "c"] {
+            events.send(run(name));
+        }
+        assert_eq!((watcher.mark().number, events.mark().number), (0, 3));
+        // The loss of one, and what is left.
+        for behind in 1..=3 {
+            assert!(watcher.next().now_or_never().is_some());
+            assert_eq!(watcher.mark().number, behind);
+        }
+        assert_eq!(watcher.mark(), events.mark());
+        assert_ne!(Events::new(Bounds::default()).mark().origin, events.mark().origin);
     }
 
     #[test]

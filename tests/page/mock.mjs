@@ -2,6 +2,7 @@
 //
 //   node mock.mjs [--port 7801] [--runs 2] [--concepts 3] [--points 30] [--live] [--empty]
 import { createServer } from "node:http";
+import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { extname, join } from "node:path";
@@ -333,11 +334,13 @@ function matrixOf(run, id, at) {
 /**
  * Serves the page and the API. `grow(name)` makes a run's provisional point final, adds another and tells every listener.
  * @returns {Promise<{url: string, runs: object[], grow: (name: string, provisional?: boolean) => void,
- *   send: (event: string, data: object) => void, close: () => Promise<void>}>}
+ *   send: (event: string, data: object, number?: number) => void, close: () => Promise<void>}>}
  */
 export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs), faults = [] } = {}) {
   const listeners = new Set();
   const started = Date.now();
+  const origin = randomUUID().replaceAll("-", "");
+  let sent = 0;
   for (const run of runs) if (!run.finished) run.provisional = run.points;
 
   /** A run as lists have it. */
@@ -420,12 +423,13 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
     response.setHeader("content-security-policy", CSP);
     if (url.pathname === "/api/v1/events") {
       response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
-      response.write(": hello\n\n");
+      response.write(`event: begin\nid: ${origin}-${sent}\ndata: {}\n\n`);
       listeners.add(response);
       request.on("close", () => listeners.delete(response));
       return;
     }
     if (url.pathname.startsWith("/api/v1/")) {
+      response.setHeader("conceptwatch-mark", `${origin}-${sent}`);
       if (faults.some((path) => url.pathname.endsWith(path))) {
         response.writeHead(503, { "content-type": "application/json" });
         response.end(JSON.stringify({ error: { field: "history", message: "is being compacted" } }));
@@ -464,8 +468,9 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
 
   /** Paths that answer with an error; a test changes them. */
   const broken = faults;
-  const send = (event, data) => {
-    for (const listener of listeners) listener.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  /** Sends an event, which counts as the next unless it has a number. */
+  const send = (event, data, number = sent += 1) => {
+    for (const listener of listeners) listener.write(`event: ${event}\nid: ${origin}-${number}\ndata: ${JSON.stringify(data)}\n\n`);
   };
   return {
     url: `http://127.0.0.1:${server.address().port}`, runs, faults: broken, send,

@@ -462,6 +462,26 @@ test("after a restart of the sidecar the page is live again and has what it miss
   assert.deepEqual(complaints.filter((line) => !line.includes("ERR_")), []);
 });
 
+test("a page that opens asks for everything once", async (t) => {
+  const { asked } = await scene(t);
+  for (const path of ["catalogue", "runs?", "alerts", "overview?", "events"]) {
+    assert.equal(asked.filter((url) => url.includes(`/api/v1/${path}`)).length, 1, path);
+  }
+});
+
+test("grey lines stand where the runs will be before any script has come", async (t) => {
+  const { page } = await scene(t);
+  let go = () => {};
+  const held = new Promise((done) => { go = done; });
+  await page.route("**/*.js", (route) => held.then(() => route.continue()));
+  await page.reload({ waitUntil: "commit" });
+  await page.locator(".sk-row").first().waitFor();
+  assert.equal(await page.getByRole("navigation", { name: "Pages" }).isVisible(), true);
+  go();
+  await settled(page);
+  assert.equal(await page.locator(".sk-row").count(), 0);
+});
+
 test("what fails says so, with a way on", async (t) => {
   const { page, mock } = await scene(t, { faults: ["/curves"] });
   assert.match(await page.locator(".note.bad").innerText(), /The curves of 2 runs could not be loaded\. Verdicts are complete\.\s+history: is being compacted/);

@@ -6,6 +6,7 @@ import { minuteText, rounded, scale, tickTexts, ticks, timeTicks } from "../../w
 import { meanOf } from "../../web/charts/means.js";
 import { axesOf, placeOn } from "../../web/charts/spec.js";
 import { smooth, thin } from "../../web/charts/thin.js";
+import { Silence, ahead } from "../../web/data/marks.js";
 import { seriesOf, take } from "../../web/data/series.js";
 import { differenceText } from "../../web/labels.js";
 import { csv } from "../../web/saving.js";
@@ -175,4 +176,15 @@ test("every module is asked for at once, not one after the other", async (t) => 
   const modules = (await readdir(web, { recursive: true })).filter((name) => name.endsWith(".js") && name !== "main.js").sort();
   const asked = await page.locator("link[rel=modulepreload]").evaluateAll((all) => all.map((one) => one.getAttribute("href").replace("assets/", "")));
   assert.deepEqual(asked, modules);
+});
+
+test("marks of one process compare, and a stream that stands still behind them is opened again", () => {
+  assert.deepEqual([ahead("a-12", "a-9"), ahead("a-9", "a-9"), ahead("a-9", "a-12")], [3, 0, -3]);
+  assert.ok([ahead("a-9", "b-2"), ahead("", "b-2"), ahead("a-9", "")].every(Number.isNaN));
+  const silence = new Silence(2);
+  const taken = (...pairs) => pairs.map(([answer, stream]) => silence.take(`a-${answer}`, `a-${stream}`));
+  // Late for a moment, and late while it moves on.
+  assert.deepEqual(taken([1, 0], [1, 1], [5, 2], [6, 3], [7, 4], [8, 5]), Array(6).fill(false));
+  assert.deepEqual(taken([9, 5], [9, 5], [9, 5], [9, 5]), [false, true, false, false]);
+  assert.equal(silence.take("b-20", "a-5"), false);
 });

@@ -3,7 +3,8 @@
 // On the curves that the example `filled` writes. For the pages of all runs, of groups of runs, and of one run: the first
 // contentful paint, and for each input, made as a person makes it, the time until the next frame is painted, as the browser's
 // event timing has it: in steps of 8 ms, where what takes less than 16 ms counts as 16. First those of a page that has nothing
-// but a button and a field: what the browser and the machine take alone.
+// but a button and a field: what the browser and the machine take alone. And over slow networks, how long the page of all runs
+// takes, and how many bytes.
 import { parseArgs } from "node:util";
 import { launch, settled } from "./chromium.mjs";
 
@@ -15,7 +16,10 @@ const SHORTEST = 16;
 const WIDTH = { width: 1440, height: 900 };
 
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
-const row = (what, list) => console.log(`| ${what} | ${median(list).toFixed(0)} ms | ${Math.max(...list).toFixed(0)} ms | ${list.length} |`);
+const row = (what, list, unit = "ms") =>
+  console.log(`| ${what} | ${median(list).toFixed(0)} ${unit} | ${Math.max(...list).toFixed(0)} ${unit} | ${list.length} |`);
+/** Networks as Chromium's developer tools have them: bits per second, and milliseconds until an answer begins. */
+const SLOW = { "slow 4G": [1.6e6, 150], "slow 3G": [4e5, 400] };
 
 /** Runs in the page: keeps the longest event of each interaction. */
 function watch() {
@@ -30,9 +34,14 @@ function watch() {
 const browser = await launch();
 
 /** Opens an address as a person does who has not been there. The page keeps a stream open, so it is never idle. */
-async function opened(hash) {
+async function opened(hash, network = null) {
   const context = await browser.newContext({ viewport: WIDTH });
   const page = await context.newPage();
+  if (network !== null) {
+    const [bits, latency] = SLOW[network];
+    const session = await context.newCDPSession(page);
+    await session.send("Network.emulateNetworkConditions", { offline: false, latency, downloadThroughput: bits / 8, uploadThroughput: bits / 16 });
+  }
   await page.addInitScript(watch);
   await page.goto(`${url}/${hash}`, { waitUntil: "commit" });
   const paint = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
@@ -49,6 +58,28 @@ async function paints(what, hash) {
     await context.close();
   }
   row(`first contentful paint, ${what}`, found);
+}
+
+/** The first view of all runs over a slow network. */
+async function slow(network) {
+  const [painted, listed, drawn, bytes] = [[], [], [], []];
+  for (let i = 0; i < OPENED; i += 1) {
+    const { context, page, paint } = await opened("#/", network);
+    const when = async (is) => (await page.waitForFunction(is, null, { timeout: 120_000 }), page.evaluate(() => performance.now()));
+    painted.push(paint);
+    listed.push(await when(() => document.querySelector(".runs tr[data-run]")));
+    drawn.push(await when(() => [...document.querySelectorAll(".chart")].some((chart) => chart.curves?.length)));
+    // An answer is listed once it has come whole.
+    await when(() => performance.getEntriesByType("resource").some(({ name }) => name.includes("/api/v1/overview")));
+    await settled(page);
+    bytes.push(await page.evaluate(() => ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+      .reduce((sum, { transferSize }) => sum + transferSize / 1000, 0)));
+    await context.close();
+  }
+  row(`${network}: first contentful paint`, painted);
+  row(`${network}: all runs listed`, listed);
+  row(`${network}: their first curves`, drawn);
+  row(`${network}: the first view`, bytes, "kB");
 }
 
 /** Does something several times, each as one or more inputs, and says how long they took to be painted. */
@@ -159,6 +190,7 @@ try {
   await paints("all runs", "#/");
   await paints("groups of runs", "#/compare");
   await paints("a run", RUN);
+  for (const network of Object.keys(SLOW)) await slow(network);
   await allRuns();
   await oneRun();
   await groups();

@@ -55,6 +55,36 @@ test("the advice to stop survives a sidecar that is killed and restarted", async
   assert.match(await todo.innerText(), /^Stop this run/);
 });
 
+test("the alerts of a run that a restarted sidecar takes up again appear by themselves", async (t) => {
+  const { page, mock } = await open(t);
+  const log = page.getByRole("region", { name: "Alerts" }).locator(".log");
+  await eventually("it fires", async () => /Interconcept leakage is high/i.test(await log.innerText()));
+  const { port } = new URL(mock.url);
+  await mock.close();
+  await eventually("no connection", async () => (await page.locator(".connection").getAttribute("data-state")) === "reconnecting");
+  // Until the job has come back, the sidecar has no states of its alerts.
+  const runs = world({ intervened: [0, 1] });
+  const alerts = { ...alertsOf(runs), standings: [], changes: [] };
+  const again = await serve({ port: Number(port), runs, alerts });
+  t.after(() => again.close());
+  await page.evaluate(() => [...document.querySelectorAll("button")].find((one) => one.textContent === "Try now")?.click());
+  await eventually("none", async () => !/Interconcept leakage is high/i.test(await log.innerText()));
+  Object.assign(alerts, alertsOf(runs));
+  again.send("run", { run: LEAKY });
+  await eventually("it fires still", async () => /Interconcept leakage is high/i.test(await log.innerText()));
+  assert.match(await page.locator(".todo").innerText(), /^Stop this run/);
+});
+
+test("an event that the snapshot has in it changes nothing", async (t) => {
+  const { page, mock } = await open(t);
+  const log = page.getByRole("region", { name: "Alerts" }).locator(".log");
+  const [change] = alertsOf(mock.runs).changes;
+  mock.send("alert", { ...change, rule: "before the snapshot", step: 560 }, 0);
+  mock.send("alert", { ...change, rule: "after the snapshot", step: 580 });
+  await eventually("the newer", async () => /after the snapshot/i.test(await log.innerText()));
+  assert.doesNotMatch(await log.innerText(), /before the snapshot/i);
+});
+
 test("an alert that changes while a snapshot is in flight is not lost", async (t) => {
   const { page, mock } = await open(t);
   let release = () => {};

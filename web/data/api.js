@@ -87,16 +87,17 @@ export class ApiError extends Error {
 /**
  * @param {string} path
  * @param {Record<string, string|number|null|undefined>} [query] null and undefined are left out
+ * @param {(mark: string) => void} [heard] takes the mark of the events that the answer has in it
  * @returns {Promise<any>}
  */
-export function get(path, query = {}) {
+export function get(path, query = {}, heard = () => {}) {
   if (carried) {
     const answer = carried[`${path} ${query.score ?? query.step ?? ""}`.trim()];
     return answer ? Promise.resolve(answer) : Promise.reject(new ApiError(404, "the report does not have it"));
   }
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);
   const search = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
-  return answerOf(path, API + path + (search && `?${search}`), { cache: "no-store" });
+  return answerOf(path, API + path + (search && `?${search}`), { cache: "no-store" }, heard);
 }
 
 /**
@@ -107,8 +108,8 @@ export function changeRun(method, run, fields) {
   return answerOf("run", `${API}run?${new URLSearchParams({ run })}`, { method, ...(fields && { body: JSON.stringify(fields) }) });
 }
 
-/** @param {string} path @param {string} address @param {RequestInit} options @returns {Promise<any>} */
-async function answerOf(path, address, options) {
+/** @param {string} path @param {string} address @param {RequestInit} options @param {(mark: string) => void} [heard] @returns {Promise<any>} */
+async function answerOf(path, address, options, heard = () => {}) {
   let response;
   try {
     response = await fetch(address, options);
@@ -117,6 +118,7 @@ async function answerOf(path, address, options) {
   }
   if (response.status === 401) location.assign("login");
   if (response.headers.has("conceptwatch-session")) document.getElementById("logout")?.removeAttribute("hidden");
+  heard(response.headers.get("conceptwatch-mark") ?? "");
   if (response.status === 204) return null;
   const body = await response.json().catch(() => null);
   if (!response.ok) {
@@ -133,28 +135,32 @@ export const tryNow = () => reopen();
 
 /**
  * Follows the event stream for as long as the page is open. A browser abandons an EventSource after an answer that is
- * not an event stream, as from a proxy in front of a stopped sidecar; then it is opened again.
- * @param {{open: () => void, down: () => void, point: (point: Point) => void, run: (run: string) => void,
- *   alert: (alert: Alert) => void, lost: (count: number) => void}} on
+ * not an event stream, as from a proxy in front of a stopped sidecar; then it is opened again. A report has all from the beginning.
+ * @param {{begin: () => void, down: () => void, heard: (mark: string) => void, point: (point: Point) => void, run: (run: string) => void,
+ *   alert: (alert: Alert, mark: string) => void, lost: () => void}} on heard: takes the mark behind each message, before the message;
+ *   begin: no event is missed from now on
  */
 export function follow(on) {
-  if (carried) return;
+  if (carried) return on.begin();
   const source = new EventSource(`${API}events`);
   let waiting = 0;
-  /** @param {string} kind @param {(data: any) => void} take */
-  const listen = (kind, take) => source.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  /** @param {string} kind @param {(data: any, mark: string) => void} take */
+  const listen = (kind, take) => source.addEventListener(kind, ({ data, lastEventId }) => {
+    on.heard(lastEventId);
+    take(JSON.parse(data), lastEventId);
+  });
   reopen = () => {
     clearTimeout(waiting);
     source.close();
     follow(on);
   };
-  source.addEventListener("open", on.open);
   source.addEventListener("error", () => {
     on.down();
     if (source.readyState === EventSource.CLOSED) waiting = setTimeout(reopen, RETRY_MS);
   });
+  listen("begin", on.begin);
   listen("point", on.point);
   listen("run", (data) => on.run(data.run));
   listen("alert", on.alert);
-  listen("lost", (data) => on.lost(data.count));
+  listen("lost", on.lost);
 }

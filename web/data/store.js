@@ -1,5 +1,6 @@
 // Everything the page knows of the sidecar: fetched once, then kept up to date by its events.
-import { ApiError, changeRun, follow, get } from "./api.js";
+import { ApiError, changeRun, follow, get, tryNow } from "./api.js";
+import { Silence, ahead } from "./marks.js";
 import { nameRuns } from "./prefs.js";
 import { PAGE, RowLoader } from "./rows.js";
 import { HeldCurves } from "./held_curves.js";
@@ -13,7 +14,11 @@ import { nameScores } from "../labels.js";
  */
 
 const STATUS_MS = 5000;
-/** Data that comes in many answers is drawn this often. */
+/** Answers to that in a row that may know of events where the stream stands still. */
+const LATE = 3;
+/** How long the page waits for the stream, which a proxy may hold back. */
+const ALONE_MS = 1000;
+/** What comes often is drawn, or asked for, this often. */
 const SOON_MS = 250;
 
 export const store = {
@@ -51,7 +56,10 @@ let changed = () => {};
 const curves = new HeldCurves((more) => (more ? changedSoon() : changed()));
 let split = "val";
 /** Alerts, and runs with other changes, that came while a snapshot was in flight, which may be older. */
-const during = { loads: 0, alerts: /** @type {Alert[]} */ ([]), runs: /** @type {Set<string>} */ (new Set()) };
+const during = { loads: 0, alerts: /** @type {[Alert, string][]} */ ([]), runs: /** @type {Set<string>} */ (new Set()) };
+/** The marks of the newest message of the stream, and of the alerts' newest answer. */
+const marks = { stream: "", alerts: "" };
+const silence = new Silence(LATE);
 /** The run on the page. */
 let watched = "";
 let soon = 0;
@@ -82,12 +90,13 @@ export const wantRows = (runs) => rows.wanted(runs);
 export function begin(listener) {
   changed = listener;
   follow({
-    open() {
-      const again = store.connection.state === "down";
+    // Every event since then comes, so the snapshot is taken afterwards.
+    begin() {
       store.connection = { state: "live", since: now() };
-      if (again) renew();
-      else load();
+      if (store.runs === null && during.loads === 0) load();
+      else renew();
     },
+    heard(mark) { marks.stream = mark; },
     down() {
       if (store.connection.state !== "down") store.connection = { state: "down", since: now() };
       changed();
@@ -105,16 +114,20 @@ export function begin(listener) {
       if (point.split === split) rows.gather(point.run);
       changed();
     },
-    run(name) { loadRun(name); },
-    alert(alert) {
-      if (during.loads > 0) during.alerts.push(alert);
-      takeAlert(alert);
+    run(name) {
+      loadRun(name);
+      // A sidecar that takes up a run of an earlier process has its alerts again, which are no changes.
+      alertsSoon();
+    },
+    alert(alert, mark) {
+      if (during.loads > 0) during.alerts.push([alert, mark]);
+      takeAlert(alert, mark);
       rows.gather(alert.run);
       changed();
     },
     lost: renew,
   });
-  load();
+  setTimeout(() => { if (store.runs === null && during.loads === 0) load(); }, ALONE_MS);
   setInterval(loadStatus, STATUS_MS);
 }
 
@@ -127,8 +140,9 @@ function renew() {
   load();
 }
 
-/** Takes a change of an alert, once. @param {Alert} alert */
-function takeAlert(alert) {
+/** Takes a change of an alert, once, where it is not in the newest answer. @param {Alert} alert @param {string} mark */
+function takeAlert(alert, mark) {
+  if (ahead(mark, marks.alerts) <= 0) return;
   const same = (/** @type {Alert} */ one) => one.rule === alert.rule && one.run === alert.run && one.split === alert.split;
   store.standings = [...store.standings.filter((one) => !same(one)), alert];
   if (!store.changes.some((one) => same(one) && one.step === alert.step && one.state === alert.state)) store.changes.push(alert);
@@ -137,16 +151,21 @@ function takeAlert(alert) {
 /** Fetches all but curves. */
 export async function load() {
   store.fault = null;
-  during.loads += 1;
   rows.all();
-  try {
-    const [catalogue, runs, alerts] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), get("alerts")]);
+  await snapshot(async () => {
+    const [catalogue, runs] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), loadAlerts()]);
     nameScores(catalogue.scores);
-    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500, rules: alerts.rules, standings: alerts.standings,
-      changes: alerts.changes });
-    during.alerts.forEach(takeAlert);
+    Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500 });
     loadStatus();
     await loadRuns(runs);
+  });
+}
+
+/** Takes a snapshot, or a part of one, and then what changed meanwhile. @param {() => Promise<void>} take */
+async function snapshot(take) {
+  during.loads += 1;
+  try {
+    await take();
   } catch (error) {
     fault(error);
   }
@@ -157,6 +176,21 @@ export async function load() {
     during.runs.clear();
   }
   changed();
+}
+
+async function loadAlerts() {
+  let mark = "";
+  const alerts = await get("alerts", {}, (of) => { mark = of; });
+  if (ahead(marks.alerts, mark) > 0) return;
+  marks.alerts = mark;
+  Object.assign(store, { rules: alerts.rules, standings: alerts.standings, changes: alerts.changes });
+  for (const [alert, at] of during.alerts) takeAlert(alert, at);
+}
+
+let alertsDue = 0;
+/** Fetches the alerts, once for all that asks for them within a moment. */
+function alertsSoon() {
+  alertsDue ||= setTimeout(() => { alertsDue = 0; snapshot(loadAlerts); }, SOON_MS);
 }
 
 /** @param {unknown} error */
@@ -246,7 +280,7 @@ export async function removeRun(run) {
 /** Asks for the sidecar's counts, and for those of the run on the page while they may change: no event tells of them. */
 async function loadStatus() {
   try {
-    store.status = await get("status");
+    store.status = await get("status", {}, (mark) => { if (silence.take(mark, marks.stream)) tryNow(); });
     const run = store.runs?.find(({ name }) => name === watched);
     if (run && (!run.finished || run.splits.some((one) => one.passes_unsettled))) keepRun(await get("run", { run: watched }));
     changed();

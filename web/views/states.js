@@ -5,9 +5,6 @@ import { load, retryCurves, store } from "../data/store.js";
 import { clock, el, icon } from "../text.js";
 import { watcher } from "../scheduler.js";
 
-/** A skeleton appears only where an answer takes longer than this. */
-export const PATIENCE_MS = 300;
-
 /** @param {string} look @param {(Node|string)[]} text @param {any} [button] @param {string} [role] */
 export function note(look, text, button, role = look === "bad" ? "alert" : "status") {
   return el("div", { class: `note ${look}`, role }, icon(look === "bad" ? "leak" : look === "warn" ? "warn" : "ok"), el("p", {}, ...text),
@@ -33,14 +30,6 @@ export function pageNotes(host) {
         "Verdicts are complete.", el("br"), el("code", { class: "dim" }, faults[0].fault)], button("Try again", retryCurves)),
     ].filter((one) => one !== false));
   };
-}
-
-/** Grey lines where rows will be. */
-export function skeleton() {
-  const line = (/** @type {number[]} */ widths) => el("div", { class: "sk-row" },
-    ...widths.map((width) => el("span", { class: "sk", style: `width: ${width}%` })));
-  return el("div", { class: "panel body sk-panel", "aria-label": "Loading", role: "img" },
-    ...[[70, 80, 100], [55, 34, 100], [64, 72, 100], [60, 30, 100]].map(line));
 }
 
 const CODE = `import conceptwatch

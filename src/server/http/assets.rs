@@ -15,6 +15,8 @@ pub const PAGE_FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/pag
 const INDEX: &str = "index.html";
 
 /// The files by their path in web/, with their entity tags. No other path is served.
+///
+/// The tags are weak: a file has one for all encodings.
 pub(super) struct Page(BTreeMap<&'static str, File>);
 
 struct File {
@@ -39,8 +41,7 @@ impl Page {
     fn file(&self, name: &str, headers: &HeaderMap) -> Response {
         let Some(file) = self.0.get(name) else { return Refusal::unknown("path", name).into_response() };
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
-        let unchanged =
-            known.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == file.tag));
+        let unchanged = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim() == file.tag));
         let mut response = match unchanged {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => ([(header::CONTENT_TYPE, content_type(name))], Body::from(file.bytes)).into_response(),
@@ -54,6 +55,8 @@ impl Page {
         set(header::ETAG, &file.tag);
         // They are small, and those of another version must not meet.
         set(header::CACHE_CONTROL, "no-cache");
+        // An answer without content names what the one with content depends on.
+        set(header::VARY, header::ACCEPT_ENCODING.as_str());
         response
     }
 }
@@ -61,7 +64,7 @@ impl Page {
 fn tag(bytes: &[u8]) -> String {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);
-    format!("\"{:016x}\"", hasher.finish())
+    format!("W/\"{:016x}\"", hasher.finish())
 }
 
 fn content_type(name: &str) -> &'static str {

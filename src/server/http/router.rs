@@ -1,4 +1,4 @@
-//! All routes, and what surrounds each: access, the time limit, safe headers and the count.
+//! All routes, and what surrounds each: access, the time limit, compression, safe headers and the count.
 
 use std::sync::Arc;
 
@@ -8,13 +8,23 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use tower_http::compression::{CompressionLayer, CompressionLevel};
 
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::{api, edit, events, login};
 use crate::server::peers::Caller;
 
+/// The gzip level. Answers are compressed on the threads that also take batches: a first view of the page takes 6 ms of
+/// them. Level 1 makes it larger by a third, level 6 smaller by 8 % in 11 ms.
+const LEVEL: CompressionLevel = CompressionLevel::Precise(2);
+/// Bytes below which an answer is sent as it is: it fits into one packet either way.
+const SMALL: u64 = 1024;
+
 pub(super) fn router(shared: Shared) -> Router {
+    let compression =
+        CompressionLayer::new().quality(LEVEL).compress_when(SizeAbove::new(SMALL).and(NotForContentType::SSE));
     Router::new()
         .route("/", get(api::index))
         .route("/login", get(login::page).post(login::log_in))
@@ -41,6 +51,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/alerts", get(api::alerts))
         .route("/api/v1/events", get(events::events))
         .fallback(api::no_route)
+        .layer(compression)
         .layer(from_fn_with_state(shared.clone(), guard))
         .with_state(shared)
 }
@@ -51,6 +62,8 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     let route = request.extensions().get::<MatchedPath>().cloned();
     let caller = request.extensions().get::<Arc<Caller>>().cloned();
     let session = shared.app.access.has_session(request.headers());
+    // Before the answer is made, so that what changes meanwhile counts as an event after it.
+    let mark = shared.app.events.mark();
     let mut response = match shared.app.access.check(&request, caller.as_deref()) {
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
             let browses =
@@ -86,10 +99,17 @@ async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Re
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    if route.starts_with("/api/")
+        && let Ok(mark) = HeaderValue::try_from(mark.to_string())
+    {
+        headers.insert(MARK, mark);
+    }
     shared.app.metrics.requests.with_label_values(&[route, response.status().as_str()]).inc();
     response
 }
 
+/// The mark of the events that an answer of the API has in it, as in the ids of the event stream.
+const MARK: HeaderName = HeaderName::from_static("conceptwatch-mark");
 /// Tells the page that there is a session to end.
 const SESSION: HeaderName = HeaderName::from_static("conceptwatch-session");
 

@@ -1,5 +1,8 @@
 //! The answers of each route.
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use super::port::{NAME, next_event, point, port, port_with, run};
@@ -217,6 +220,44 @@ async fn the_page_is_sent_again_only_where_it_changed() {
     let tag = &reply.headers["etag"];
     let again = ask(&format!("If-None-Match: \"other\", {tag}\r\n")).await;
     assert_eq!((again.status, again.body.len(), &again.headers["etag"]), (304, 0, tag));
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_compressed_where_that_is_accepted_and_worthwhile() {
+    let port = port().await;
+    let ask = async |path: &str, more: &str| port.ask("GET", path, &format!("Host: localhost\r\n{more}")).await;
+    let gzip = "Accept-Encoding: br, gzip;q=0.8\r\n";
+    for path in ["/", "/assets/data/store.js", "/assets/style.css", "/metrics"] {
+        let (plain, packed) = (ask(path, "").await, ask(path, gzip).await);
+        assert_eq!((plain.status, packed.status), (200, 200), "{path}");
+        assert!(!plain.headers.contains_key("content-encoding") && plain.headers.contains_key("content-length"));
+        assert_eq!(packed.headers["content-encoding"], "gzip", "{path}");
+        assert!(packed.body.len() < plain.body.len() / 2, "{path}: {} of {}", packed.body.len(), plain.body.len());
+        let mut text = String::new();
+        GzDecoder::new(&*packed.body).read_to_string(&mut text).unwrap();
+        // The scrape counts itself.
+        assert!(text == plain.text() || path == "/metrics", "{path}");
+        assert_eq!(
+            (plain.headers["vary"].as_str(), packed.headers["vary"].as_str()),
+            ("accept-encoding", "accept-encoding")
+        );
+        assert_eq!(plain.headers.get("etag"), packed.headers.get("etag"), "{path}");
+        if let Some(tag) = packed.headers.get("etag") {
+            let again = ask(path, &format!("{gzip}If-None-Match: {tag}\r\n")).await;
+            assert_eq!((again.status, again.body.len(), &again.headers["vary"]), (304, 0, &packed.headers["vary"]));
+            assert!(tag.starts_with("W/"), "{tag}");
+        }
+    }
+    for (path, accepted) in
+        [("/api/v1/status", gzip), ("/live", gzip), ("/", "Accept-Encoding: gzip;q=0, identity\r\n")]
+    {
+        let reply = ask(path, accepted).await;
+        assert!(
+            !reply.headers.contains_key("content-encoding") && reply.headers.contains_key("content-length"),
+            "{path}"
+        );
+    }
     port.stopped().await;
 }
 

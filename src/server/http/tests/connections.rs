@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::port::{LONG, NAME, next_event, point, port, port_with};
+use super::port::{LONG, NAME, next_event, next_message, point, port, port_with};
 use super::*;
 use crate::server::live::{AlertChange, Event};
 use leakage::alert::{Severity, State};
@@ -61,6 +61,23 @@ async fn events_arrive_in_order_and_losses_are_told() {
     });
     assert!(lost.await.expect("the loss is reported") > 0);
     assert!(port.app.metrics.watch_events_lost.get() > 0);
+    drop(stream);
+    port.stopped().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_names_the_events_that_it_has_in_it() {
+    let port = port().await;
+    let mark = async || port.get("/api/v1/alerts").await.headers["conceptwatch-mark"].clone();
+    let mut stream = port.events().await;
+    let before = mark().await;
+    for name in ["a", "b"] {
+        port.app.events.send(Event::Run(name.into()));
+        let (kind, _, id) = next_message(&mut stream).await;
+        assert_eq!((kind.as_str(), id), ("run", mark().await));
+    }
+    assert_ne!(mark().await, before);
+    assert!(!port.get("/metrics").await.headers.contains_key("conceptwatch-mark"));
     drop(stream);
     port.stopped().await;
 }

@@ -246,18 +246,26 @@ impl Port {
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         let headers = lines.map(|line| line.split_once(": ").unwrap());
         let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-        Reply { status, headers, body: bytes[end + 4..].to_vec() }
+        let headers: BTreeMap<String, String> = headers;
+        let body = &bytes[end + 4..];
+        let body = if headers.contains_key("transfer-encoding") { joined(body) } else { body.to_vec() };
+        Reply { status, headers, body }
     }
 
-    /// The event stream after its head.
+    /// The event stream after its head and its first message.
     pub async fn events(&self) -> BufReader<TcpStream> {
         let mut stream = BufReader::new(TcpStream::connect(self.address).await.unwrap());
-        stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n")
+            .await
+            .unwrap();
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             assert_ne!(timeout(LONG, stream.read_line(&mut head)).await.unwrap().unwrap(), 0);
         }
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/event-stream"), "{head}");
+        assert!(!head.contains("content-encoding"), "{head}");
+        assert_eq!(next_event(&mut stream).await.0, "begin");
         stream
     }
 
@@ -285,15 +293,34 @@ impl Port {
     }
 }
 
-pub async fn next_event(stream: &mut BufReader<TcpStream>) -> (String, Value) {
-    let mut kind = String::new();
+/// The body of an answer that is sent in chunks.
+fn joined(mut chunks: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(end) = chunks.windows(2).position(|window| window == b"\r\n") {
+        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
+        body.extend_from_slice(&chunks[end + 2..][..length]);
+        chunks = &chunks[end + 2 + length + 2..];
+    }
+    body
+}
+
+/// The next message of the event stream and its id.
+pub async fn next_message(stream: &mut BufReader<TcpStream>) -> (String, Value, String) {
+    let (mut kind, mut content, mut id) = Default::default();
     loop {
         let mut line = String::new();
         assert_ne!(timeout(LONG, stream.read_line(&mut line)).await.expect("an event").unwrap(), 0);
-        if let Some(event) = line.strip_prefix("event: ") {
-            kind = event.trim().to_owned();
-        } else if let Some(data) = line.strip_prefix("data: ") {
-            return (kind, serde_json::from_str(data).unwrap());
+        let field = |name: &str| line.strip_prefix(name).map(|text| text.trim().to_owned());
+        kind = field("event: ").unwrap_or(kind);
+        id = field("id: ").unwrap_or(id);
+        content = field("data: ").map_or(content, |text| serde_json::from_str(&text).unwrap());
+        if line.trim().is_empty() && !kind.is_empty() {
+            return (kind, content, id);
         }
     }
+}
+
+pub async fn next_event(stream: &mut BufReader<TcpStream>) -> (String, Value) {
+    let (kind, content, _) = next_message(stream).await;
+    (kind, content)
 }
