@@ -285,8 +285,8 @@ def test_the_rank_that_finishes_the_run_sums_it_up(
     assert run.finish()
     assert capsys.readouterr().err.splitlines() == [
         "conceptwatch: run 'run' has finished",
-        "  val, step 7, epoch 2, 20 rows",
-        "    ctl_conditional      0.1234 ± 0.0100",
+        "  val, step 7, epoch 2, 20 rows, ± 95 %",
+        "    ctl_conditional      0.1234 ± 0.0196",
         *["  alert at step 7, critical: leaking: high"] * 6,
         "  and 2 more alerts",
         "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)",
