@@ -52,8 +52,9 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(
     assert Curves(Path(directory)).addresses is None
     assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
     shown = said("watch", "--scores", "ctl,concept_accuracy")
-    assert "digits  ctl " in shown
-    assert "digits  concept_accuracy" in shown
+    assert "\ndigits  finished  " in shown
+    assert "\n  ctl " in shown
+    assert "\n  concept_accuracy " in shown
     two = job("two")
     begin(two, "digits", address)
     assert two.do("run.name") == "digits-2"
