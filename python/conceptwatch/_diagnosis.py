@@ -7,6 +7,9 @@ from typing import Any
 
 from ._protocol import messages
 
+# Half of a 95 % interval in standard errors, as in the sidecar's verdicts and on the page.
+INTERVAL = 1.96
+
 _STATES = {
     messages.DIAGNOSIS_STATE_FOUND: "found",
     messages.DIAGNOSIS_STATE_ABSENT: "absent",
@@ -19,6 +22,11 @@ _VERDICTS = {
     messages.VERDICT_STATE_NOTHING_FOUND: "nothing_found",
     messages.VERDICT_STATE_TOO_EARLY: "too_early",
 }
+
+
+def plus_minus(standard_error: float | None) -> str:
+    """The half-width of the 95 % interval as it follows a value, such as " ± 0.0098"; empty without an error."""
+    return "" if standard_error is None else f" ± {INTERVAL * standard_error:.4f}"
 
 
 @dataclass(frozen=True)
@@ -34,13 +42,13 @@ class Evidence:
     @property
     def interval(self) -> tuple[float, float]:
         """The ends of the 95 % interval."""
-        half = 1.96 * (self.standard_error or 0.0)
+        half = INTERVAL * (self.standard_error or 0.0)
         return self.value - half, self.value + half
 
     def __str__(self) -> str:
         value = f"{self.value:.0f}" if self.score == "rows" else f"{self.value:.4f}"
-        error = "" if self.standard_error is None else f" ± {self.standard_error:.4f}"
-        return f"{self.score} {value}{error}" + ("" if self.limit is None else f", limit {self.limit:g}")
+        limit = "" if self.limit is None else f", limit {self.limit:g}"
+        return f"{self.score} {value}{plus_minus(self.standard_error)}{limit}"
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         head = f"{self.split}, step {self.step}, " if self.split else ""
-        head += f"{self.rows} rows" + ", incomplete" * self.incomplete
+        head += f"{self.rows} rows" + ", incomplete" * self.incomplete + ", ± 95 %"
         head += f"\n{self.verdict}"
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])

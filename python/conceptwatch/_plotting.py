@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._diagnosis import INTERVAL
 from ._source import ReadError, Unknown
 from ._summary import MAIN
 
@@ -22,8 +23,6 @@ DASHES: tuple[Any, ...] = (
 )  # fmt: skip
 MARKS = ("o", "s", "^", "D", "v", "P")
 MOST_MARKS = 24
-# Half-width of the band in standard errors, as on the page: 95 % of a normal distribution.
-BAND = 1.96
 
 Points = Sequence[dict[str, Any]]
 
@@ -64,7 +63,7 @@ def _draw(ax: Any, points: Points, label: str, look: Mapping[str, Any], along: s
         ax.plot([point[along] for point in branch], values, color=colour, alpha=0.35, linestyle=":", linewidth=1.2)
     places = [point[along] for point in points]
     values = [math.nan if point["value"] is None else point["value"] for point in points]
-    errors = [BAND * (point["standard_error"] or 0.0) for point in points]
+    errors = [INTERVAL * (point["standard_error"] or 0.0) for point in points]
     every = max(1, len(points) // MOST_MARKS)
     ax.plot(places, values, label=label, linewidth=1.6, markersize=4.0, markevery=every, **look)
     low = [value - error for value, error in zip(values, errors, strict=True)]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ._diagnosis import Diagnosis, Verdict
+from ._diagnosis import INTERVAL, Diagnosis, Verdict, plus_minus
 from ._tables import framed, html_table
 
 
 class Score(float):
     """One score at one curve point: a float, with all that is known about it.
 
-    It compares, formats, computes and turns into JSON as its value does; where it is undefined it is NaN.
+    It compares, formats, computes and turns into JSON as its value does; where it is undefined it is NaN. As text,
+    ± is half of its 95 % interval.
 
         >>> score = Score(0.25, id="icl", standard_error=0.01)
         >>> f"{score:.3f}", score > 0.2, score.standard_error, str(score)
-        ('0.250', True, 0.01, '0.2500 ± 0.0100')
+        ('0.250', True, 0.01, '0.2500 ± 0.0196')
         >>> Score(id="ois", undefined="one class").value is None
         True
     """
@@ -76,8 +77,8 @@ class Score(float):
     def __str__(self) -> str:
         if self.value is None:
             return f"undefined ({self.undefined})"
-        error = f" ± {self.standard_error:.4f}" if self.standard_error is not None else ""
-        return f"{self:.4f}{error}" + (f" ({self._over()})" if self.left_out or self.left_out_pairs else "")
+        over = f" ({self._over()})" if self.left_out or self.left_out_pairs else ""
+        return f"{self:.4f}{plus_minus(self.standard_error)}{over}"
 
     def __repr__(self) -> str:
         return f"Score({self.id}={self})"
@@ -137,16 +138,24 @@ class Scores(dict[str, Score]):
         return framed([dict(zip(columns, row, strict=True)) for row in rows], columns, frame)
 
     def _repr_html_(self) -> str:
-        rows = [(name, score.value, score.standard_error, score.undefined) for name, score in self.items()]
+        rows = [
+            (
+                name,
+                score.value,
+                None if score.standard_error is None else INTERVAL * score.standard_error,
+                score.undefined,
+            )
+            for name, score in self.items()
+        ]
         title = f"{self.split}, step {self.step}, " if self.split else ""
         title += f"{self.rows} rows" + ", incomplete" * self.incomplete
         title += "" if self.verdict is None else f": {self.verdict}"
-        return html_table(("score", "value", "standard error", "undefined"), rows, title)
+        return html_table(("score", "value", "± 95 %", "undefined"), rows, title)
 
     def __repr__(self) -> str:
         of = f"split={self.split!r}, step={self.step}, " if self.split else ""
         scores = ", ".join(f"{name}={score}" for name, score in self.items())
-        return f"Scores({of}rows={self.rows}, {scores})"
+        return f"Scores({of}rows={self.rows}, ± 95 %: {scores})"
 
 
 def _score(score: Any) -> Score:

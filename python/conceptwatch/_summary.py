@@ -103,7 +103,7 @@ def summary(
     for split, scores in list(newest.items())[:MOST_SPLITS]:
         epoch = "" if scores.epoch is None else f", epoch {scores.epoch:g}"
         incomplete = ", incomplete: ranks or rows were missing" * scores.incomplete
-        lines.append(f"  {split}, step {scores.step}{epoch}, {counted(scores.rows, 'row')}{incomplete}")
+        lines.append(f"  {split}, step {scores.step}{epoch}, {counted(scores.rows, 'row')}, ± 95 %{incomplete}")
         for score in MAIN:
             if score in scores and scores[score].value is not None:
                 lines.append(f"    {score:<20} {scores[score]}")

@@ -52,8 +52,9 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(
     assert Curves(Path(directory)).addresses is None
     assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
     shown = said("watch", "--scores", "ctl,concept_accuracy")
-    assert "digits  ctl " in shown
-    assert "digits  concept_accuracy" in shown
+    assert "\ndigits  finished  " in shown
+    assert "\n  ctl " in shown
+    assert "\n  concept_accuracy " in shown
     two = job("two")
     begin(two, "digits", address)
     assert two.do("run.name") == "digits-2"
@@ -285,8 +286,8 @@ def test_the_rank_that_finishes_the_run_sums_it_up(
     assert run.finish()
     assert capsys.readouterr().err.splitlines() == [
         "conceptwatch: run 'run' has finished",
-        "  val, step 7, epoch 2, 20 rows",
-        "    ctl_conditional      0.1234 ± 0.0100",
+        "  val, step 7, epoch 2, 20 rows, ± 95 %",
+        "    ctl_conditional      0.1234 ± 0.0196",
         *["  alert at step 7, critical: leaking: high"] * 6,
         "  and 2 more alerts",
         "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)",

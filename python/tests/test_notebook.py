@@ -72,7 +72,7 @@ def test_verdict_diagnosis_table_and_frame_belong_to_the_scores(tensors: dict[st
     diagnosis = found.diagnosis()
     assert diagnosis is not None
     assert diagnosis.verdict == found.verdict
-    assert str(diagnosis).startswith("400 rows\npossibly leaking")
+    assert str(diagnosis).startswith("400 rows, ± 95 %\npossibly leaking")
     assert "400 rows: possibly leaking" in found._repr_html_()
     assert repr(found).startswith("Scores(rows=400, ")
     rows = found.to_frame("records")

@@ -106,7 +106,7 @@ def test_a_table_is_printed_and_curves_are_kept(tmp_path: Path) -> None:
     files = record(tmp_path / "files", 1)
     done = replay("--scores", "ctl,icl", "--data-dir", str(tmp_path / "curves"), *files)
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["run", "split", "step", "rows", "ctl", "icl"]
+    assert lines[0].split() == ["run", "split", "step", "rows", "ctl", "icl", "(±", "95", "%)"]
     assert len(lines) == 4
     assert "±" in lines[1]
     assert any((tmp_path / "curves").iterdir())

@@ -169,7 +169,7 @@ def test_what_finish_and_diagnosis_say_of_an_incomplete_evaluation_has_that_word
     ranks[1].finish()
     assert ranks[0].finish()
     said = capsys.readouterr().err
-    assert "  val, step 1, 600 rows, incomplete: ranks or rows were missing\n" in said
+    assert "  val, step 1, 600 rows, ± 95 %, incomplete: ranks or rows were missing\n" in said
     assert "1 evaluation scored, 1 of them incomplete\n" in said
     diagnosis = ranks[0].diagnosis()
     assert diagnosis is None or "incomplete" in str(diagnosis)

@@ -210,7 +210,7 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert (scores["ois"].value, scores["ois"].undefined) == (None, "one class")
     assert list(scores) == ["ctl", "icl", "ois"]
     assert (scores["ctl"].age, scores["icl"].age) == (None, 45.0)
-    assert "ctl=0.0000 ± 0.0100" in repr(scores)
+    assert "rows=4096, ± 95 %: ctl=0.0000 ± 0.0196" in repr(scores)
     icl = scores["icl"]
     assert (icl.left_out, icl.left_out_why, icl.left_out_pairs, icl.left_out_of) == ((1,), "one class", 4, 3)
     assert (icl.p_value, icl.per_concept_q[0], icl.curve) == (0.005, 0.5, ((0.0, 0.5), (0.5, None)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -86,5 +87,7 @@ def test_watch_shows_the_newest_branch_and_what_is_left(job: Callable[..., Job],
     wait_for(lambda: not sidecars(tmp_path))
     shown = said("watch", "--scores", "concept_accuracy", "branch")
     # Three points of the newest branch; of the first branch steps 2 to 5, of the second 3 and 4.
-    assert "step        3  ███ " in shown
-    assert shown.rstrip().endswith("; left behind: 6 up to step 5")
+    assert "\nbranch  finished  " in shown
+    assert "step 3\n" in shown
+    assert re.search(r"^  concept_accuracy  .*  limit 0\.9 +\S \S\S\S$", shown, re.MULTILINE), shown
+    assert shown.rstrip().endswith("  left behind: 6 up to step 5")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from conceptwatch import Run, Score, Scores
+from conceptwatch._diagnosis import Evidence
 from conceptwatch._protocol import messages
 from conceptwatch._tensors import SHAPES, Tensors
 from conceptwatch._training import Stream
@@ -34,11 +35,23 @@ def scores() -> Scores:
 def test_a_score_is_a_number(scores: Scores) -> None:
     ctl = scores["ctl"]
     assert float(ctl) == ctl.value == 0.1875
-    assert (f"{ctl:.3f}", f"{ctl:8.2%}", f"{ctl}") == ("0.188", "  18.75%", "0.1875 ± 0.0100")
+    assert (f"{ctl:.3f}", f"{ctl:8.2%}", f"{ctl}") == ("0.188", "  18.75%", "0.1875 ± 0.0196")
     assert np.asarray(ctl) == 0.1875
     assert np.asarray([scores["ctl"], scores["ois"]]).dtype == np.float64
     assert (ctl > 0.1, ctl < 0.1, max(ctl, 0.5), ctl + 1, ctl == 0.1875) == (True, False, 0.5, 1.1875, True)
-    assert repr(ctl) == "Score(ctl=0.1875 ± 0.0100)"
+    assert repr(ctl) == "Score(ctl=0.1875 ± 0.0196)"
+
+
+def test_people_read_the_95_percent_interval_and_data_has_the_standard_error(scores: Scores) -> None:
+    assert repr(scores) == (
+        "Scores(split='val', step=5, rows=100, ± 95 %: ctl=0.1875 ± 0.0196, ois=undefined (one class))"
+    )
+    table = scores._repr_html_()
+    assert "<th>± 95 %</th>" in table
+    assert "<td>0.1875</td><td>0.0196</td>" in table
+    assert scores["ctl"].standard_error == 0.01
+    evidence = Evidence("ctl", 0.1875, 0.01, 0.15, 5)
+    assert str(evidence) == "ctl 0.1875 ± 0.0196, limit 0.15"
 
 
 def test_a_score_without_a_value_is_no_number(scores: Scores) -> None:

@@ -125,7 +125,8 @@ fn splits(report: &SplitReport) -> String {
 
 fn scores(text: &mut String, scores: &[ScoreComparison], confidence: f64) {
     let percent = 100.0 * confidence;
-    let _ = writeln!(text, "{:20} {:>19} {:>19}   a − b, {percent} % interval", "score", "a", "b");
+    let [a, b] = ["a", "b"].map(|side| format!("{side}, ± {percent} %"));
+    let _ = writeln!(text, "{:20} {a:>19} {b:>19}   a − b, {percent} % interval", "score");
     for score in scores {
         let _ = writeln!(text, "{}", line(&score.score, &score.comparison));
         concepts(text, score);
@@ -169,7 +170,10 @@ fn verdict(criterion: &Criterion, a: &str, b: &str) -> String {
 
 fn line(name: &str, comparison: &Comparison) -> String {
     let mean = |interval: &Option<Interval>| match interval {
-        Some(Interval { mean, standard_error: Some(error), .. }) => format!("{mean:.4} ± {error:.4}"),
+        // One end may be cut to the score's range.
+        Some(Interval { mean, low: Some(low), high: Some(high), .. }) => {
+            format!("{mean:.4} ± {:.4}", (mean - low).max(high - mean))
+        }
         Some(Interval { mean, .. }) => format!("{mean:.4}"),
         None => "–".to_owned(),
     };
@@ -244,6 +248,7 @@ fn groups(report: &GroupReport) -> String {
         let _ = write!(text, "\n{:width$}  {:4}  {trained:7}", group.value, group.runs.len());
         for score in &group.scores {
             let cell = match score.interval {
+                // One end may be cut to the score's range.
                 Some(Interval { mean, low: Some(low), high: Some(high), .. }) => {
                     format!("{mean:.3} ({low:.3}, {high:.3})")
                 }

@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::peers::Remote;
 use crate::server::proto;
+use leakage::limits::INTERVAL;
 use leakage::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
 use leakage::nn::rows::Rows;
 use leakage::nn::tabular_toy::{Split, TabularToy};
@@ -195,7 +196,7 @@ impl Watched {
 
     fn value_with_error(&self, id: &str) -> String {
         match self.score(id) {
-            Some((value, Some(error))) => format!("{value:.3} ± {error:.3}"),
+            Some((value, Some(error))) => format!("{value:.3} ± {:.3}", INTERVAL * error),
             Some((value, None)) => format!("{value:.3}"),
             None => "-".into(),
         }
@@ -246,7 +247,7 @@ impl Table {
 }
 
 fn summary(models: &[Watched], took: Duration) -> String {
-    let mut text = format!("\nAfter training ({:.0} s):\n\n", took.as_secs_f64());
+    let mut text = format!("\nAfter training ({:.0} s; ± 95 %):\n\n", took.as_secs_f64());
     let mut row = |title: &str, value: &dyn Fn(&Watched) -> String| {
         text += &format!("{title:34}");
         models.iter().for_each(|model| text += &format!("{:>18}", value(model)));

@@ -54,7 +54,7 @@ fn table(found: &Assessment) -> String {
     // Writing to a string does not fail.
     let Assessment { run, split, step, rows, incomplete, verdict, .. } = found;
     let mut text = format!(
-        "{run}, {split}, step {step}, {rows} rows{}\n{verdict}\n",
+        "{run}, {split}, step {step}, {rows} rows{}, ± 95 %\n{verdict}\n",
         if *incomplete { ", incomplete" } else { "" }
     );
     let with = |state: State| found.coverage.iter().filter(move |line| line.state == state);

@@ -14,6 +14,7 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
 use leakage::field_error::FieldError;
+use leakage::limits::plus_minus;
 
 use super::client_options::Contact;
 use super::failure::{Failure, check_scores, conclude};
@@ -260,7 +261,7 @@ impl<'o> Printer<'o> {
             self.titled = true;
             text += &format!("{:24} {:8} {:>8} {:>7}", "run", "split", "step", "rows");
             self.options.scores.iter().for_each(|score| text += &format!("  {score:>18}"));
-            text.push('\n');
+            text += "  (± 95 %)\n";
         }
         if self.options.json {
             text += &format!("{}\n", as_json(point));
@@ -268,11 +269,9 @@ impl<'o> Printer<'o> {
             text += &format!("{:24} {:8} {:>8} {:>7}", point.run, point.split, point.step, point.rows);
             for id in &self.options.scores {
                 let found = point.scores.iter().find(|score| score.id == *id);
-                let shown = match found.map(|score| (score.value, score.standard_error)) {
-                    Some((Some(value), Some(error))) => format!("{value:.4} ± {error:.4}"),
-                    Some((Some(value), None)) => format!("{value:.4}"),
-                    _ => "-".to_owned(),
-                };
+                let shown = found
+                    .and_then(|score| Some(format!("{:.4}{}", score.value?, plus_minus(score.standard_error))))
+                    .unwrap_or_else(|| "-".to_owned());
                 text += &format!("  {shown:>18}");
             }
             text.push('\n');

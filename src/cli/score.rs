@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::server::unix_time;
 use leakage::field_error::{in_short, printable};
+use leakage::limits::plus_minus;
 use leakage::point::{LeftOut, Outcome, Point};
 use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
 use leakage::sample::Sample;
@@ -139,7 +140,7 @@ fn score(options: &Options) -> Result<String, String> {
     let Scored { sample, scores, tie_fraction, repeated, concept_rows: known, warnings, .. } = &found;
     let rows = sample.rows();
     let mut text = format!(
-        "{rows} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s{}\n\n",
+        "{rows} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s, ± 95 %{}\n\n",
         run.concept_count(),
         point.estimator,
         100.0 * tie_fraction,
@@ -153,7 +154,7 @@ fn score(options: &Options) -> Result<String, String> {
     for (score, outcome) in scores {
         text += &match outcome {
             Outcome::Value(value) => {
-                let error = value.standard_error.map_or(String::new(), |error| format!(" ± {error:.4}"));
+                let error = plus_minus(value.standard_error);
                 let p = value.p_value.map_or(String::new(), |p| format!(", p = {}", of_p(p)));
                 let over = value.left_out.as_ref().map_or(String::new(), |left_out| format!("  {left_out}"));
                 format!("{:26} {:>8.4}{error}{p}{over}\n", score.id, value.value)

@@ -87,8 +87,9 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), poor);
     let table = String::from_utf8(diagnose(&["poor", "--address", &address]).stdout).unwrap();
     assert!(
-        table.starts_with("poor, val, step 1, 1000 rows\ntoo early to tell: 1 of 3 evaluations that are needed\n")
-            && table.contains("\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"),
+        table.starts_with(
+            "poor, val, step 1, 1000 rows, ± 95 %\ntoo early to tell: 1 of 3 evaluations that are needed\n"
+        ) && table.contains("\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"),
         "{table}"
     );
     assert!(table.lines().any(|line| line.starts_with("  ctl_conditional ") && line.contains(", limit 0.")), "{table}");

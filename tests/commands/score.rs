@@ -200,7 +200,12 @@ fn the_table_has_a_line_for_each_score() {
     assert!(lines[0].starts_with("120 rows, 3 concepts, published estimator, "), "{text}");
     let verdict = lines.iter().position(|line| line.starts_with("verdict: ")).unwrap();
     assert_eq!(verdict, 2 + with_inputs().count() + 1, "{text}");
-    assert!(lines[2].starts_with("ctl ") && lines[2].contains(" ± "), "{text}");
+    assert!(lines[0].contains(" s, ± 95 %"), "{text}");
+    let json: Value =
+        serde_json::from_slice(&score(&with_types("<f4", "<i8"), &["--estimator", "published", "--json"]).stdout)
+            .unwrap();
+    let error = json["scores"]["ctl"]["standard_error"].as_f64().unwrap();
+    assert!(lines[2].starts_with("ctl ") && lines[2].contains(&format!(" ± {:.4}", 1.96 * error)), "{text}");
 }
 
 #[test]

@@ -112,3 +112,8 @@ pub const SHOWN: [(&str, f64, bool); 9] = [
 
 /// Half-width of an interval in standard errors: 95 % of a normal distribution, as on the page.
 pub const INTERVAL: f64 = 1.96;
+
+/// Returns the half-width of the 95 % interval as it follows a value, such as " ± 0.0098"; empty without an error.
+pub fn plus_minus(standard_error: Option<f64>) -> String {
+    standard_error.map_or_else(String::new, |error| format!(" ± {:.4}", INTERVAL * error))
+}

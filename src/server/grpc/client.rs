@@ -281,15 +281,16 @@ impl Reader {
         Ok(found.verdict.and_then(convert::verdict_of))
     }
 
-    /// The curve of a score, oldest point first.
+    /// The curve of a score from a step on, oldest point first.
     pub async fn series(
         &mut self,
         run: &str,
         split: &str,
         score: &str,
+        first_step: u64,
     ) -> Result<Vec<proto::SeriesPoint>, ClientError> {
         let (run, split, score) = (run.to_owned(), split.to_owned(), score.to_owned());
-        let request = proto::GetSeriesRequest { run, split, score, ..Default::default() };
+        let request = proto::GetSeriesRequest { run, split, score, first_step, ..Default::default() };
         Ok(self.calls.get_series(self.request(request)).await?.into_inner().points)
     }
 

@@ -292,6 +292,16 @@ fn an_exception_may_hold_while_its_score_is_unknown() {
 }
 
 #[test]
+fn a_condition_on_the_whole_interval_states_its_half_width() {
+    let all = json!([{"score": "ctl_conditional", "above": 0.1, "whole_interval": true}]);
+    let mut alerts = alerts(vec![json!({"name": "leak", "all": all})]);
+    // The standard error is 0.01.
+    let fired = alerts.observe(&conditions(0, 0.3, 0.6, None));
+    let evidence = "leakage to the task (ctl_conditional) is 0.3000 ± 0.0196 (95 %), above 0.1, for 1 evaluation";
+    assert_eq!(fired[0].standing.evidence, evidence);
+}
+
+#[test]
 fn conditions_that_hold_together_fire_and_one_of_them_alone_does_not() {
     let rule = together(json!({"evaluations": 2, "hysteresis": 0.01, "advise_stop": true, "action": "Supervise."}));
     let mut alerts = alerts(vec![rule]);

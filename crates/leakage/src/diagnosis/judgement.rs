@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::INTERVAL;
+use crate::limits::{INTERVAL, plus_minus};
 
 /// A rule's result for a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,16 +54,14 @@ impl Evidence {
 }
 
 impl std::fmt::Display for Evidence {
-    /// Such as "ctl_excess 0.3100 ± 0.0050, limit 0.15".
+    /// Such as "ctl_excess 0.3100 ± 0.0098, limit 0.15", where ± is half of the 95 % interval.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Counts have no fraction.
         match self.value {
             count if self.score == "rows" => write!(f, "{} {count}", self.score)?,
             value => write!(f, "{} {value:.4}", self.score)?,
         }
-        if let Some(error) = self.standard_error {
-            write!(f, " ± {error:.4}")?;
-        }
+        f.write_str(&plus_minus(self.standard_error))?;
         if let Some(limit) = self.limit {
             write!(f, ", limit {limit}")?;
         }

@@ -206,10 +206,10 @@ fn insufficient_supervision() {
     let line = diagnosis.found().next().unwrap();
     let shown: Vec<String> = line.evidence.iter().map(ToString::to_string).collect();
     let expected = [
-        "ctl_excess 0.3000 ± 0.0050, limit 0.15",
-        "icl_excess 0.0000 ± 0.0050, limit 0.05",
-        "concept_accuracy 0.6000 ± 0.0050, limit 0.9",
-        "concept_auc 0.9900 ± 0.0050, limit 0.9",
+        "ctl_excess 0.3000 ± 0.0098, limit 0.15",
+        "icl_excess 0.0000 ± 0.0098, limit 0.05",
+        "concept_accuracy 0.6000 ± 0.0098, limit 0.9",
+        "concept_auc 0.9900 ± 0.0098, limit 0.9",
     ];
     assert_eq!(shown, expected);
     assert_eq!((line.source.as_str(), line.evidence[0].step, diagnosis.step), ("arXiv:2504.14094, Section 7", 7, 7));

@@ -109,7 +109,8 @@ impl Condition {
 
     fn evidence(&self, reading: Reading) -> String {
         let not = if self.holds(reading) { "" } else { "not " };
-        let interval = if self.whole_interval { format!(" ± {:.4}", reading.half_width) } else { String::new() };
+        let interval =
+            if self.whole_interval { format!(" ± {:.4} (95 %)", reading.half_width) } else { String::new() };
         let (score, side) = (catalogue::named(self.score), self.side.name());
         format!("{score} is {:.4}{interval}, {not}{side} {}", reading.value, self.limit)
     }

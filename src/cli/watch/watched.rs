@@ -1,0 +1,145 @@
+//! The watched runs: their state, verdict and curves, and the newest alerts.
+
+use std::collections::BTreeMap;
+
+use leakage::diagnosis::Verdict;
+
+use crate::history::SeriesPoint;
+use crate::server::proto;
+
+/// Alerts kept, the newest last.
+const ALERTS: usize = 5;
+
+/// The runs and scores that are shown, and the newest alerts.
+pub struct Watched {
+    pub split: String,
+    /// Ids of the scores, in the order of the command line.
+    pub scores: Vec<String>,
+    pub runs: BTreeMap<String, WatchedRun>,
+    pub alerts: Vec<String>,
+}
+
+#[derive(Default)]
+pub struct WatchedRun {
+    /// "training", "finished" or "interrupted".
+    pub state: &'static str,
+    /// Absent before the first evaluation.
+    pub verdict: Option<Verdict>,
+    /// A curve for each score of [`Watched::scores`].
+    pub curves: Vec<Curve>,
+    /// The age in seconds of the oldest pair in the newest evaluation, if some pairs were computed on earlier samples.
+    pub age: Option<f64>,
+}
+
+/// The evaluations of one score.
+#[derive(Default)]
+pub struct Curve {
+    /// Evaluations of the newest branch, by step.
+    pub current: Vec<Evaluated>,
+    /// Steps of evaluations in branches that the run has left.
+    pub left: Vec<u64>,
+}
+
+/// A score of an evaluation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluated {
+    pub step: u64,
+    pub epoch: Option<f64>,
+    pub value: Option<f64>,
+    pub standard_error: Option<f64>,
+    /// Why there is no value.
+    pub undefined: String,
+    /// The run has returned to this step or an earlier one since.
+    pub superseded: bool,
+}
+
+impl From<proto::SeriesPoint> for Evaluated {
+    fn from(point: proto::SeriesPoint) -> Self {
+        let proto::SeriesPoint { step, epoch, value, standard_error, undefined, superseded, .. } = point;
+        Self { step, epoch, value, standard_error, undefined, superseded }
+    }
+}
+
+impl From<SeriesPoint> for Evaluated {
+    fn from(point: SeriesPoint) -> Self {
+        let SeriesPoint { step, epoch, value, standard_error, undefined, superseded, .. } = point;
+        Self { step, epoch, value, standard_error, undefined: undefined.unwrap_or_default(), superseded }
+    }
+}
+
+impl Watched {
+    pub fn new(split: &str, scores: &[String]) -> Self {
+        Self { split: split.to_owned(), scores: scores.to_owned(), runs: BTreeMap::new(), alerts: Vec::new() }
+    }
+
+    /// Returns the run, which is added if it is new.
+    pub fn run(&mut self, name: &str) -> &mut WatchedRun {
+        let count = self.scores.len();
+        self.runs.entry(name.to_owned()).or_insert_with(|| WatchedRun {
+            state: "training",
+            curves: std::iter::repeat_with(Curve::default).take(count).collect(),
+            ..WatchedRun::default()
+        })
+    }
+
+    pub fn add_alert(&mut self, line: String) {
+        self.alerts.push(line);
+        if self.alerts.len() > ALERTS {
+            self.alerts.remove(0);
+        }
+    }
+}
+
+impl WatchedRun {
+    /// Returns the newest evaluation of any score.
+    pub fn newest(&self) -> Option<&Evaluated> {
+        self.curves.iter().filter_map(|curve| curve.current.last()).max_by_key(|one| one.step)
+    }
+}
+
+impl Curve {
+    /// Replaces the evaluations from the step on by those that the history has.
+    pub fn replace_from(&mut self, step: u64, points: impl IntoIterator<Item = Evaluated>) {
+        self.current.retain(|one| one.step < step);
+        self.left.retain(|&left| left < step);
+        for point in points {
+            if point.superseded {
+                self.left.push(point.step);
+            } else {
+                self.current.push(point);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(steps: &[(u64, f64, bool)]) -> Vec<Evaluated> {
+        let evaluated =
+            |&(step, value, superseded)| Evaluated { step, value: Some(value), superseded, ..Default::default() };
+        steps.iter().map(evaluated).collect()
+    }
+
+    #[test]
+    fn a_score_that_completes_an_earlier_point_leaves_nothing_behind() {
+        let mut curve = Curve::default();
+        curve.replace_from(0, points(&[(1, 0.1, false), (2, 0.2, false), (4, 0.4, false)]));
+        // The score of step 3 joins its point after that of step 4.
+        curve.replace_from(3, points(&[(3, 0.3, false), (4, 0.4, false)]));
+        let values: Vec<_> = curve.current.iter().filter_map(|one| one.value).collect();
+        assert_eq!((values, curve.left), (vec![0.1, 0.2, 0.3, 0.4], vec![]));
+    }
+
+    #[test]
+    fn a_run_that_returns_to_an_earlier_step_leaves_later_evaluations_behind() {
+        let mut curve = Curve::default();
+        curve.replace_from(0, points(&[(1, 0.1, false), (2, 0.2, false), (3, 0.3, false)]));
+        curve.replace_from(2, points(&[(2, 0.5, false), (2, 0.2, true), (3, 0.3, true)]));
+        let steps: Vec<_> = curve.current.iter().map(|one| one.step).collect();
+        assert_eq!((steps, &curve.left), (vec![1, 2], &vec![2, 3]));
+        curve.replace_from(3, points(&[(3, 0.6, false), (3, 0.3, true)]));
+        assert_eq!((curve.current.len(), &curve.left), (3, &vec![2, 3]));
+    }
+}
