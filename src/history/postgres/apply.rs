@@ -10,9 +10,10 @@ use super::judged::record_judgement;
 use super::link::Link;
 use super::store::Postgres;
 use super::unscored::insert_unscored;
-use super::write::{finish_run, remove_run, set_remark};
+use super::write::{end, remove_run, set_remark};
 use crate::history::change::Judgement;
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, Remark, RunRecord};
 use crate::history::settled::Unscored;
@@ -109,9 +110,15 @@ impl Applying<'_> {
         row.map(|row| super::runs::number(&row, 0)).transpose()
     }
 
-    pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
+    /// See [`Change::FinishRun`](crate::history::Change::FinishRun).
+    pub fn finish_run(
+        &mut self,
+        local_run: &str,
+        finished: Option<f64>,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
-        finish_run(self.link, &run, finished)
+        end(self.link, &run, finished, outcome)
     }
 
     /// Stores a point, whose run is the one that the source knows.

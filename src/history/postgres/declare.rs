@@ -1,7 +1,7 @@
 //! Declaring runs, within a transaction of the caller: decides which run a declaration starts, joins or resumes.
 
 use super::link::Link;
-use super::runs::number;
+use super::runs::{number, outcome};
 use crate::history::declaration::{named, numbered, same_declaration};
 use crate::history::error::HistoryError;
 use crate::history::point::finite;
@@ -28,10 +28,10 @@ pub(super) fn declare_run(
     let declared_name = Some(&declared.name).filter(|name| **name != run.name);
     let declaration = serde_json::to_string(&run)?;
     let known = link.query_opt(
-        "SELECT id, declaration, started, finished IS NOT NULL FROM run WHERE name = $1 FOR NO KEY UPDATE",
+        "SELECT id, declaration, started, finished IS NOT NULL, outcome FROM run WHERE name = $1 FOR NO KEY UPDATE",
         &[&run.name],
     )?;
-    let (id, resumed, started, was_finished) = match known {
+    let (id, resumed, started, was_finished, outcome) = match known {
         Some(row) => {
             let (id, stored): (i64, &str) = (row.get(0), row.get(1));
             if stored != declaration {
@@ -41,7 +41,7 @@ pub(super) fn declare_run(
                 "UPDATE run SET finished = NULL, declaration = $2, touched = now(), changed = clock_timestamp() WHERE id = $1",
                 &[&id, &declaration],
             )?;
-            (id, true, row.get(2), row.get(3))
+            (id, true, row.get(2), row.get(3), outcome(&row, 4)?)
         }
         None => {
             if declaration.len() > MAX_DECLARATION {
@@ -55,7 +55,7 @@ pub(super) fn declare_run(
                  VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id",
                 &[&run.name, &declared_name, &project, &declaration, &labels, &concepts, &started],
             )?;
-            (row.get(0), false, started, false)
+            (row.get(0), false, started, false, None)
         }
     };
     let (attempt, known_attempt) = match identity.job {
@@ -65,6 +65,10 @@ pub(super) fn declare_run(
             (Some(attempt), known)
         }
     };
+    let goes_on = known_attempt && !(was_finished && identity.job.is_empty());
+    let outcome = outcome.filter(|outcome| goes_on && outcome.outlives(identity));
+    let outcome = outcome.map(|outcome| serde_json::to_string(&outcome)).transpose()?;
+    link.execute("UPDATE run SET outcome = $2 WHERE id = $1", &[&id, &outcome])?;
     Ok((id, RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished }))
 }
 
@@ -135,19 +139,20 @@ fn declare_rank(link: &mut Link, launch: i64, restart: i64, identity: &Identity<
     Ok(())
 }
 
-/// A rank that has not declared itself, or of a restart that is no longer the newest, is not stored.
+/// A rank that has not declared itself, or of a restart that is no longer the newest, is not stored. Returns whether its
+/// outcome is that of the run.
 pub(super) fn finish_rank(
     link: &mut Link,
     run: i64,
     attempt: Attempt,
     rank: u32,
     finished: f64,
-) -> Result<(), HistoryError> {
+) -> Result<bool, HistoryError> {
     finite("rank.finished", finished)?;
-    link.execute(
+    let known = link.execute(
         "UPDATE rank SET finished = $5 WHERE rank = $3 AND restart = $4 AND launch = \
          (SELECT id FROM launch WHERE run = $1 ORDER BY id LIMIT 1 OFFSET $2)",
         &[&run, &i64::from(attempt.launch), &i64::from(rank), &i64::from(attempt.restart), &finished],
     )?;
-    Ok(())
+    Ok(known > 0 || link.query_opt("SELECT 1 FROM launch WHERE run = $1 LIMIT 1", &[&run])?.is_none())
 }

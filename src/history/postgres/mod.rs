@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
+use super::outcome::RunOutcome;
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
@@ -65,14 +66,24 @@ impl Store for Postgres {
         }
     }
 
-    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        self.write(|link| write::finish_run(link, run, finished))
+    fn finish_run(&self, run: &str, finished: f64, outcome: &RunOutcome) -> Result<(), HistoryError> {
+        self.write(|link| write::end(link, run, Some(finished), outcome))
     }
 
-    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
+    fn finish_rank(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
         self.write(|link| {
             let id = runs::run_to_change(link, run)?;
-            declare::finish_rank(link, id, attempt, rank.get(), finished)
+            match declare::finish_rank(link, id, attempt, rank.get(), finished)? {
+                true => write::end(link, run, None, outcome),
+                false => Ok(()),
+            }
         })
     }
 
@@ -212,6 +223,10 @@ impl Store for Postgres {
 
     fn verdicts(&self, runs: &[&str], split: &str) -> Result<BTreeMap<String, Verdict>, HistoryError> {
         self.read(|link| judged::verdicts(link, runs, split))
+    }
+
+    fn evaluation_times(&self, runs: &[&str], most: usize) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError> {
+        self.read(|link| series::evaluation_times(link, runs, most))
     }
 
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {

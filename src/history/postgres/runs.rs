@@ -4,6 +4,7 @@ use postgres::Row;
 
 use super::link::Link;
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::run::{StoredLaunch, StoredRank, StoredRun};
 use leakage::run::Run;
 use leakage::sample::Attempt;
@@ -22,7 +23,7 @@ macro_rules! runs {
         concat!(
             "SELECT declaration, started, finished, title, note, id, ",
             crate::history::postgres::runs::is_open!(),
-            " FROM run ",
+            ", outcome FROM run ",
             $condition
         )
     };
@@ -34,10 +35,16 @@ pub(super) fn stored(row: &Row) -> Result<StoredRun, HistoryError> {
         run: serde_json::from_str(row.get(0))?,
         started: row.get(1),
         finished: row.get(2),
+        outcome: outcome(row, 7)?,
         open: row.get(6),
         title: row.get(3),
         note: row.get(4),
     })
+}
+
+/// The outcome in a column.
+pub(super) fn outcome(row: &Row, column: usize) -> Result<Option<RunOutcome>, HistoryError> {
+    Ok(row.get::<_, Option<&str>>(column).map(serde_json::from_str).transpose()?)
 }
 
 pub(super) fn unknown(name: &str) -> HistoryError {

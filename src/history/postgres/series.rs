@@ -96,6 +96,28 @@ pub(super) fn newest_steps(link: &mut Link, run: &str, split: &str, most: usize)
     Ok(rows.iter().map(|row| row.get::<_, i64>(0).cast_unsigned()).collect())
 }
 
+/// See [`Store::evaluation_times`](crate::history::Store::evaluation_times).
+pub(super) fn evaluation_times(
+    link: &mut Link,
+    runs: &[&str],
+    most: usize,
+) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError> {
+    let rows = link.query(
+        "SELECT name, array(SELECT time FROM point WHERE point.run = curve.run AND point.split = curve.split \
+         AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $2) \
+         FROM curve JOIN run ON run.id = curve.run WHERE name = ANY($1) ORDER BY split",
+        &[&runs, &(most as i64)],
+    )?;
+    let mut found: BTreeMap<String, Vec<Vec<f64>>> = BTreeMap::new();
+    for row in rows {
+        let times: Vec<f64> = row.get(1);
+        if !times.is_empty() {
+            found.entry(row.get(0)).or_default().push(times);
+        }
+    }
+    Ok(found)
+}
+
 /// The newest steps at which both splits have a finished evaluation, in ascending order.
 pub(super) fn common_steps(
     link: &mut Link,

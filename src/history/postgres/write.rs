@@ -1,16 +1,24 @@
 //! Changes of a run other than its points, within a transaction of the caller.
 
 use super::link::Link;
-use super::runs::{is_open, run_to_change, unknown};
+use super::runs::{is_open, outcome as outcome_in, run_to_change, unknown};
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::point::finite;
 use crate::history::run::Remark;
 
-pub(super) fn finish_run(link: &mut Link, run: &str, finished: f64) -> Result<(), HistoryError> {
-    finite("run.finished", finished)?;
+/// Notes how a rank of a run has ended: the last one where the run has `finished`.
+pub(super) fn end(link: &mut Link, run: &str, finished: Option<f64>, outcome: &RunOutcome) -> Result<(), HistoryError> {
+    finished.map_or(Ok(()), |finished| finite("run.finished", finished))?;
     let id = run_to_change(link, run)?;
-    let statement = "UPDATE run SET finished = $2, changed = clock_timestamp() WHERE id = $1";
-    link.execute(statement, &[&id, &finished]).map(drop)
+    if finished.is_none() && *outcome == RunOutcome::Finished {
+        return Ok(());
+    }
+    let row = link.query_one("SELECT outcome FROM run WHERE id = $1", &[&id])?;
+    let joined = outcome_in(&row, 0)?.unwrap_or_default().joined(outcome.clone());
+    let statement =
+        "UPDATE run SET finished = coalesce($2, finished), outcome = $3, changed = clock_timestamp() WHERE id = $1";
+    link.execute(statement, &[&id, &finished, &serde_json::to_string(&joined)?]).map(drop)
 }
 
 pub(super) fn set_remark(link: &mut Link, run: &str, remark: &Remark) -> Result<(), HistoryError> {

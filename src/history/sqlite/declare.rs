@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::insert::outcome_of;
 use super::outbox;
 use super::ranks::{declare_process, declare_rank, seen};
 use super::row_checksum::{RUN, RUN_COLUMNS, Seal, seal_run};
@@ -50,7 +51,6 @@ pub(super) fn declare_run(
             (connection.last_insert_rowid(), false, started, false)
         }
     };
-    seal_run(connection, id)?;
     let (attempt, known_attempt) = match identity.job {
         "" => (None, resumed),
         job => {
@@ -59,6 +59,11 @@ pub(super) fn declare_run(
             (Some(attempt), known)
         }
     };
+    let goes_on = known_attempt && !(was_finished && identity.job.is_empty());
+    let outcome = outcome_of(connection, id)?.filter(|outcome| goes_on && outcome.outlives(identity));
+    let outcome = outcome.map(|outcome| serde_json::to_string(&outcome)).transpose()?;
+    connection.execute("UPDATE run SET outcome = ?2 WHERE id = ?1", params![id, outcome])?;
+    seal_run(connection, id)?;
     let record = RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished };
     outbox::note_run(connection, id, identity, &record, is_news)?;
     Ok(record)

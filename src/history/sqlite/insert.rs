@@ -1,4 +1,4 @@
-//! Inserting points and marking runs as finished, within a transaction of the caller.
+//! Inserting points and noting how runs end, within a transaction of the caller.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,16 +8,35 @@ use super::outbox;
 use super::row_checksum::{Seal, insert, seal_run};
 use crate::history::branch::{Fate, UNNUMBERED, make_way};
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::point::{Recorded, concept_rows, finite, integer};
 use crate::history::stored::packed;
 use leakage::point::{Outcome, Point};
 use leakage::sample::Attempt;
 
-pub(super) fn mark_finished(connection: &Connection, run: &str, finished: f64) -> Result<(), HistoryError> {
-    let run = run_id(connection, run)?;
-    connection.prepare_cached("UPDATE run SET finished = ?2 WHERE id = ?1")?.execute(params![run, finished])?;
+/// Notes how a rank of a run has ended: the last one where the run has `finished`.
+pub(super) fn end(
+    connection: &Connection,
+    run: i64,
+    finished: Option<f64>,
+    outcome: &RunOutcome,
+) -> Result<(), HistoryError> {
+    if finished.is_none() && *outcome == RunOutcome::Finished {
+        return Ok(());
+    }
+    let known = outcome_of(connection, run)?.unwrap_or_default();
+    let joined = serde_json::to_string(&known.joined(outcome.clone()))?;
+    connection
+        .prepare_cached("UPDATE run SET finished = coalesce(?2, finished), outcome = ?3 WHERE id = ?1")?
+        .execute(params![run, finished, joined])?;
     seal_run(connection, run)?;
-    outbox::note_finish(connection, run, finished)
+    outbox::note_finish(connection, run, finished, outcome)
+}
+
+pub(super) fn outcome_of(connection: &Connection, run: i64) -> Result<Option<RunOutcome>, HistoryError> {
+    let stored: Option<String> =
+        connection.prepare_cached("SELECT outcome FROM run WHERE id = ?1")?.query_row([run], |row| row.get(0))?;
+    Ok(stored.as_deref().map(serde_json::from_str).transpose()?)
 }
 
 /// Errors when the run is unknown.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::read::Reading;
 use crate::history::error::HistoryError;
@@ -44,6 +44,38 @@ impl Reading<'_> {
         let (id, run) = self.one_run(name)?;
         let splits = splits_of(self.connection, &[id])?.remove(&id).unwrap_or_default();
         Ok((run, splits))
+    }
+}
+
+impl Reading<'_> {
+    /// See [`Store::evaluation_times`](crate::history::Store::evaluation_times). No conclusion rests on them, so checksums are
+    /// not read.
+    pub fn evaluation_times(
+        &self,
+        runs: &[&str],
+        most: usize,
+    ) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError> {
+        let mut splits = self
+            .connection
+            .prepare_cached("SELECT DISTINCT run, split FROM point WHERE run = (SELECT id FROM run WHERE name = ?1)")?;
+        let mut newest = self.connection.prepare_cached(
+            "SELECT time FROM point WHERE run = ?1 AND split = ?2 AND superseded = 0 AND NOT provisional \
+             ORDER BY step DESC LIMIT ?3",
+        )?;
+        let mut found = BTreeMap::new();
+        for run in runs {
+            let mut of_run = Vec::new();
+            for split in splits.query_map([run], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))? {
+                let (id, split) = split?;
+                let times = newest.query_map(params![id, split, most as i64], |row| row.get(0))?;
+                of_run.push(times.collect::<Result<Vec<f64>, _>>()?);
+            }
+            of_run.retain(|times| !times.is_empty());
+            if !of_run.is_empty() {
+                found.insert((*run).to_owned(), of_run);
+            }
+        }
+        Ok(found)
     }
 }
 

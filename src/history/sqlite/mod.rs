@@ -33,7 +33,7 @@ mod unscored;
 mod user_data_dir;
 mod wal;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -42,6 +42,7 @@ use self::pending_writes::PendingWrite;
 use self::wal::LONG;
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
+use super::outcome::RunOutcome;
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::run::{Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
@@ -108,16 +109,25 @@ impl Store for Sqlite {
         self.declared().remove(run);
     }
 
-    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
+    fn finish_run(&self, run: &str, finished: f64, outcome: &RunOutcome) -> Result<(), HistoryError> {
         // It stays open to the size limit until its evaluations are scored: see `forget_run`.
-        let run = run.to_owned();
-        self.write_small(move |connection| insert::mark_finished(connection, &run, finished))
+        let (run, outcome) = (run.to_owned(), outcome.clone());
+        self.write_small(move |connection| {
+            let run = insert::run_id(connection, &run)?;
+            insert::end(connection, run, Some(finished), &outcome)
+        })
     }
 
-    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        let rank = rank.get();
-        let run = run.to_owned();
-        self.write_small(move |connection| ranks::finish_rank(connection, &run, attempt, rank, finished))
+    fn finish_rank(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
+        let (run, rank, outcome) = (run.to_owned(), rank.get(), outcome.clone());
+        self.write_small(move |connection| ranks::finish_rank(connection, &run, attempt, rank, finished, &outcome))
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
@@ -215,6 +225,7 @@ impl Store for Sqlite {
         ) -> Vec<SeriesPoint>;
         fn newest_steps(run: &str, split: &str, most: usize) -> Vec<u64>;
         fn evaluations(run: &str, split: &str, most: usize) -> Vec<Point>;
+        fn evaluation_times(runs: &[&str], most: usize) -> BTreeMap<String, Vec<Vec<f64>>>;
         fn common_steps(run: &str, a: &str, b: &str, most: usize) -> Vec<u64>;
         fn point(run: &str, split: &str, step: Option<u64>, matrices: bool) -> Option<Point>;
         fn whole_points(

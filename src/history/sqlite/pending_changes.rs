@@ -143,7 +143,9 @@ impl Reading<'_> {
         let change = match row.kind.as_str() {
             DECLARE => self.declaration_of(row)?.map(|declared| Change::Declare(Box::new(declared))),
             FINISH => match (self.run_of(row)?, serde_json::from_str(&row.body)) {
-                (Some(run), Ok(finished)) => Some(Change::FinishRun { run: run.run.name.clone(), finished }),
+                (Some(run), Ok((finished, outcome))) => {
+                    Some(Change::FinishRun { run: run.run.name.clone(), finished, outcome })
+                }
                 _ => None,
             },
             POINT => self.point_of(row)?.map(|(point, by)| Change::Point(Box::new(point), by)),

@@ -2,9 +2,10 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::insert::run_id;
+use super::insert::{end, run_id};
 use super::read::Reading;
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::point::finite;
 use crate::history::run::{Identity, RESTARTS_KEPT, StoredLaunch, StoredRank};
 use leakage::sample::{Attempt, Seen};
@@ -15,6 +16,7 @@ pub(super) fn finish_rank(
     attempt: Attempt,
     rank: u32,
     finished: f64,
+    outcome: &RunOutcome,
 ) -> Result<(), HistoryError> {
     finite("rank.finished", finished)?;
     let run = run_id(connection, run)?;
@@ -22,10 +24,10 @@ pub(super) fn finish_rank(
         .prepare_cached("SELECT id FROM launch WHERE run = ?1 ORDER BY id LIMIT 1 OFFSET ?2")?
         .query_row(params![run, attempt.launch], |row| row.get(0))
         .optional()?;
-    connection
+    let known = connection
         .prepare_cached("UPDATE rank SET finished = ?4 WHERE launch = ?1 AND rank = ?2 AND restart = ?3")?
         .execute(params![launch, rank, attempt.restart, finished])?;
-    Ok(())
+    if launch.is_none() || known > 0 { end(connection, run, None, outcome) } else { Ok(()) }
 }
 
 /// Stores a rank's declaration. One of an older restart does not replace that of a newer. Returns whether anything changed.

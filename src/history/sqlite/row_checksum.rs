@@ -13,8 +13,8 @@ use siphasher::sip::SipHasher13;
 use crate::history::error::HistoryError;
 
 /// The columns of a run under its checksum. Queries select them in this order, then `checksum`.
-pub(super) const RUN: &str = "name, declaration, started, finished, declared_name";
-pub(super) const RUN_COLUMNS: usize = 5;
+pub(super) const RUN: &str = "name, declaration, started, finished, declared_name, outcome";
+pub(super) const RUN_COLUMNS: usize = 6;
 /// The columns of a remark, of `run` and `remark` joined.
 pub(super) const REMARK: &str = "run.name, remark.title, remark.note";
 pub(super) const REMARK_COLUMNS: usize = 3;
@@ -30,7 +30,7 @@ pub(super) const MATRIX: &str = "matrix.score, cells, ages, cells_q";
 pub(super) const MATRIX_COLUMNS: usize = 4;
 /// The columns of an unscored pass, of `run` and `unscored` joined.
 pub(super) const UNSCORED: &str =
-    "run.name, split, step, time, outcome, reason, unscored.rows_seen, unscored.launch, unscored.restart";
+    "run.name, split, step, time, unscored.outcome, reason, unscored.rows_seen, unscored.launch, unscored.restart";
 pub(super) const UNSCORED_COLUMNS: usize = 9;
 
 /// A checksum in the making.

@@ -6,6 +6,7 @@ use super::read::Reading;
 use super::row_checksum::{REMARK, REMARK_COLUMNS, RUN, RUN_COLUMNS, Seal};
 use super::title_and_note::is_open;
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::run::StoredRun;
 use leakage::run::Run;
 
@@ -20,6 +21,7 @@ pub(super) struct Head {
     pub name: String,
     pub started: f64,
     finished: Option<f64>,
+    outcome: Option<RunOutcome>,
     pub title: Option<String>,
     note: Option<String>,
 }
@@ -40,7 +42,9 @@ impl RunRow<'_, '_> {
                 None => reading.damage().other(format!("the title and note of run '{name}'")),
             }
         }
-        Ok(Some(Head { name, started: row.get(2)?, finished: row.get(3)?, title, note }))
+        let outcome = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+        let outcome = outcome.map(serde_json::from_str).transpose()?;
+        Ok(Some(Head { name, started: row.get(2)?, finished: row.get(3)?, outcome, title, note }))
     }
 
     /// Returns the declaration as JSON.
@@ -49,9 +53,10 @@ impl RunRow<'_, '_> {
     }
 
     pub fn run(&self, head: Head, reading: &Reading<'_>) -> Result<StoredRun, HistoryError> {
-        let Head { name, started, finished, title, note } = head;
+        let Head { name, started, finished, outcome, title, note } = head;
         let open = is_open(finished.is_some(), &name, &reading.declared());
-        Ok(StoredRun { run: serde_json::from_str(self.declaration()?)?, started, finished, open, title, note })
+        let run = serde_json::from_str(self.declaration()?)?;
+        Ok(StoredRun { run, started, finished, outcome, open, title, note })
     }
 }
 

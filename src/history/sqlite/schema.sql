@@ -7,6 +7,7 @@ CREATE TABLE run (
     declaration   TEXT NOT NULL,        -- JSON, as serde writes `run::Run`
     started       REAL NOT NULL,
     finished      REAL,                 -- NULL until the run finishes
+    outcome       TEXT,                 -- JSON, as serde writes `RunOutcome`; NULL until a rank ends otherwise, or the run ends
     declared_name TEXT,                 -- the name its first job declared; NULL: same as `name`
     checksum      INTEGER NOT NULL DEFAULT 0
 ) STRICT;

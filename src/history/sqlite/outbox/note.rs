@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::table::{ALERT, By, DECLARE, FINISH, LATE, POINT, REMARK, REMOVE, VERDICT, exists};
 use crate::history::change::{Judgement, Launch};
 use crate::history::error::HistoryError;
+use crate::history::outcome::RunOutcome;
 use crate::history::run::{Identity, RunRecord};
 use leakage::point::Point;
 use leakage::sample::Attempt;
@@ -184,10 +185,15 @@ pub fn note_unscored(connection: &Connection, run: i64, unscored: i64) -> Result
     Ok(())
 }
 
-/// A run has finished.
-pub fn note_finish(connection: &Connection, run: i64, finished: f64) -> Result<(), HistoryError> {
+/// A rank of a run has ended: the last one where the run has `finished`.
+pub fn note_finish(
+    connection: &Connection,
+    run: i64,
+    finished: Option<f64>,
+    outcome: &RunOutcome,
+) -> Result<(), HistoryError> {
     match follows(connection, run)? {
-        true => add(connection, FINISH, Some(run), Some(serde_json::to_string(&finished)?)),
+        true => add(connection, FINISH, Some(run), Some(serde_json::to_string(&(finished, outcome))?)),
         false => Ok(()),
     }
 }
