@@ -13,6 +13,10 @@ import { nameScores } from "../labels.js";
  */
 
 const STATUS_MS = 5000;
+/** How often runs are asked for whose jobs may fall silent, or go: no event tells of that. */
+const STATES_MS = 15_000;
+/** Of these the newest. */
+const MOST_ASKED = 50;
 /** Data that comes in many answers is drawn this often. */
 const SOON_MS = 250;
 
@@ -95,8 +99,9 @@ export function begin(listener) {
     point(point) {
       if (during.loads > 0) during.runs.add(point.run);
       curves.take(point);
-      const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
-      if (of) {
+      const run = store.runs?.find(({ name }) => name === point.run);
+      const of = run?.splits.find((one) => one.split === point.split);
+      if (of && run?.state !== "stalled") {
         of.points += of.last_step === point.step ? 0 : 1;
         of.last_step = Math.max(of.last_step ?? 0, point.step);
       } else {
@@ -116,6 +121,7 @@ export function begin(listener) {
   });
   load();
   setInterval(loadStatus, STATUS_MS);
+  setInterval(loadStates, STATES_MS);
 }
 
 const now = () => Date.now() / 1000;
@@ -253,6 +259,11 @@ async function loadStatus() {
   } catch {
     // As above.
   }
+}
+
+function loadStates() {
+  const going = (store.runs ?? []).filter(({ state }) => state === "training" || state === "stalled");
+  for (const { name } of going.slice(0, MOST_ASKED)) loadRun(name);
 }
 
 /** The run on the page, or "". @param {string} run */
