@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::VERSION;
 use crate::analysis_query::baseline_of;
-use crate::history::{HistoryError, Identity, Store, StoredSplit};
+use crate::history::{HistoryError, Identity, RunOutcome, Store, StoredSplit};
 use leakage::alert::Judged;
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_optional_name};
@@ -169,10 +169,12 @@ impl ConceptWatch for Service {
             // A run of an earlier process, known only to the history, has nothing left to close.
             Ok((_, Finished::Run)) | Err(Refusal::Unknown { .. } | Refusal::Forgotten(_)) => {}
             Ok((rank, Finished::NotYet(attempt))) => {
-                let stored = name.clone();
+                let (stored, changes_run) = (name.clone(), outcome != RunOutcome::Finished);
                 self.blocking(move |history| history.finish_rank(&stored, attempt, rank, unix_time(), &outcome))
                     .await?;
-                self.announce(Event::Run(name.into()));
+                if changes_run {
+                    self.announce(Event::Run(name.into()));
+                }
                 return Ok(Response::new(proto::FinishRunResponse::default()));
             }
             Err(refusal) => return Err(refusal.into()),
