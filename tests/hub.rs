@@ -7,7 +7,7 @@ mod common;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
 
-use conceptwatch::history::{Change, Declared, Ending, Judgement, Launch, Remark, Unscored};
+use conceptwatch::history::{Change, Declared, Ending, Judgement, Launch, Remark, RunOutcome, Unscored};
 use conceptwatch::server::hub_protocol::convert;
 use conceptwatch::server::hub_protocol::proto::hub_client::HubClient;
 use conceptwatch::server::hub_protocol::proto::{Entry, PushRequest, PushResponse, entry};
@@ -255,8 +255,18 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     // Both learn the end, whoever is told.
     let mut three = client(&third).await;
     let over = alert("r", "few", "inactive", 1_000_020.0);
-    let finish = Change::FinishRun { run: "r".into(), finished: 1_000_020.0 };
+    let outcome = RunOutcome::Failed { rank: 0, error: "ValueError".into(), message: "no such concept".into() };
+    let failed = Change::FinishRun { run: "r".into(), finished: None, outcome };
+    push(&mut three, &[convert::entry(99, &failed)]).await.unwrap();
+    let state = |hub: &Sidecar| {
+        let run = &api(hub, "/api/v1/runs")["runs"][0];
+        (run["finished"].as_bool().unwrap(), run["state"].clone(), run["reason"].clone())
+    };
+    let reason = json!("ValueError: no such concept");
+    assert_eq!(state(&first), (false, json!("failed"), reason.clone()));
+    let finish = Change::FinishRun { run: "r".into(), finished: Some(1_000_020.0), outcome: RunOutcome::Finished };
     push(&mut three, &[convert::entry(100, &finish), convert::entry(101, &over)]).await.unwrap();
+    assert_eq!(state(&first), (true, json!("failed"), reason));
     until("the alert ends at both", || [&first, &third].iter().all(|hub| states(hub, "standings").is_empty())).await;
     for hub in [&first, &third] {
         let changes: Vec<String> = states(hub, "changes").into_iter().map(|(_, state)| state).collect();
@@ -280,12 +290,14 @@ async fn alerts_of_a_sidecar_that_is_silent_are_the_last_known_and_do_not_fire()
     let firing = [("few".to_owned(), "firing".to_owned())];
     until("the alert fires", || states(&hub, "standings") == firing).await;
     assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") < 60.0);
-    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["lost"], Value::Null);
+    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["state"], "training");
     administer(&database, "UPDATE source SET heard = now() - interval '61 seconds'");
     until("the sidecar is lost", || states(&hub, "last_known") == firing && states(&hub, "standings").is_empty()).await;
     assert!(!hub.get("/metrics").contains("conceptwatch_alert_state{"));
     assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") > 60.0);
-    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["lost"], true);
+    let run = &api(&hub, "/api/v1/runs")["runs"][0];
+    let lost = ("lost", "its sidecar has been silent for more than a minute");
+    assert_eq!((run["state"].as_str().unwrap(), run["reason"].as_str().unwrap()), lost);
     push(&mut client, &[]).await.unwrap();
     until("it is heard again", || states(&hub, "standings") == firing && states(&hub, "last_known").is_empty()).await;
 }
@@ -405,7 +417,10 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
         convert::entry(2, &of_point("r", 1)),
         convert::entry(3, &Change::Point(Box::new(short), Some(launch()))),
         forged,
-        convert::entry(5, &Change::FinishRun { run: "unknown".into(), finished: 1.0 }),
+        convert::entry(
+            5,
+            &Change::FinishRun { run: "unknown".into(), finished: Some(1.0), outcome: RunOutcome::Finished },
+        ),
         Entry { number: 6, change: None },
         convert::entry(7, &Change::Point(Box::new(counts), Some(launch()))),
         convert::entry(8, &of_point("r", 4)),

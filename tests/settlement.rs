@@ -67,7 +67,13 @@ impl Rank {
     }
 
     async fn finish(self, client: &mut Client, timeout_seconds: f64) -> FinishRunResponse {
-        let request = FinishRunRequest { run: "r".into(), rank: self.rank, client: self.client(), timeout_seconds };
+        let request = FinishRunRequest {
+            run: "r".into(),
+            rank: self.rank,
+            client: self.client(),
+            timeout_seconds,
+            outcome: None,
+        };
         client.finish_run(request).await.unwrap().into_inner()
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use conceptwatch::history::{Limits, Sqlite, Store};
+use conceptwatch::history::{Limits, RunOutcome, Sqlite, Store};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
 
@@ -248,7 +248,7 @@ async fn windows_that_no_run_will_continue_are_removed() {
     // As where a crash came between the end of the run and the removal.
     assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
     let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
-    history.finish_run("young", 2.0).unwrap();
+    history.finish_run("young", 2.0, &RunOutcome::Finished).unwrap();
     drop(history);
     let _sidecar = Sidecar::start(&options(directory.path()));
     until("it is removed", || !young.exists()).await;

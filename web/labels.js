@@ -1,5 +1,5 @@
 // The page's names of scores, labels and verdicts. The ids of the catalogue stand in tips and files.
-import { count, epochText, number, plural, signed } from "./text.js";
+import { count, epochText, localTime, number, plural, signed } from "./text.js";
 
 /**
  * @import { Row, Run, Score, Unscored } from "./data/api.js"
@@ -57,6 +57,12 @@ export const TO_LOG = {
   ctl: "Log concept_activations, concept_labels and task_labels",
   icl: "Log concept_activations and concept_labels",
 };
+
+/** The state of a run in words. @param {Run} run */
+export const runStateText = ({ state }) => state.replaceAll("_", " ");
+
+/** When a run was last heard from. @param {Run} run */
+export const updatedText = ({ updated }) => `last update ${localTime(updated)}`;
 
 /** Evaluations of a split that have come and wait to be scored. @param {Run|undefined} run @param {string} split */
 export function waitingOf(run, split) {

@@ -2,7 +2,7 @@
 //!
 //! usage: filled DIRECTORY RUNS POINTS CONCEPTS
 
-use conceptwatch::history::{Identity, Limits, Sqlite, Store};
+use conceptwatch::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
@@ -46,7 +46,7 @@ fn main() {
             history.record_point(&point, Some(Attempt { launch: 0, restart: 0 })).unwrap();
         }
         if at + 1 < runs {
-            history.finish_run(&name, start + 3500.0).unwrap();
+            history.finish_run(&name, start + 3500.0, &RunOutcome::Finished).unwrap();
         }
     }
 }

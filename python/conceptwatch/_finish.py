@@ -35,8 +35,8 @@ log = logging.getLogger("conceptwatch")
 class Ending:
     """One call of `finish`."""
 
-    def __init__(self, sender: Sender, link: Link, timeout: float | None) -> None:
-        self._sender, self._link = sender, link
+    def __init__(self, sender: Sender, link: Link, timeout: float | None, outcome: messages.RunOutcome) -> None:
+        self._sender, self._link, self._outcome = sender, link, outcome
         self._deadline = time.monotonic() + (TIMEOUT if timeout is None else timeout)
         self._alone = ALONE if timeout is None else timeout
         self._start = time.monotonic()
@@ -87,7 +87,11 @@ class Ending:
         """Makes the call. Whether it need not be repeated."""
         link, left = self._link, self._left()
         request = messages.FinishRunRequest(
-            run=link.name, rank=link.rank, client=self._sender.client, timeout_seconds=min(left, LONGEST_WAIT)
+            run=link.name,
+            rank=link.rank,
+            client=self._sender.client,
+            timeout_seconds=min(left, LONGEST_WAIT),
+            outcome=self._outcome,
         )
         try:
             answer = finish_run(request, timeout=left + GRACE)

@@ -34,6 +34,14 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", str(name))
 
 
+def on_one_line(text: str, most: int) -> str:
+    """A text of at most this many characters, without hidden ones. Those and line breaks become spaces."""
+    hides = "".join(
+        " " if _what_is_hidden(one) or unicodedata.category(one) == "Cs" else one for one in composed(text[: 2 * most])
+    )
+    return composed(" ".join(hides.split())[:most].rstrip())
+
+
 def checked(field: str, name: str) -> str:
     """A composed name of 1 to 200 characters, not blank and none of them hidden. Raises ValueError for others."""
     name = composed(name)

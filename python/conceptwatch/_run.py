@@ -28,6 +28,7 @@ from ._head import Head, Recent
 from ._interventions import are_numbers, check_counts, lacks_predictions, with_head, without_predictions
 from ._loggers import Loggers
 from ._names import composed
+from ._outcome import failure, handled, outcome_of, uncaught
 from ._presample import Panel, UInt64s, client_hash, identities, priorities
 from ._protocol import messages
 from ._reading import Matrix, StoredRun, stored
@@ -86,6 +87,7 @@ class Run:
         self._goes_on = False
         self._process = os.getpid()
         self._error: BaseException | None = None  # which ended the script, or the run's block
+        self._handled = id(handled())  # with which the run has nothing to do
         self._token_file: str | None = None
         self._advice: dict[int, bool] = {}
         self._reasons: dict[int, str] = {}
@@ -296,6 +298,9 @@ class Run:
         history, and a crash of the sidecar can lose nothing. The rank that finishes the run prints its last scores, the
         alerts that fired and where its curves are, unless CONCEPTWATCH_QUIET is set.
 
+        The run has failed where this is called because of an exception: in a `finally` or `except` block, at the end of
+        the run's block, or at exit. Otherwise it has stopped on advice if `should_stop` said so, and else finished.
+
         timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
             names the evaluations that are not settled.
         """
@@ -306,13 +311,16 @@ class Run:
         # Every rank states it for itself; a forked worker is not a rank.
         states_it = self._process == os.getpid() and usable() and not self._goes_on
         finish_run = self._sender.calls().finish_run if states_it else None
-        ending = Ending(self._sender, self._link, timeout)
+        if self._error is None and id(handled()) != self._handled:
+            self._error = failure(handled())
+        advised = any(self._advice.values())
+        ending = Ending(self._sender, self._link, timeout, outcome_of(self._error, advised=advised))
         try:
             done = ending.finish(finish_run)
             if self._forward is not None:
                 self._forward.finish(LOGGING_TIMEOUT)
             if ending.finished and not is_quiet():
-                self._sum_up(ending.fired)
+                self._sum_up(ending.fired, advised)
             return done
         except (grpc.RpcError, ValueError, OSError) as error:  # ValueError: the channel is closed
             if self._raise_errors:
@@ -322,7 +330,7 @@ class Run:
         finally:
             self._sender.detach(self._link)
 
-    def _sum_up(self, fired: list[Any]) -> None:
+    def _sum_up(self, fired: list[Any], advised: bool) -> None:
         newest: dict[str, Scores] = {}
         for split in self._ended:
             request = messages.GetScoresRequest(run=self.name, split=split)
@@ -339,6 +347,7 @@ class Run:
             page_url=link.page_url or None,
             spawned=link.ends_unused,
             error=self._error,
+            advised=advised,
         )
         print(text, end="", file=sys.stderr)
 
@@ -348,8 +357,7 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        is_normal = isinstance(error, SystemExit) and error.code in (None, 0)
-        self._error = None if is_normal else error
+        self._error = failure(error)
         self.finish()
 
     def _is_step(self, step: Any) -> bool:
@@ -689,15 +697,9 @@ _runs: weakref.WeakSet[Run] = weakref.WeakSet()
 def _finish_all() -> None:
     """Sends at exit what the job has not finished itself, within a few seconds."""
     deadline = time.monotonic() + EXIT_TIMEOUT
-    error = _uncaught()
+    error = uncaught()
     for run in list(_runs):
         run._error = error
         if run._process == os.getpid() or run._link.outstanding:
             run.finish(timeout=max(0.0, deadline - time.monotonic()))
     _collected.wait(max(0.0, deadline - time.monotonic()))
-
-
-def _uncaught() -> BaseException | None:
-    """The exception that ended the script, if one did. In an interactive session it may be any earlier one."""
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) and not hasattr(sys, "ps1") else None

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ._outcome import told
 from ._scores import Scores
 from ._stats import Stats
 
@@ -92,13 +93,16 @@ def summary(
     page_url: str | None,
     spawned: bool,
     error: BaseException | None = None,
+    advised: bool = False,
 ) -> str:
     """The lines, each with a line feed.
 
     newest: the last scores by split. stats: of the process that finishes the run. spawned: the page ends with the jobs.
-    error: the exception that ended the script or the run's block.
+    error: the exception that ended the script or the run's block. advised: this process was told to stop.
     """
-    how = "has finished" if error is None else f"was ended by an exception: {_named(error)}"
+    how = "has stopped on advice" if advised else "has finished"
+    if error is not None:
+        how = f"was ended by an exception: {_named(error)}"
     lines = [f"conceptwatch: run '{run}' {how}"]
     for split, scores in list(newest.items())[:MOST_SPLITS]:
         epoch = "" if scores.epoch is None else f", epoch {scores.epoch:g}"
@@ -132,6 +136,5 @@ def summary(
 
 def _named(error: BaseException) -> str:
     """An exception on one line."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
+    name, text = told(error)
     return (f"{name}: {text}" if text else name)[:MOST_OF_ERROR]

@@ -99,7 +99,11 @@ CRASHES = """
     ("begin", "end", "says"),
     [
         ("train(run)", "raise ValueError('out of\\nmemory')", "was ended by an exception: ValueError: out of memory"),
-        ("with run: train(run)", "raise KeyboardInterrupt", "was ended by an exception: KeyboardInterrupt"),
+        (
+            "with run: train(run)",
+            "raise KeyboardInterrupt",
+            "was ended by an exception: KeyboardInterrupt: interrupted",
+        ),
         ("with run: train(run)", "sys.exit(3)", "was ended by an exception: SystemExit: 3"),
         ("with run: train(run)", "sys.exit(0)", "has finished"),
         ("train(run)", "", "has finished"),
@@ -113,6 +117,8 @@ def test_a_script_that_crashed_is_not_called_finished(
     done = program(CRASHES.format(begin=begin, end=end), sidecar.serve())
     assert f"conceptwatch: run 'run' {says}\n" in done.stderr
     assert sidecar.finished == ["run"]
+    kind = "finished" if says == "has finished" else "failed"
+    assert sidecar.finish_requests[-1].outcome.WhichOneof("kind") == kind
 
 
 def test_the_client_works_without_torch(sidecar: Sidecar) -> None:

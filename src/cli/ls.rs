@@ -103,28 +103,22 @@ fn row(run: &Value) -> Vec<String> {
     let splits = run["splits"].as_array().map(Vec::as_slice).unwrap_or_default();
     let points: u64 = splits.iter().filter_map(|split| split["points"].as_u64()).sum();
     let step = splits.iter().filter_map(|split| split["last_step"].as_u64()).max();
-    let state = match (run["finished"].as_bool(), run["open"].as_bool()) {
-        (Some(true), _) => "finished",
-        (_, Some(true)) => "open",
-        _ => "interrupted",
-    };
     let labels = run["labels"].as_object().into_iter().flatten();
     let labels: Vec<String> = labels.map(|(key, value)| format!("{}={}", printable(key), text(value))).collect();
     vec![
         text(&run["name"]),
         minute(run["started"].as_f64().unwrap_or_default()),
-        state.to_owned(),
+        text(&run["state"]).replace('_', " "),
         points.to_string(),
         step.map(|step| step.to_string()).unwrap_or_default(),
         labels.join(", "),
     ]
 }
 
-/// Lines with the title and the note of a run.
+/// Lines with the reason of its state, the title and the note of a run.
 fn remark(run: &Value) -> String {
-    let title = run["title"].as_str().map(|title| format!("  title: {}\n", printable(title)));
-    let note = run["note"].as_str().map(|note| format!("  note: {}\n", printable(note)));
-    title.unwrap_or_default() + &note.unwrap_or_default()
+    let line = |field: &str| Some(format!("  {field}: {}\n", printable(run[field].as_str()?)));
+    ["reason", "title", "note"].into_iter().filter_map(line).collect()
 }
 
 fn text(value: &Value) -> String {

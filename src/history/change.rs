@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::outcome::RunOutcome;
 use super::run::Remark;
 use super::settled::Unscored;
 use leakage::point::Point;
@@ -17,7 +18,10 @@ pub enum Change {
     Declare(Box<Declared>),
     FinishRun {
         run: String,
-        finished: f64,
+        /// Absent where other ranks go on.
+        finished: Option<f64>,
+        /// Of the rank that has ended.
+        outcome: RunOutcome,
     },
     /// A point, and the launch whose evaluation it is.
     #[serde(skip)]

@@ -58,7 +58,7 @@ pub fn copy_run(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<
         to.remark(&run, &Remark { title, note })?;
     }
     match stored.finished {
-        Some(finished) => to.finish_run(&run, finished)?,
+        Some(finished) => to.finish_run(&run, finished, &stored.outcome.clone().unwrap_or_default())?,
         None => to.forget_run(&run),
     }
     Ok(copied)
@@ -87,7 +87,10 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
     }
     for rank in ranks.iter().filter(|rank| rank.finished) {
         let finished = stored.finished.unwrap_or(stored.started);
-        to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), Rank::stored(rank.rank), finished)?;
+        // The outcome is that of one rank, and of the run if it has not finished.
+        let outcome = stored.outcome.as_ref().filter(|outcome| outcome.rank() == Some(rank.rank));
+        let outcome = outcome.cloned().unwrap_or_default();
+        to.finish_rank(&run.name, attempt_here(&numbers, rank.attempt), Rank::stored(rank.rank), finished, &outcome)?;
     }
     Ok((run.name.clone(), numbers))
 }

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use postgres::types::{IsNull, Type, private::BytesMut};
+use bytes::BytesMut;
+use postgres::types::{IsNull, Type};
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, Statement};
 use serde::Serialize;

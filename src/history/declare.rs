@@ -3,11 +3,13 @@
 
 use super::db::Db;
 use super::declaration::{named, numbered, same_declaration};
-use super::edit::run_changed;
+use super::edit::{finish_run, run_changed, run_to_change};
 use super::error::HistoryError;
+use super::outcome::RunOutcome;
 use super::point::finite;
 use super::postgres::insert::touch;
 use super::run::{Identity, RESTARTS_KEPT, RunRecord};
+use super::runs::outcome_in;
 use super::sqlite::outbox;
 use super::stored::{RUN, RUN_COLUMNS};
 use super::usage::MAX_DECLARATION;
@@ -34,19 +36,22 @@ pub(super) fn declare_run(
     let declared_name = Some(declared.name.as_str()).filter(|name| *name != run.name);
     let declaration = serde_json::to_string(&run)?;
     let known = db.one(
-        &format!("SELECT id, declaration, started, finished IS NOT NULL FROM run WHERE name = $1{}", db.to_change()),
+        &format!(
+            "SELECT id, declaration, started, finished IS NOT NULL, outcome FROM run WHERE name = $1{}",
+            db.to_change()
+        ),
         &[&run.name],
-        |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get(2)?, row.get(3)?)),
+        |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get(2)?, row.get(3)?, outcome_in(row, 4)?)),
     )?;
     let mut is_news = true;
-    let (id, resumed, started, was_finished) = match known {
-        Some((id, stored, started, finished)) => {
+    let (id, resumed, started, was_finished, outcome) = match known {
+        Some((id, stored, started, finished, outcome)) => {
             is_news = finished || stored != declaration;
             if stored != declaration {
                 same_declaration(&run.name, &stored, &declaration)?;
             }
             db.execute("UPDATE run SET finished = NULL, declaration = $2 WHERE id = $1", &[&id, &declaration])?;
-            (id, true, started, finished)
+            (id, true, started, finished, outcome)
         }
         None => {
             let bytes = declaration.len();
@@ -61,12 +66,9 @@ pub(super) fn declare_run(
                 &[&run.name, &declared_name, &project, &declaration, &labels, &concepts, &started],
                 |row| row.get(0),
             )?;
-            (id.unwrap_or_default(), false, started, false)
+            (id.unwrap_or_default(), false, started, false, None)
         }
     };
-    if resumed || db.sqlite().is_some() {
-        run_changed(db, id)?;
-    }
     let (attempt, known_attempt) = match identity.job {
         "" => (None, resumed),
         job => {
@@ -75,6 +77,13 @@ pub(super) fn declare_run(
             (Some(attempt), known)
         }
     };
+    let goes_on = known_attempt && !(was_finished && identity.job.is_empty());
+    let outcome = outcome.filter(|outcome| goes_on && outcome.outlives(identity));
+    let outcome = outcome.map(|outcome| serde_json::to_string(&outcome)).transpose()?;
+    db.execute("UPDATE run SET outcome = $2 WHERE id = $1", &[&id, &outcome])?;
+    if resumed || db.sqlite().is_some() {
+        run_changed(db, id)?;
+    }
     let record = RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished };
     match db {
         Db::Sqlite(connection) => outbox::note_run(connection, id, identity, &record, is_news)?,
@@ -179,21 +188,26 @@ fn declare_rank(db: &mut Db<'_>, launch: i64, restart: u32, identity: &Identity<
     Ok(!known)
 }
 
-/// Marks a rank as finished. One that has not declared itself, or of a restart that is no longer the newest, is not stored.
+/// See [`Store::finish_rank`](super::Store::finish_rank).
 pub(super) fn finish_rank(
     db: &mut Db<'_>,
-    run: i64,
+    run: &str,
     attempt: Attempt,
     rank: u32,
     finished: f64,
+    outcome: &RunOutcome,
 ) -> Result<(), HistoryError> {
     finite("rank.finished", finished)?;
-    db.execute(
+    let (id, _) = run_to_change(db, run)?;
+    let known = db.execute(
         "UPDATE rank SET finished = $5 WHERE rank = $3 AND restart = $4 AND launch = \
          (SELECT id FROM launch WHERE run = $1 ORDER BY id LIMIT 1 OFFSET $2)",
-        &[&run, &i64::from(attempt.launch), &i64::from(rank), &i64::from(attempt.restart), &finished],
+        &[&id, &i64::from(attempt.launch), &i64::from(rank), &i64::from(attempt.restart), &finished],
     )?;
-    Ok(())
+    match known > 0 || !db.exists("SELECT 1 FROM launch WHERE run = $1 LIMIT 1", &[&id])? {
+        true => finish_run(db, run, None, outcome),
+        false => Ok(()),
+    }
 }
 
 /// Returns what is known of a launch, whose newest restart is `newest`, when a process declares itself. A hub is told the

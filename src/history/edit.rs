@@ -3,8 +3,10 @@
 use super::change::Change;
 use super::db::Db;
 use super::error::HistoryError;
+use super::outcome::RunOutcome;
 use super::point::finite;
 use super::run::Remark;
+use super::runs::outcome_in;
 use super::sqlite::outbox;
 use super::stored::{RUN, RUN_COLUMNS};
 
@@ -38,13 +40,26 @@ pub(super) fn run_changed(db: &mut Db<'_>, id: i64) -> Result<(), HistoryError> 
     db.execute("UPDATE run SET checksum = $2 WHERE id = $1", &[&id, &checksum]).map(drop)
 }
 
-pub(super) fn finish_run(db: &mut Db<'_>, run: &str, finished: f64) -> Result<(), HistoryError> {
-    finite("run.finished", finished)?;
+/// Notes how a rank of a run has ended: the last one where the run has `finished`.
+pub(super) fn finish_run(
+    db: &mut Db<'_>,
+    run: &str,
+    finished: Option<f64>,
+    outcome: &RunOutcome,
+) -> Result<(), HistoryError> {
+    finished.map_or(Ok(()), |finished| finite("run.finished", finished))?;
     let id = row_to_change(db, run)?;
-    db.execute("UPDATE run SET finished = $2 WHERE id = $1", &[&id, &finished])?;
+    if finished.is_none() && *outcome == RunOutcome::Finished {
+        return Ok(());
+    }
+    let known = db.one("SELECT outcome FROM run WHERE id = $1", &[&id], |row| outcome_in(row, 0))?.flatten();
+    let joined = serde_json::to_string(&known.unwrap_or_default().joined(outcome.clone()))?;
+    let statement = "UPDATE run SET finished = coalesce($2, finished), outcome = $3 WHERE id = $1";
+    db.execute(statement, &[&id, &finished, &joined])?;
     run_changed(db, id)?;
     db.sqlite().map_or(Ok(()), |connection| {
-        outbox::note(connection, id, None, &Change::FinishRun { run: run.to_owned(), finished })
+        let change = Change::FinishRun { run: run.to_owned(), finished, outcome: outcome.clone() };
+        outbox::note(connection, id, None, &change)
     })
 }
 

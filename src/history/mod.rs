@@ -14,6 +14,7 @@ mod edit;
 mod error;
 mod insert;
 mod listing;
+mod outcome;
 mod point;
 mod postgres;
 mod read;
@@ -30,6 +31,7 @@ pub use change::{Change, Declared, Judgement, Launch};
 pub use copy::{Copied, copy_run};
 pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
+pub use outcome::RunOutcome;
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 pub use postgres::{Applied, Applying, CurveState, Postgres, Removed, StoredAlert, Tables};
 pub use run::{

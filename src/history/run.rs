@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::outcome::RunOutcome;
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
 use leakage::run::Run;
@@ -62,6 +63,8 @@ pub struct StoredRun {
     pub started: f64,
     /// Seconds since 1970-01-01 UTC; absent until the run finishes.
     pub finished: Option<f64>,
+    /// Of a run that has not finished: of the ranks that have ended, where one has failed or stopped on advice.
+    pub outcome: Option<RunOutcome>,
     /// Jobs may still send to it, so it cannot be removed.
     pub open: bool,
     /// Shown in place of the name, where someone gave it one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::error::HistoryError;
 use super::listing::{Listing, StoredSplit, Wanted};
+use super::outcome::RunOutcome;
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
@@ -33,12 +34,20 @@ pub trait Store: Send + Sync {
     /// waits for the disk.
     fn forget_run(&self, run: &str);
 
-    /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC.
-    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError>;
+    /// Marks a run as finished at `finished`, in seconds since 1970-01-01 UTC. `outcome` is that of its last rank; the run's is
+    /// [joined](RunOutcome::joined) from those of all.
+    fn finish_run(&self, run: &str, finished: f64, outcome: &RunOutcome) -> Result<(), HistoryError>;
 
     /// Marks a rank as finished at `finished`, in seconds since 1970-01-01 UTC. A rank that has not declared itself, or
-    /// of a restart that is no longer the newest, is not stored.
-    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError>;
+    /// of a restart that is no longer the newest, is not stored. Launches that name no job have no ranks but outcomes.
+    fn finish_rank(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError>;
 
     /// Stores a point with all its scores, atomically. It replaces a point of the same attempt, split and pass unless that
     /// one is more complete: a provisional or incomplete point never replaces a complete one, nor an incomplete point one
@@ -196,6 +205,10 @@ pub trait Store: Send + Sync {
         let _ = (runs, split);
         Ok(BTreeMap::new())
     }
+
+    /// For each run and each of its splits that has any, the times of its newest finished evaluations, at most `most`, in
+    /// seconds since 1970-01-01 UTC, in any order.
+    fn evaluation_times(&self, runs: &[&str], most: usize) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError>;
 
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError>;

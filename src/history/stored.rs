@@ -9,8 +9,8 @@ use leakage::point::{Brief, LeftOut, Outcome, Point, ScoreValue, Undefined};
 
 /// Columns under the checksum of a row, in the order of its values; `checksum` follows. A run's row.
 pub(super) const RUN: &str =
-    "name, project, declared_name, declaration, labels, concepts, started, finished, title, note";
-pub(super) const RUN_COLUMNS: usize = 10;
+    "name, project, declared_name, declaration, labels, concepts, started, finished, title, note, outcome";
+pub(super) const RUN_COLUMNS: usize = 11;
 /// Of `run` and `point` joined.
 pub(super) const POINT: &str = "run.name, split, step, ordinal, time, launch, restart, rows_seen, provisional, incomplete, \
     point.body";
@@ -20,7 +20,8 @@ pub(super) const VALUE_COLUMNS: usize = 6;
 pub(super) const MATRIX: &str = "matrix.score, cells";
 pub(super) const MATRIX_COLUMNS: usize = 2;
 /// Of `run` and `unscored` joined.
-pub(super) const UNSCORED: &str = "run.name, split, step, ordinal, time, outcome, reason, rows_seen, launch, restart";
+pub(super) const UNSCORED: &str =
+    "run.name, split, step, ordinal, time, unscored.outcome, reason, rows_seen, launch, restart";
 pub(super) const UNSCORED_COLUMNS: usize = 10;
 
 pub(super) fn encode(fields: &impl Serialize) -> Result<Vec<u8>, HistoryError> {

@@ -11,7 +11,7 @@ use leakage::point::Point;
 
 /// The state of a running sidecar or hub. Calls must be fast, but may block: each scrape of the metrics makes them.
 pub trait Live: Send + Sync {
-    /// Runs that clients have declared to this process; at a hub, those whose sidecar is lost.
+    /// Runs that clients have declared to this process; at a hub, unfinished ones whose sidecar was heard within a day.
     fn runs(&self) -> Vec<RunStatus>;
     /// One entry for each split to export, in order of priority: a metric family that exceeds its cap omits the last
     /// ones. A run has no entry once it has finished and its linger time is over.
@@ -51,8 +51,10 @@ pub type CurveVerdict = (Arc<str>, Arc<str>, Verdict);
 pub struct RunStatus {
     pub name: String,
     pub splits: Vec<SplitStatus>,
-    /// Its sidecar is silent, as a hub sees it.
-    pub is_lost: bool,
+    /// Why its job is lost, in words.
+    pub lost: Option<&'static str>,
+    /// When a job last sent something, in seconds since 1970-01-01 UTC, where this is known.
+    pub heard: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Queries for something that does not exist, or with invalid parameters.
 
+use conceptwatch::server::proto::run_outcome::{Failed, Kind};
 use conceptwatch::server::proto::{
-    FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, WatchRequest,
+    FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, RunOutcome, WatchRequest,
 };
 use tonic::{Code, Status};
 
@@ -87,6 +88,18 @@ pub fn cases() -> Vec<Case> {
         cases.push(case(&format!("scores, waiting {what}"), bad, "timeout_seconds", wait, Call::Scores(request)));
         let request = GetAdviceRequest { timeout_seconds: seconds, ..advice() };
         cases.push(case(&format!("advice, waiting {what}"), bad, "timeout_seconds", wait, Call::Advice(request)));
+    }
+    for (what, field, error, message, says) in [
+        ("no error", "outcome.failed.error", "", String::new(), "got none, expected 1 to 200 characters"),
+        ("an error of two lines", "outcome.failed.error", "a\nb", String::new(), "has the character \\u{a}"),
+        ("a long message", "outcome.failed.message", "E", "é".repeat(501), "got 501 characters, expected at most 500"),
+        ("a message of two lines", "outcome.failed.message", "E", "a\nb".into(), "has the character \\u{a}"),
+        ("a message that turns", "outcome.failed.message", "E", "\u{202e}".into(), "has the character \\u{202e}"),
+    ] {
+        let failed = Kind::Failed(Failed { error: error.into(), message });
+        let outcome = Some(RunOutcome { kind: Some(failed) });
+        let request = FinishRunRequest { run: "known".into(), outcome, ..Default::default() };
+        cases.push(case(&format!("the end of a run with {what}"), bad, field, says, Call::Finish(request)));
     }
     for (what, name, says) in names::hostile() {
         let mut hostile = |call: &str, field, request| {

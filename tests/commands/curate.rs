@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::common::{Sidecar, program, run as declaration, text};
-use conceptwatch::history::{Identity, Limits, Sqlite, Store};
+use conceptwatch::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use conceptwatch::server::proto::{FinishRunRequest, ListRunsRequest, StartRunRequest};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
@@ -72,7 +72,7 @@ fn fill(home: &Path, directory: &str, runs: &[&str]) {
             history.record_point(&point(name, step), Some(Attempt { launch: 0, restart: 1 })).unwrap();
         }
     }
-    history.finish_run(runs[0], 1e9 + 60.0).unwrap();
+    history.finish_run(runs[0], 1e9 + 60.0, &RunOutcome::Finished).unwrap();
 }
 
 struct Done {
@@ -119,7 +119,8 @@ fn runs_of_all_places_are_listed_titled_noted_and_removed() {
     assert!(table.starts_with("RUN") && table.ends_with("2 of 5 runs; --limit lists more\n"), "{table}");
     let table = ok(home, &["ls", "cub"]);
     assert!(table.contains("2001-09-09 01:46  finished     6            5     note=a,\"b\", seed=0"), "{table}");
-    assert!(table.contains("interrupted"), "{table}");
+    assert!(table.contains("  lost  "), "{table}");
+    assert!(table.contains("\n  reason: no job is connected, and none has said how it ended\n"), "{table}");
 
     ok(home, &["rename", "cub", "The λ=1 <run>"]);
     ok(home, &["note", "cub", "first\nsecond\u{202e}"]);
@@ -192,7 +193,7 @@ async fn a_running_sidecar_makes_the_changes_and_keeps_open_runs() {
     // A run that nothing has been sent to yet is open all the same.
     let run: Value = serde_json::from_str(&sidecar.get("/api/v1/run?run=open")).unwrap();
     assert_eq!((&run["open"], &run["finished"], &run["splits"]), (&json!(true), &json!(false), &json!([])));
-    assert!(ok(home, &["ls", "open"]).contains("  open  "));
+    assert!(ok(home, &["ls", "open"]).contains("  training  "));
     let removed = ok(home, &["rm", "left", "done", "left", "--yes", "--address", &sidecar.http.to_string()]);
     assert_eq!(removed, "removed left\nremoved done\n");
     let finish = FinishRunRequest { run: "open".into(), client: "c".into(), ..Default::default() };

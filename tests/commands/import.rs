@@ -6,7 +6,7 @@ use std::process::Output;
 use crate::common::postgres::Server;
 use crate::common::program;
 use conceptwatch::history::{
-    Ending, Identity, Limits, Postgres, Remark, Sqlite, Store, StoredRun, Unscored, WholePoint,
+    Ending, Identity, Limits, Postgres, Remark, RunOutcome, Sqlite, Store, StoredRun, Unscored, WholePoint,
 };
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
@@ -86,8 +86,10 @@ fn fill(directory: &Path) {
     };
     history.record_unscored(&[unscored("val", 85), unscored("only skipped", 1)]).unwrap();
     history.remark("a", &Remark { title: Some("the best one".into()), note: Some("two\nlines".into()) }).unwrap();
-    history.finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(1, 4).unwrap(), 8.0).unwrap();
-    history.finish_run("a", 9.25).unwrap();
+    history
+        .finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(1, 4).unwrap(), 8.0, &RunOutcome::Finished)
+        .unwrap();
+    history.finish_run("a", 9.25, &RunOutcome::Finished).unwrap();
 }
 
 type Kept = Vec<(StoredRun, Vec<String>, Vec<WholePoint>, Vec<Unscored>)>;
@@ -205,7 +207,7 @@ fn runs_of_one_name_in_several_directories_stay_apart() {
         let history = open(&directory.path().join(name));
         history.record_run(&run("cub", 3), &Identity::default(), started).unwrap();
         run_of(0..if name == "one" { 3 } else { 4 }, &history, "cub", None);
-        history.finish_run("cub", 30.0).unwrap();
+        history.finish_run("cub", 30.0, &RunOutcome::Finished).unwrap();
     }
     let import = |name: &str| {
         let (status, text) =

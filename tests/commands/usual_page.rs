@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::common::{program, text};
-use conceptwatch::history::{ADDRESS_FILE, Identity, Limits, Sqlite, Store};
+use conceptwatch::history::{ADDRESS_FILE, Identity, Limits, RunOutcome, Sqlite, Store};
 use leakage::run::{Concept, Run, RunFields};
 
 /// A port that answers every request with what is set.
@@ -46,7 +46,7 @@ fn another_program_at_a_port_hides_no_run() {
     let concepts = vec![Concept { name: "wing".into(), cardinality: 2 }];
     let run = Run::try_from(RunFields { name: "cub".into(), concepts, ..RunFields::default() }).unwrap();
     history.record_run(&run, &Identity::default(), 1e9).unwrap();
-    history.finish_run("cub", 1e9 + 60.0).unwrap();
+    history.finish_run("cub", 1e9 + 60.0, &RunOutcome::Finished).unwrap();
     drop(history);
     let page = answer("200 OK", "<html>");
     let refusal = answer("401 Unauthorized", r#"{"error":{"field":"Authorization","message":"expected Bearer"}}"#);

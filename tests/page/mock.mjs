@@ -345,8 +345,10 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
 
   /** A run as lists have it. */
   const viewOf = (one) => ({
-    name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, started: one.started, activation_kind: "probability",
-      concepts: one.concepts, labels: one.labels,
+    name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, open: !one.finished,
+      state: one.finished ? "finished" : one.counts ? "training" : "lost", reason: null, updated: one.started + one.points * 7.5,
+      started: one.started, activation_kind: "probability",
+      concepts: one.concepts, labels: one.labels, ...one.ended,
     world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
       split, window: one.counts ? "pass" : null, points: one.unevaluated ? 0 : one.points,
       last_step: one.unevaluated ? null : one.points * PASS,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use conceptwatch::analysis_query::Question;
-use conceptwatch::history::{Identity, LabelledRun, Limits, Postgres, Sqlite, Store};
+use conceptwatch::history::{Identity, LabelledRun, Limits, Postgres, RunOutcome, Sqlite, Store};
 use leakage::compare::OF_GROUPS;
 use leakage::point::{Brief, Outcome, Point, ScoreValue};
 use leakage::run::{Run, RunFields};
@@ -54,7 +54,7 @@ fn fill(history: &dyn Store, runs: usize) {
             history.record_point(&point(at, "val", step), None).unwrap();
         }
         if at % 2 == 0 {
-            history.finish_run(&format!("r{at}"), 100.0).unwrap();
+            history.finish_run(&format!("r{at}"), 100.0, &RunOutcome::Finished).unwrap();
         }
     }
     history.record_point(&point(0, "test", 1), None).unwrap();

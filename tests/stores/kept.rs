@@ -1,7 +1,7 @@
 //! What a process caches of the database equals the database, whoever changes it and in whatever order changes are
 //! committed.
 
-use conceptwatch::history::{Identity, Listing, Postgres, Remark, Store, Wanted};
+use conceptwatch::history::{Identity, Listing, Postgres, Remark, RunOutcome, Store, Wanted};
 use conceptwatch::search::Search;
 use leakage::compare::OF_GROUPS;
 use leakage::point::Point;
@@ -67,7 +67,10 @@ fn what_other_processes_change_is_seen_at_once() {
                 let started = 10.0 + chance(state, 20) as f64;
                 format!("declared {:?}", other.record_run(&run(&name, 2), &identity, started).is_ok())
             }
-            2 => format!("finished {:?}", other.finish_run(&name, 1000.0 + f64::from(turn)).is_ok()),
+            2 => format!(
+                "finished {:?}",
+                other.finish_run(&name, 1000.0 + f64::from(turn), &RunOutcome::Finished).is_ok()
+            ),
             3 => {
                 let title = (turn % 2 == 0).then(|| format!("best of {turn}"));
                 let remark = Remark { title: Some(title.unwrap_or_default()), ..Remark::default() };

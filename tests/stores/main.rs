@@ -39,6 +39,7 @@ macro_rules! stores {
 stores! {
     points: a_point_is_read_back_to_the_bit
         evaluations_are_the_newest_finished_points_without_matrices
+        evaluation_times_are_those_of_the_newest_of_each_split
         common_steps_are_those_that_both_splits_have_finished
         the_newest_steps_are_in_ascending_order
         a_step_passed_again_replaces_its_point
@@ -57,6 +58,8 @@ stores! {
         values_of_many_runs_are_those_of_their_series
         runs_are_known_by_their_labels;
     runs: a_name_belongs_to_the_job_that_declared_it
+        a_run_ends_as_its_ranks_do_until_it_goes_on
+        the_outcome_of_ranks_without_a_job_is_that_of_the_run
         titles_and_notes_are_kept_until_they_are_taken_away
         a_run_is_removed_whole_unless_it_is_open
         a_declaration_does_not_change

@@ -1,7 +1,7 @@
 //! Points, curves and matrices: what is kept, replaced and read back.
 
 use conceptwatch::history::{
-    Ending, HistoryError, Identity, Recorded, SeriesPoint, Store, StoredSplit, Unscored, Wanted, WholePoint,
+    Ending, HistoryError, Identity, Recorded, RunOutcome, SeriesPoint, Store, StoredSplit, Unscored, Wanted, WholePoint,
 };
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::sample::Attempt;
@@ -20,6 +20,24 @@ pub fn evaluations_are_the_newest_finished_points_without_matrices(history: &dyn
     assert_eq!(history.evaluations("a", "val", usize::MAX).unwrap().len(), 4);
     assert!(history.evaluations("a", "test", 2).unwrap().is_empty());
     assert!(history.evaluations("b", "val", 2).is_err());
+}
+
+pub fn evaluation_times_are_those_of_the_newest_of_each_split(history: &dyn Store) {
+    for name in ["a", "b", "c"] {
+        history.record_run(&run(name, 4), &Identity::default(), 1.0).unwrap();
+    }
+    for (split, steps) in [("val", 1..=5), ("test", 3..=3)] {
+        for step in steps {
+            let time = 100.0 + step as f64;
+            history.record_point(&Point { time, ..point("a", split, step, 4) }, None).unwrap();
+        }
+    }
+    history.record_point(&Point { provisional: true, ..point("a", "train", 1, 4) }, None).unwrap();
+    history.record_point(&Point { time: 7.0, ..point("b", "val", 1, 4) }, None).unwrap();
+    let mut found = history.evaluation_times(&["a", "c", "unknown"], 3).unwrap();
+    found.values_mut().flatten().for_each(|times| times.sort_by(f64::total_cmp));
+    let expected = vec![vec![103.0], vec![103.0, 104.0, 105.0]];
+    assert_eq!(found, [("a".to_owned(), expected)].into());
 }
 
 pub fn common_steps_are_those_that_both_splits_have_finished(history: &dyn Store) {
@@ -101,7 +119,10 @@ pub fn a_series_is_ordered_and_bounded_by_steps(history: &dyn Store) {
         history.record_point(&point("b", "val", 1, 3), None),
         Err(HistoryError::Unknown { what: "run", .. })
     ));
-    assert!(matches!(history.finish_run("b", 1.0), Err(HistoryError::Unknown { what: "run", .. })));
+    assert!(matches!(
+        history.finish_run("b", 1.0, &RunOutcome::Finished),
+        Err(HistoryError::Unknown { what: "run", .. })
+    ));
 }
 
 pub fn numbers_that_are_not_finite_are_absent(history: &dyn Store) {

@@ -1,6 +1,8 @@
 //! Runs: names, declarations, lists, remarks and removal.
 
-use conceptwatch::history::{Cursor, HistoryError, Identity, Listing, Remark, RunRecord, Store, StoredSplit, Wanted};
+use conceptwatch::history::{
+    Cursor, HistoryError, Identity, Listing, Remark, RunOutcome, RunRecord, Store, StoredSplit, Wanted,
+};
 use conceptwatch::search::Search;
 use leakage::point::Outcome;
 use leakage::run::{Run, RunFields};
@@ -147,16 +149,85 @@ pub fn a_name_belongs_to_the_job_that_declared_it(history: &dyn Store) {
     let resumed = declare("four", 0, 0, true);
     assert_eq!((known(&resumed).0, resumed.attempt), ("a".into(), attempt(1, 0)));
     // Only ranks of the newest restart count, and those that finish are known.
-    history.finish_rank("a", Attempt { launch: 0, restart: 0 }, Rank::of(1, 4).unwrap(), 5.0).unwrap();
-    history.finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(0, 4).unwrap(), 5.0).unwrap();
+    history
+        .finish_rank("a", Attempt { launch: 0, restart: 0 }, Rank::of(1, 4).unwrap(), 5.0, &RunOutcome::Finished)
+        .unwrap();
+    history
+        .finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(0, 4).unwrap(), 5.0, &RunOutcome::Finished)
+        .unwrap();
     let ranks = history.ranks("a").unwrap();
     let ranks: Vec<_> = ranks.iter().map(|rank| (rank.attempt, rank.rank, rank.finished)).collect();
     let at = |launch, restart| Attempt { launch, restart };
     assert_eq!(ranks, [(at(0, 1), 0, true), (at(1, 0), 0, false)]);
     // Finished, it does not go on with what is stored.
-    history.finish_run("a-2", 9.0).unwrap();
+    history.finish_run("a-2", 9.0, &RunOutcome::Finished).unwrap();
     assert_eq!(known(&declare("two", 0, 0, false)), ("a-2".into(), true, false));
     assert_eq!(history.listed("a-2").unwrap().0.finished, None);
+}
+
+fn failed(rank: u32) -> RunOutcome {
+    RunOutcome::Failed { rank, error: "ValueError".into(), message: "no such concept, é".into() }
+}
+
+pub fn a_run_ends_as_its_ranks_do_until_it_goes_on(history: &dyn Store) {
+    let declare = |job: &str, restart, rank| {
+        let rank = Rank::of(rank, 4).unwrap();
+        let identity = Identity { job, restart, resume: true, rank, client: "client", ..Identity::default() };
+        history.record_run(&run("a", 2), &identity, 1.0).unwrap();
+    };
+    let end = |restart, rank, outcome: &RunOutcome| {
+        let attempt = Attempt { launch: 0, restart };
+        history.finish_rank("a", attempt, Rank::of(rank, 4).unwrap(), 5.0, outcome).unwrap();
+    };
+    let outcome = || {
+        let stored = history.listed("a").unwrap().0;
+        assert_eq!(history.runs().unwrap(), std::slice::from_ref(&stored));
+        (stored.finished, stored.outcome)
+    };
+    let stopped = RunOutcome::StoppedOnAdvice { rank: 0 };
+    (0..3).for_each(|rank| declare("one", 0, rank));
+    assert_eq!(outcome(), (None, None));
+    end(0, 0, &RunOutcome::Finished);
+    assert_eq!(outcome(), (None, None), "others go on");
+    end(0, 0, &stopped);
+    end(0, 1, &failed(1));
+    end(0, 2, &failed(2));
+    end(0, 3, &failed(3));
+    assert_eq!(outcome(), (None, Some(failed(1))));
+    // A rank that joins later changes nothing, nor does one that is told twice.
+    declare("one", 0, 3);
+    history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
+    history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
+    assert_eq!(outcome(), (Some(9.0), Some(failed(1))));
+    // The last rank has to tell a restarted sidecar again.
+    declare("one", 0, 3);
+    assert_eq!(outcome(), (None, Some(failed(1))));
+    declare("one", 0, 1);
+    assert_eq!(outcome(), (None, None), "the rank that had failed goes on");
+    end(0, 1, &failed(1));
+    declare("one", 1, 0);
+    assert_eq!(outcome(), (None, None), "a restart");
+    end(0, 2, &failed(2));
+    assert_eq!(outcome(), (None, None), "a rank of the restart before");
+    history.finish_run("a", 9.0, &stopped).unwrap();
+    assert_eq!(outcome(), (Some(9.0), Some(stopped)));
+    declare("two", 0, 1);
+    assert_eq!(outcome(), (None, None), "another launch");
+    history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
+    assert_eq!(outcome(), (Some(9.0), Some(RunOutcome::Finished)));
+}
+
+pub fn the_outcome_of_ranks_without_a_job_is_that_of_the_run(history: &dyn Store) {
+    let declare = || history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let outcome = || history.listed("a").unwrap().0.outcome;
+    declare();
+    history.finish_rank("a", Attempt::default(), Rank::of(1, 4).unwrap(), 5.0, &failed(1)).unwrap();
+    declare();
+    assert_eq!(outcome(), Some(failed(1)));
+    history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
+    assert_eq!(outcome(), Some(failed(1)));
+    declare();
+    assert_eq!(outcome(), None);
 }
 
 pub fn processes_tell_the_restarts_of_a_launch_apart(history: &dyn Store) {
@@ -218,7 +289,7 @@ pub fn a_run_is_removed_whole_unless_it_is_open(history: &dyn Store) {
         history.record_point(&point(name, "val", 1, 4), None).unwrap();
     }
     assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { run }) if run == "a"));
-    history.finish_run("a", 5.0).unwrap();
+    history.finish_run("a", 5.0, &RunOutcome::Finished).unwrap();
     history.remove_run("a").unwrap();
     assert!(matches!(history.remove_run("a"), Err(HistoryError::Unknown { .. })));
     assert!(matches!(history.point("a", "val", None, true), Err(HistoryError::Unknown { .. })));
@@ -226,7 +297,7 @@ pub fn a_run_is_removed_whole_unless_it_is_open(history: &dyn Store) {
     // Its name is free; resumed, a run is open again, until nobody sends to it.
     assert!(!history.record_run(&run("a", 2), &job, 2.0).unwrap().resumed);
     assert!(history.splits("a").unwrap().is_empty());
-    history.finish_run("a", 5.0).unwrap();
+    history.finish_run("a", 5.0, &RunOutcome::Finished).unwrap();
     history.record_run(&run("a", 2), &job, 2.0).unwrap();
     assert!(matches!(history.remove_run("a"), Err(HistoryError::Open { .. })));
     history.forget_run("a");

@@ -74,8 +74,13 @@ impl Job {
     }
 
     async fn finish(&mut self) {
-        let request =
-            FinishRunRequest { run: "r".into(), rank: 0, client: common::rows::CLIENT.into(), timeout_seconds: 30.0 };
+        let request = FinishRunRequest {
+            run: "r".into(),
+            rank: 0,
+            client: common::rows::CLIENT.into(),
+            timeout_seconds: 30.0,
+            ..Default::default()
+        };
         self.client.finish_run(request).await.unwrap();
     }
 }

@@ -9,8 +9,10 @@
  * @typedef {{split: string, window: "pass"|"recent"|"all"|null, rows_received: number|null, rows_duplicate: number|null,
  *   rows_dropped: number|null, passes_unsettled: number|null, points: number, last_step: number|null}} Split counts of rows are null when the sidecar
  *   has received nothing for the split since it started
- * @typedef {{name: string, title: string|null, note: string|null, finished: boolean, started: number, activation_kind: string, concepts: string[],
- *   labels: Record<string, string>, world_size: number, splits: Split[]}} Run
+ * @typedef {"training"|"stalled"|"lost"|"finished"|"stopped_on_advice"|"failed"} RunState
+ * @typedef {{name: string, title: string|null, note: string|null, finished: boolean, open: boolean, state: RunState, reason: string|null,
+ *   updated: number, started: number, activation_kind: string, concepts: string[], labels: Record<string, string>, world_size: number,
+ *   splits: Split[]}} Run updated: when it was last heard from
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment

@@ -6,7 +6,7 @@ import { curvesOf, limitOf, store } from "./store.js";
 import { STATES, labelName, stateOf } from "../labels.js";
 
 /**
- * @import { Row, Run } from "./api.js"
+ * @import { Alert, Row, Run } from "./api.js"
  * @import { Series } from "./series.js"
  * @import { Along, View } from "./state.js"
  * @typedef {{run: Run, row: Row|undefined, live: boolean}} Listed
@@ -16,7 +16,7 @@ import { STATES, labelName, stateOf } from "../labels.js";
  * @property {Along} along the axis that the shown runs allow
  * @property {Run[]} runs those at hand, newest first
  * @property {number} total all that the sidecar has
- * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones
+ * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones; first those that need a person
  * @property {Listed[]} searched the same for all verdicts
  * @property {object} of the search behind these: another object where any of them may have changed
  * @property {Record<string, number>} counts of `searched` by verdict
@@ -39,8 +39,25 @@ import { STATES, labelName, stateOf } from "../labels.js";
 const DRAWN = 5;
 const MEANT = 200;
 
-/** Whether a job sends to the run. A run that this sidecar has heard nothing of since it started is silent. @param {Run} run */
-export const isLive = (run) => !run.finished && run.splits.some((split) => split.window !== null);
+/** @param {Run} run */
+export const isLive = (run) => run.state === "training";
+
+/** States in the order of the list: first those that need a person. @type {Run["state"][]} */
+const NEEDY = ["failed", "stalled", "lost", "training"];
+
+/**
+ * The runs in the order of the list: those that leak and alert, those that are in trouble, those in training, the others.
+ * @param {Listed[]} listed @param {Alert[]} standings
+ */
+function byNeed(listed, standings) {
+  const firing = new Set(standings.filter(({ state }) => state === "firing").map(({ run }) => run));
+  const need = (/** @type {Listed} */ { run, row }) => {
+    if (firing.has(run.name) && stateOf(row) === "leaking") return -1;
+    const at = NEEDY.indexOf(run.state);
+    return at < 0 ? NEEDY.length : at;
+  };
+  return listed.map((one) => ({ one, need: need(one) })).sort((a, b) => a.need - b.need).map(({ one }) => one);
+}
 
 /**
  * @typedef {{inputs: any[], runs: Run[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
@@ -67,12 +84,12 @@ function allRuns() {
 
 /** Returns the runs that the search finds, the same until one of them or the search changes. @param {View} view @returns {Found} */
 function find(view) {
-  const inputs = [store.runs, store.rowsAt, view.q, view.verdict, view.all, prefsAt()];
+  const inputs = [store.runs, store.rowsAt, store.standings, view.q, view.verdict, view.all, prefsAt()];
   if (found && same(found.inputs, inputs)) return found;
   const runs = store.runs ?? [];
   const matches = matcher(view.q);
-  const searched = runs.map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }))
-    .filter(({ run, row }) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name), row));
+  const searched = byNeed(runs.map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }))
+    .filter(({ run, row }) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name), row)), store.standings);
   const listed = searched.filter(({ row }) => !view.verdict || stateOf(row) === view.verdict);
   /** @type {Record<string, number>} */
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));

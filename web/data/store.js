@@ -18,6 +18,10 @@ const STATUS_MS = 5000;
 const LATE = 3;
 /** How long the page waits for the stream, which a proxy may hold back. */
 const ALONE_MS = 1000;
+/** How often runs are asked for whose jobs may fall silent, or go: no event tells of that. */
+const STATES_MS = 15_000;
+/** Of these the newest. */
+const MOST_ASKED = 50;
 /** What comes often is drawn, or asked for, this often. */
 const SOON_MS = 250;
 
@@ -104,8 +108,9 @@ export function begin(listener) {
     point(point) {
       if (during.loads > 0) during.runs.add(point.run);
       curves.take(point);
-      const of = store.runs?.find(({ name }) => name === point.run)?.splits.find((one) => one.split === point.split);
-      if (of) {
+      const run = store.runs?.find(({ name }) => name === point.run);
+      const of = run?.splits.find((one) => one.split === point.split);
+      if (of && run?.state !== "stalled") {
         of.points += of.last_step === point.step ? 0 : 1;
         of.last_step = Math.max(of.last_step ?? 0, point.step);
       } else {
@@ -129,6 +134,7 @@ export function begin(listener) {
   });
   setTimeout(() => { if (store.runs === null && during.loads === 0) load(); }, ALONE_MS);
   setInterval(loadStatus, STATUS_MS);
+  setInterval(loadStates, STATES_MS);
 }
 
 const now = () => Date.now() / 1000;
@@ -287,6 +293,11 @@ async function loadStatus() {
   } catch {
     // As above.
   }
+}
+
+function loadStates() {
+  const going = (store.runs ?? []).filter(({ state }) => state === "training" || state === "stalled");
+  for (const { name } of going.slice(0, MOST_ASKED)) loadRun(name);
 }
 
 /** The run on the page, or "". @param {string} run */

@@ -1,5 +1,4 @@
 // The title and the note that people give a run, and the dialog that removes it. The sidecar keeps them for everyone who reads the run.
-import { isLive } from "../data/shown.js";
 import { address } from "../data/state.js";
 import { remark, removeRun, store } from "../data/store.js";
 import { el } from "../text.js";
@@ -39,7 +38,7 @@ export function remarks(name) {
     draw(run) {
       note.hidden = !run.note;
       note.textContent = run.note ?? "";
-      remove.hidden = isLive(run);
+      remove.hidden = run.open;
     },
   };
 }

@@ -3,10 +3,9 @@ import { options } from "./overview.js";
 import { carried } from "../data/api.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { remarks } from "./notes.js";
-import { isLive } from "../data/shown.js";
 import { address, change, current } from "../data/state.js";
 import { count, el, icon } from "../text.js";
-import { labelName, momentText, waitingOf, waitingText } from "../labels.js";
+import { labelName, momentText, runStateText, updatedText, waitingOf, waitingText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -32,7 +31,8 @@ export function runHead() {
       const run = shown.lines[0]?.run;
       options(split, (run?.splits ?? []).map((one) => [one.split, one.split]), chosen);
       const [title, pinned, hidden] = [titleOf(name), isPinned(name), isHidden(name)];
-      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run && isLive(run), run?.finished, chosen, waitingOf(run, chosen))) return;
+      if (!run || !isNew(name, title, run?.note, row?.step, pinned, hidden, run.state, run.reason, run.updated, chosen,
+        waitingOf(run, chosen))) return;
       said.draw(run);
       crumb.replaceChildren(...(carried ? [] : [el("a", { href: address({}) }, "Runs"), " / "]), el("b", { class: "ink" }, title),
         title === name || carried?.of_files ? "" : ` (${name})`);
@@ -54,10 +54,10 @@ function facts(run, row, split) {
   const strong = (/** @type {string} */ text) => el("b", {}, text);
   const at = momentText(row);
   const waiting = waitingOf(run, split);
-  const state = isLive(run) ? chip(el("span", { class: "live" }, "training"), waiting === 0 && at)
-    : chip(run.finished ? "finished" : "silent", waiting === 0 && at && ` at ${at}`);
-  return [...(carried?.of_files ? [] : [state]), ...(waiting > 0 ? [chip(`${at && `scored up to ${at}, `}${waitingText(waiting)}`)] : []),
+  const word = el("span", { class: run.state === "training" ? "live" : `state ${run.state}` }, runStateText(run));
+  const said = [chip(word, waiting === 0 && at && (run.state === "training" ? at : ` at ${at}`)), ...(run.reason ? [chip(run.reason)] : [])];
+  return [...(carried?.of_files ? [] : said), ...(waiting > 0 ? [chip(`${at && `scored up to ${at}, `}${waitingText(waiting)}`)] : []),
     ...Object.entries(run.labels).map(([key, value]) => chip(`${labelName(key)} `, strong(value))),
     chip(strong(count(run.concepts.length)), " concepts"), ...(row?.rows ? [chip(strong(count(row.rows)), ` ${split} rows`)] : []),
-    ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : [])];
+    ...(run.world_size > 1 ? [chip(strong(String(run.world_size)), " ranks")] : []), ...(carried?.of_files ? [] : [chip(updatedText(run))])];
 }

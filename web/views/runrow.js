@@ -4,11 +4,11 @@ import { isHidden, isPinned, prefsAt, titleOf, toggleHidden, togglePin } from ".
 import { spark } from "../charts/spark.js";
 import { address, change, current } from "../data/state.js";
 import { el, icon, lower } from "../text.js";
-import { halfText, momentText, nameOf, valueText, verdictOf } from "../labels.js";
+import { halfText, momentText, nameOf, runStateText, updatedText, valueText, verdictOf } from "../labels.js";
 import { cellClass } from "./columns.js";
 
 /**
- * @import { Row } from "../data/api.js"
+ * @import { Row, Run } from "../data/api.js"
  * @import { Listed, Shown } from "../data/shown.js"
  * @import { Told } from "../labels.js"
  * @import { Column } from "./columns.js"
@@ -57,7 +57,7 @@ export class RunRows {
     known?.swatch.draw(slot);
     if (known && now.every((one, i) => one === known.of[i])) return known.node;
     const told = verdictOf(row, shown.view.split, run);
-    const signature = JSON.stringify([run.labels, live, isPinned(run.name), isHidden(run.name), titleOf(run.name), told, row?.scores, row?.spark,
+    const signature = JSON.stringify([run.labels, run.state, run.reason, run.updated, isPinned(run.name), isHidden(run.name), titleOf(run.name), told, row?.scores, row?.spark,
       this.scale, this.columns, shown.down, shown.view.split]);
     if (known?.signature === signature) {
       known.of = now;
@@ -66,7 +66,7 @@ export class RunRows {
     const title = titleOf(run.name);
     const swatch = swatchOf(run.name, title, () => toggle(run.name, /** @type {Shown} */ (this.shown)));
     swatch.draw(slot);
-    const label = nameCell(run.name, title, live);
+    const label = nameCell(run, title);
     const offer = offered(run.name, title, label);
     const cell = (/** @type {string} */ className, /** @type {...any} */ ...content) => el("td", { class: className, role: "cell" }, ...content);
     const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, role: "row", "data-run": run.name, onpointerenter: offer,
@@ -81,11 +81,16 @@ export class RunRows {
   }
 }
 
-/** @param {string} run @param {string} title @param {boolean} live */
-function nameCell(run, title, live) {
-  return el("span", {}, el("a", { href: address({ page: "run", run }), title, "data-key": `open ${run}` }, el("span", {}, title)),
-    live && el("span", { class: "live", title: "training", role: "img", "aria-label": "training" }),
-    isPinned(run) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")));
+/** The name of a run with its state, in words where it neither trains nor has finished. @param {Run} run @param {string} title */
+function nameCell(run, title) {
+  const { name, state, reason } = run;
+  const [word, at] = [runStateText(run), updatedText(run)];
+  const told = state === "training" || state === "finished" ? null
+    : el("small", { class: `state ${state}` }, el("b", {}, word), reason && `: ${reason}`, `; ${at}`);
+  return el("span", { title: `${word}${reason ? `: ${reason}` : ""}; ${at}` },
+    el("a", { href: address({ page: "run", run: name }), title, "data-key": `open ${name}` }, el("span", {}, title)),
+    state === "training" && el("span", { class: "live", title: `training; ${at}`, role: "img", "aria-label": "training" }),
+    isPinned(name) && el("span", { class: "pinned-mark", title: "pinned", role: "img", "aria-label": "pinned" }, icon("pin")), told);
 }
 
 /**

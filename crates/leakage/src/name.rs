@@ -22,11 +22,7 @@ pub fn check_name(field: &str, name: &str) -> Result<(), FieldError> {
         let got = if characters == 0 { "none".to_owned() } else { format!("{} bytes", name.len()) };
         return Err(FieldError::new(field, format!("got {got}, expected 1 to {MAX_NAME} characters")));
     }
-    if let Some(character) = name.chars().find(|character| is_hidden(*character)) {
-        let message =
-            format!("has the character {}, expected text without control characters", character.escape_unicode());
-        return Err(FieldError::new(field, message));
-    }
+    check_shown(field, name)?;
     if !name.chars().any(is_seen) {
         return Err(FieldError::new(field, "is blank, expected text"));
     }
@@ -46,6 +42,25 @@ pub fn check_name(field: &str, name: &str) -> Result<(), FieldError> {
 /// As [`check_name`], for a name that may be left out: then it is empty.
 pub fn check_optional_name(field: &str, name: &str) -> Result<(), FieldError> {
     if name.is_empty() { Ok(()) } else { check_name(field, name) }
+}
+
+/// Checks a line of text, which may be empty.
+pub fn check_text(field: &str, text: &str, most: usize) -> Result<(), FieldError> {
+    let characters = text.chars().count();
+    if characters > most {
+        return Err(FieldError::new(field, format!("got {characters} characters, expected at most {most}")));
+    }
+    check_shown(field, text)
+}
+
+/// Errors where a character is not shown as itself.
+fn check_shown(field: &str, text: &str) -> Result<(), FieldError> {
+    let hidden = text.chars().find(|character| is_hidden(*character));
+    hidden.map_or(Ok(()), |character| {
+        let message =
+            format!("has the character {}, expected text without control characters", character.escape_unicode());
+        Err(FieldError::new(field, message))
+    })
 }
 
 /// Zero width non-joiner and joiner.

@@ -276,16 +276,41 @@ class StartRunResponse(_message.Message):
     def __init__(self, resumed: bool = ..., server_version: _Optional[str] = ..., sample_rows: _Optional[int] = ..., sample_seed: _Optional[int] = ..., max_chunk_bytes: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., windows: _Optional[_Mapping[str, WindowKind]] = ..., default_window: _Optional[_Union[WindowKind, str]] = ..., page_url: _Optional[str] = ..., takes_joined_ends: bool = ..., run: _Optional[str] = ..., incarnation: _Optional[str] = ..., ends_unused: bool = ..., data_dir: _Optional[str] = ...) -> None: ...
 
 class FinishRunRequest(_message.Message):
-    __slots__ = ("run", "rank", "client", "timeout_seconds")
+    __slots__ = ("run", "rank", "client", "timeout_seconds", "outcome")
     RUN_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
     run: str
     rank: int
     client: str
     timeout_seconds: float
-    def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., timeout_seconds: _Optional[float] = ...) -> None: ...
+    outcome: RunOutcome
+    def __init__(self, run: _Optional[str] = ..., rank: _Optional[int] = ..., client: _Optional[str] = ..., timeout_seconds: _Optional[float] = ..., outcome: _Optional[_Union[RunOutcome, _Mapping]] = ...) -> None: ...
+
+class RunOutcome(_message.Message):
+    __slots__ = ("finished", "stopped_on_advice", "failed")
+    class Finished(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class StoppedOnAdvice(_message.Message):
+        __slots__ = ()
+        def __init__(self) -> None: ...
+    class Failed(_message.Message):
+        __slots__ = ("error", "message")
+        ERROR_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        error: str
+        message: str
+        def __init__(self, error: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_ON_ADVICE_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    finished: RunOutcome.Finished
+    stopped_on_advice: RunOutcome.StoppedOnAdvice
+    failed: RunOutcome.Failed
+    def __init__(self, finished: _Optional[_Union[RunOutcome.Finished, _Mapping]] = ..., stopped_on_advice: _Optional[_Union[RunOutcome.StoppedOnAdvice, _Mapping]] = ..., failed: _Optional[_Union[RunOutcome.Failed, _Mapping]] = ...) -> None: ...
 
 class FinishRunResponse(_message.Message):
     __slots__ = ("finished", "unsettled", "fired")

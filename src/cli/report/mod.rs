@@ -17,7 +17,7 @@ use base64::prelude::BASE64_STANDARD;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::history::{Identity, Limits, Sqlite, Store};
+use crate::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use crate::server::http::PAGE_FILES;
 use leakage::compare::USUAL_OF_GROUPS;
 use leakage::field_error::printable;
@@ -100,7 +100,7 @@ impl Report {
         let recorded = history
             .record_run(run, &Identity::default(), point.time)
             .and_then(|_| history.record_point(point, None))
-            .and_then(|_| history.finish_run(&run.name, point.time));
+            .and_then(|_| history.finish_run(&run.name, point.time, &RunOutcome::Finished));
         recorded.map_err(Failure::running)?;
         let target = Target::of_store("files".to_owned(), Arc::new(history))?;
         let declared = target.ask("/api/v1/run", &[("run", run.name.clone())])?.expect_ok()?;

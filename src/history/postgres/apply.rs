@@ -13,6 +13,7 @@ use crate::history::declare::declare_run;
 use crate::history::edit::{finish_run, remove_run, set_remark, unknown};
 use crate::history::error::HistoryError;
 use crate::history::insert::{insert_point, join_point};
+use crate::history::outcome::RunOutcome;
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, Remark, RunRecord};
 use crate::history::settled::Unscored;
@@ -114,9 +115,15 @@ impl Applying<'_> {
         )
     }
 
-    pub fn finish_run(&mut self, local_run: &str, finished: f64) -> Result<(), HistoryError> {
+    /// See [`Change::FinishRun`](crate::history::Change::FinishRun).
+    pub fn finish_run(
+        &mut self,
+        local_run: &str,
+        finished: Option<f64>,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
         let run = self.run_of(local_run)?;
-        finish_run(&mut self.db(), &run, finished)
+        finish_run(&mut self.db(), &run, finished, outcome)
     }
 
     /// Stores a point, whose run is the one that the source knows.

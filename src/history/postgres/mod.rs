@@ -25,10 +25,11 @@ use std::sync::Arc;
 
 use super::db::Db;
 use super::declare::{declare_run, finish_rank};
-use super::edit::{finish_run, remove_run, run_to_change, set_remark};
+use super::edit::{finish_run, remove_run, set_remark};
 use super::error::HistoryError;
 use super::insert::insert_point;
 use super::listing::{Listing, Page, StoredSplit, Wanted};
+use super::outcome::RunOutcome;
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::read::reads;
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
@@ -65,15 +66,19 @@ impl Store for Postgres {
         }
     }
 
-    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
-        self.change(|db| finish_run(db, run, finished))
+    fn finish_run(&self, run: &str, finished: f64, outcome: &RunOutcome) -> Result<(), HistoryError> {
+        self.change(|db| finish_run(db, run, Some(finished), outcome))
     }
 
-    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        self.change(|db| {
-            let (id, _) = run_to_change(db, run)?;
-            finish_rank(db, id, attempt, rank.get(), finished)
-        })
+    fn finish_rank(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
+        self.change(|db| finish_rank(db, run, attempt, rank.get(), finished, outcome))
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {

@@ -11,6 +11,7 @@ CREATE TABLE run (
     concepts      bigint NOT NULL,             -- k
     started       double precision NOT NULL,
     finished      double precision,            -- NULL until the run finishes
+    outcome       text,                        -- JSON, as serde writes `RunOutcome`; NULL until a rank ends otherwise, or the run ends
     title         text,                        -- shown in place of the run's name; NULL: the name
     note          text,
     checksum      bigint,

@@ -23,6 +23,7 @@ mod tests;
 mod user_data_dir;
 mod wal;
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -31,10 +32,11 @@ use self::pending_writes::PendingWrite;
 use self::wal::LONG;
 use super::db::Db;
 use super::declare::{declare_run, finish_rank};
-use super::edit::{finish_run, remove_run, run_to_change, set_remark};
+use super::edit::{finish_run, remove_run, set_remark};
 use super::error::HistoryError;
 use super::insert::insert_point;
 use super::listing::{Listing, StoredSplit, Wanted};
+use super::outcome::RunOutcome;
 use super::point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
 use super::read::reads;
 use super::run::{DEFAULT_PROJECT, Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
@@ -94,19 +96,22 @@ impl Store for Sqlite {
         self.declared().remove(run);
     }
 
-    fn finish_run(&self, run: &str, finished: f64) -> Result<(), HistoryError> {
+    fn finish_run(&self, run: &str, finished: f64, outcome: &RunOutcome) -> Result<(), HistoryError> {
         // It stays open to the size limit until its evaluations are scored: see `forget_run`.
-        let run = run.to_owned();
-        self.write_small(move |db| finish_run(db, &run, finished))
+        let (run, outcome) = (run.to_owned(), outcome.clone());
+        self.write_small(move |db| finish_run(db, &run, Some(finished), &outcome))
     }
 
-    fn finish_rank(&self, run: &str, attempt: Attempt, rank: Rank, finished: f64) -> Result<(), HistoryError> {
-        let rank = rank.get();
-        let run = run.to_owned();
-        self.write_small(move |db| {
-            let (id, _) = run_to_change(db, &run)?;
-            finish_rank(db, id, attempt, rank, finished)
-        })
+    fn finish_rank(
+        &self,
+        run: &str,
+        attempt: Attempt,
+        rank: Rank,
+        finished: f64,
+        outcome: &RunOutcome,
+    ) -> Result<(), HistoryError> {
+        let (run, rank, outcome) = (run.to_owned(), rank.get(), outcome.clone());
+        self.write_small(move |db| finish_rank(db, &run, attempt, rank, finished, &outcome))
     }
 
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {

@@ -10,6 +10,7 @@ CREATE TABLE run (
     concepts      INTEGER NOT NULL,     -- k
     started       REAL NOT NULL,
     finished      REAL,                 -- NULL until the run finishes
+    outcome       TEXT,                 -- JSON, as serde writes `RunOutcome`; NULL until a rank ends otherwise, or the run ends
     title         TEXT,                 -- shown in place of the run's name; NULL: the name
     note          TEXT,
     checksum      INTEGER               -- NULL only within the transaction that creates the run

@@ -122,7 +122,7 @@ impl Client {
                 run: self.run.clone(),
                 rank: 0,
                 client: self.name.clone(),
-                timeout_seconds: 0.0,
+                ..Default::default()
             })
             .await
     }

@@ -2,20 +2,26 @@
 
 use std::time::Duration;
 
+use crate::history::RunOutcome;
 use crate::server::pass_outcomes::{Outcome as How, Settled};
 use leakage::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
 use leakage::field_error::{FieldError, in_short};
+use leakage::name::{check_name, check_text};
 use leakage::point::{Outcome, Point};
 use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
 use leakage::sample::WindowKind;
 use leakage::tensor::{DataType, Tensor, TensorName};
 
 use super::proto;
+use super::proto::run_outcome::{Failed, Finished, Kind, StoppedOnAdvice};
 
 /// Upper limit of a launch's restart count; anything larger is a mistake of the launcher.
 pub const MOST_RESTARTS: u32 = i32::MAX as u32;
 /// Longest timeout of a call.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+/// Most characters of the message of an exception.
+const MOST_OF_MESSAGE: usize = 500;
 
 pub fn run(message: proto::Run) -> Result<Run, FieldError> {
     let concepts = message.concepts.into_iter();
@@ -287,6 +293,30 @@ pub fn timeout(field: &str, seconds: f64) -> Result<Duration, FieldError> {
         Ok(wait) if wait <= MAX_WAIT => Ok(wait),
         _ => Err(FieldError::new(field, format!("got {seconds}, expected 0 to {} seconds", MAX_WAIT.as_secs()))),
     }
+}
+
+/// How a rank ended, as it states.
+pub fn outcome(field: &str, message: Option<proto::RunOutcome>, rank: u32) -> Result<RunOutcome, FieldError> {
+    match message.and_then(|message| message.kind) {
+        None | Some(Kind::Finished(_)) => Ok(RunOutcome::Finished),
+        Some(Kind::StoppedOnAdvice(_)) => Ok(RunOutcome::StoppedOnAdvice { rank }),
+        Some(Kind::Failed(Failed { error, message })) => {
+            check_name(&format!("{field}.failed.error"), &error)?;
+            check_text(&format!("{field}.failed.message"), &message, MOST_OF_MESSAGE)?;
+            Ok(RunOutcome::Failed { rank, error, message })
+        }
+    }
+}
+
+pub fn outcome_message(outcome: &RunOutcome) -> proto::RunOutcome {
+    let kind = match outcome {
+        RunOutcome::Finished => Kind::Finished(Finished {}),
+        RunOutcome::StoppedOnAdvice { .. } => Kind::StoppedOnAdvice(StoppedOnAdvice {}),
+        RunOutcome::Failed { error, message, .. } => {
+            Kind::Failed(Failed { error: error.clone(), message: message.clone() })
+        }
+    };
+    proto::RunOutcome { kind: Some(kind) }
 }
 
 pub fn assessment(found: Assessment) -> proto::GetDiagnosisResponse {

@@ -191,6 +191,43 @@ pub struct FinishRunRequest {
     /// how long the call that finishes the run may wait for its evaluations to be settled, 0 to 3600
     #[prost(double, tag = "4")]
     pub timeout_seconds: f64,
+    /// how the rank ended; absent: finished
+    #[prost(message, optional, tag = "5")]
+    pub outcome: ::core::option::Option<RunOutcome>,
+}
+/// How a rank ended. A run has failed if one of its ranks has, and has otherwise stopped on advice if one of them has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunOutcome {
+    #[prost(oneof = "run_outcome::Kind", tags = "1, 2, 3")]
+    pub kind: ::core::option::Option<run_outcome::Kind>,
+}
+/// Nested message and enum types in `RunOutcome`.
+pub mod run_outcome {
+    /// Training ended as it was meant to.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Finished {}
+    /// GetAdvice told the rank to stop.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct StoppedOnAdvice {}
+    /// An exception ended training.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Failed {
+        /// the type of the exception, as names
+        #[prost(string, tag = "1")]
+        pub error: ::prost::alloc::string::String,
+        /// what it says: at most 500 code points, of them none that names may not have; may be empty
+        #[prost(string, tag = "2")]
+        pub message: ::prost::alloc::string::String,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Kind {
+        #[prost(message, tag = "1")]
+        Finished(Finished),
+        #[prost(message, tag = "2")]
+        StoppedOnAdvice(StoppedOnAdvice),
+        #[prost(message, tag = "3")]
+        Failed(Failed),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FinishRunResponse {

@@ -13,7 +13,7 @@ use tracing::Instrument;
 
 use crate::VERSION;
 use crate::analysis_query::baseline_of;
-use crate::history::{HistoryError, Identity, Store, StoredSplit};
+use crate::history::{HistoryError, Identity, RunOutcome, Store, StoredSplit};
 use leakage::alert::Judged;
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_optional_name};
@@ -161,30 +161,36 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::FinishRunRequest>,
     ) -> Result<Response<proto::FinishRunResponse>, Status> {
-        let proto::FinishRunRequest { run: name, rank, client, timeout_seconds } = request.into_inner();
+        let proto::FinishRunRequest { run: name, rank, client, timeout_seconds, outcome } = request.into_inner();
         check_name("run", &name).map_err(refused)?;
         let deadline = Instant::now() + convert::timeout("timeout_seconds", timeout_seconds).map_err(refused)?;
+        let outcome = convert::outcome("outcome", outcome, rank).map_err(refused)?;
         match self.ingest.runs.finish(&name, &client, rank) {
             // A run of an earlier process, known only to the history, has nothing left to close.
             Ok((_, Finished::Run)) | Err(Refusal::Unknown { .. } | Refusal::Forgotten(_)) => {}
             Ok((rank, Finished::NotYet(attempt))) => {
-                let stored = name.clone();
-                self.blocking(move |history| history.finish_rank(&stored, attempt, rank, unix_time())).await?;
+                let (stored, changes_run) = (name.clone(), outcome != RunOutcome::Finished);
+                self.blocking(move |history| history.finish_rank(&stored, attempt, rank, unix_time(), &outcome))
+                    .await?;
+                if changes_run {
+                    self.announce(Event::Run(name.into()));
+                }
                 return Ok(Response::new(proto::FinishRunResponse::default()));
             }
             Err(refusal) => return Err(refusal.into()),
         }
         let (stored, windows, settlement) = (name.clone(), self.windows.clone(), Arc::clone(&self.settlement));
+        let how = outcome.clone();
         self.blocking(move |history| {
             windows.remove(&stored);
-            history.finish_run(&stored, unix_time())?;
+            history.finish_run(&stored, unix_time(), &how)?;
             if !settlement.is_any_pending(&stored) {
                 history.forget_run(&stored);
             }
             Ok(())
         })
         .await?;
-        tracing::info!(run = %name, "a run finished");
+        tracing::info!(run = %name, ?outcome, "a run finished");
         let name: Arc<str> = name.into();
         if let Some(running) = self.running(&name) {
             running.board.finish();

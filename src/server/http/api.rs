@@ -1,7 +1,5 @@
 //! The JSON API under `/api/v1/`.
 
-use std::collections::HashMap;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
@@ -16,7 +14,6 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::view::{PointView, PointsView, RunView, RunsView};
 use crate::analysis_query::{self, Question, diagnosis_of};
-use crate::server::live::RunStatus;
 use leakage::field_error::in_short;
 use leakage::limits;
 use leakage::point::Point;
@@ -58,16 +55,11 @@ pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer 
 pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
     let wanted = Parameters::parse(&uri, &PAGE)?.page()?;
     blocking(shared, move |app| {
-        let live: HashMap<String, RunStatus> =
-            app.live.runs().into_iter().map(|status| (status.name.clone(), status)).collect();
         let listing = app.history.listing(&wanted)?;
-        let views = listing.runs.into_iter().map(|(stored, splits)| {
-            let live = live.get(&stored.run.name);
-            RunView::new(stored, splits, live)
-        });
+        let runs = RunView::all(app, listing.runs)?;
         // Written at once: as a tree of JSON values, thousands of runs take ten times their text.
         let next = listing.next.map(|next| next.to_string());
-        Ok(Json(RunsView { runs: views.collect(), total: listing.total, next }).into_response())
+        Ok(Json(RunsView { runs, total: listing.total, next }).into_response())
     })
     .await
 }

@@ -52,9 +52,8 @@ pub(super) async fn remove(State(shared): State<Shared>, uri: Uri) -> Answer {
 }
 
 fn view(app: &App, run: &str) -> Result<Response, Refusal> {
-    let (stored, splits) = app.history.listed(run)?;
-    let live = app.live.runs().into_iter().find(|status| status.name == run);
-    Ok(Json(RunView::new(stored, splits, live.as_ref())).into_response())
+    let found = app.history.listed(run)?;
+    Ok(Json(RunView::all(app, vec![found])?.pop()).into_response())
 }
 
 fn tell(app: &App, run: &str) {

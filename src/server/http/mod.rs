@@ -14,6 +14,7 @@ mod query;
 mod refusal;
 mod router;
 mod rows;
+mod run_state;
 mod serve;
 mod session;
 mod shared;

@@ -1,10 +1,14 @@
 //! The JSON form of points and runs in the API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Serialize, Serializer};
 
-use crate::history::{StoredRun, StoredSplit, WholePoint};
+use super::app::App;
+use super::refusal::Refusal;
+use super::run_state::{INTERVALS_OF, RunState};
+use crate::history::{RunOutcome, StoredRun, StoredSplit, WholePoint};
+use crate::server::clock::unix_time;
 use crate::server::live::RunStatus;
 use leakage::point::{LeftOut, Outcome, Point};
 use leakage::run::ActivationKind;
@@ -230,9 +234,10 @@ pub(super) struct RunView {
     finished: bool,
     /// Jobs may still send to it.
     open: bool,
-    /// Its sidecar is silent, as a hub sees it.
-    #[serde(skip_serializing_if = "is_false")]
-    lost: bool,
+    #[serde(flatten)]
+    state: RunState,
+    /// How it ended; of a run that has not finished, of a rank that has failed or stopped on advice.
+    outcome: Option<RunOutcome>,
     started: f64,
     activation_kind: ActivationKind,
     concepts: Vec<String>,
@@ -255,7 +260,24 @@ struct SplitView {
 }
 
 impl RunView {
-    pub fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: Option<&RunStatus>) -> Self {
+    /// The runs with their states, in their order. Blocks.
+    pub fn all(app: &App, runs: Vec<(StoredRun, Vec<StoredSplit>)>) -> Result<Vec<Self>, Refusal> {
+        let live: HashMap<String, RunStatus> =
+            app.live.runs().into_iter().map(|status| (status.name.clone(), status)).collect();
+        let unfinished = runs.iter().filter(|(stored, _)| stored.finished.is_none());
+        let unfinished: Vec<&str> = unfinished.map(|(stored, _)| stored.run.name.as_str()).collect();
+        let times = app.history.evaluation_times(&unfinished, INTERVALS_OF)?;
+        let now = unix_time();
+        let view = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
+            let live = live.get(&stored.run.name);
+            let times = times.get(&stored.run.name).map(Vec::as_slice).unwrap_or_default();
+            let state = RunState::of(&stored, live, times, now);
+            Self::new(stored, splits, live, state)
+        };
+        Ok(runs.into_iter().map(view).collect())
+    }
+
+    fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: Option<&RunStatus>, state: RunState) -> Self {
         let mut by_name: BTreeMap<String, SplitView> = BTreeMap::new();
         for status in live.iter().flat_map(|live| &live.splits) {
             let view = by_name.entry(status.split.clone()).or_default();
@@ -278,7 +300,8 @@ impl RunView {
             note: stored.note.clone(),
             finished: stored.finished.is_some(),
             open: stored.open,
-            lost: live.is_some_and(|live| live.is_lost),
+            state,
+            outcome: stored.outcome,
             started: stored.started,
             activation_kind: run.activation_kind,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),

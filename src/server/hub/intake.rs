@@ -115,7 +115,7 @@ impl Intake {
 fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
     match change {
         Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRun { run, finished } => applying.finish_run(run, *finished).map(|()| None),
+        Change::FinishRun { run, finished, outcome } => applying.finish_run(run, *finished, outcome).map(|()| None),
         Change::Point(point, by) => {
             let attempt = attempt(applying, &point.run, by.as_ref())?;
             applying.record_point(Point::clone(point), attempt).map(|_| None)

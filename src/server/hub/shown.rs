@@ -206,9 +206,13 @@ fn identity(change: &AlertChange) -> (&str, &str, &str, u64, &'static str) {
 
 impl Live for Shown {
     fn runs(&self) -> Vec<RunStatus> {
-        let heard = &self.current().heard;
-        let lost = heard.iter().filter(|(_, age)| *age > LOST);
-        lost.map(|(run, _)| RunStatus { name: run.clone(), splits: Vec::new(), is_lost: true }).collect()
+        let status = |(run, age): &(String, f64)| RunStatus {
+            name: run.clone(),
+            splits: Vec::new(),
+            lost: (*age > LOST).then_some("its sidecar has been silent for more than a minute"),
+            heard: None,
+        };
+        self.current().heard.iter().map(status).collect()
     }
 
     fn latest(&self) -> Vec<Latest> {

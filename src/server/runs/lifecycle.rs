@@ -111,6 +111,7 @@ impl Runs {
         state.members.check_world_size(&declaration)?;
         state.finished = None;
         state.heard = now.elapsed;
+        state.forget_closed_streams();
         let newer = state.members.declare(declaration, now.elapsed);
         let attempt = state.members.attempt_of(Some(client_hash(client)));
         state.members.restore_finished(attempt, finished.iter().copied());
@@ -334,10 +335,15 @@ impl Runs {
             rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + refused,
             passes_unsettled: self.settlement.pending(&SplitKey { run: Arc::clone(run), split }),
         };
-        let status = |running: Arc<Running>| RunStatus {
-            name: running.run.name.clone(),
-            splits: running.board.received().into_iter().map(|(of, rows)| split(&running.name, of, rows)).collect(),
-            is_lost: false,
+        let now = self.now();
+        let status = |running: Arc<Running>| {
+            let (heard, is_left) = running.attendance();
+            RunStatus {
+                name: running.run.name.clone(),
+                splits: running.board.received().into_iter().map(|(of, rows)| split(&running.name, of, rows)).collect(),
+                lost: is_left.then_some("its job has disconnected without saying how it ended"),
+                heard: Some(now.unix - now.elapsed.saturating_sub(heard).as_secs_f64()),
+            }
         };
         self.registry.all().into_iter().map(status).collect()
     }

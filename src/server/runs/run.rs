@@ -91,6 +91,13 @@ impl Running {
         state.finished.is_none() && state.heard.saturating_add(forget_after) < now.elapsed
     }
 
+    /// When the run was last heard of, and whether the streams of its clients have all ended. A client that has declared the
+    /// run and sent nothing yet has no stream, and may be there.
+    pub(super) fn attendance(&self) -> (Duration, bool) {
+        let state = lock(&self.state);
+        (state.heard, !state.streams.is_empty() && state.is_left())
+    }
+
     /// Orders runs by their silence: finished ones first, then those that were heard of longest ago.
     pub(super) fn silence(&self) -> (bool, Duration) {
         let state = lock(&self.state);
@@ -122,7 +129,7 @@ impl State {
     pub fn attend(&mut self, stream: &Arc<Mailbox>) {
         let known = |known: &Weak<Mailbox>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(stream));
         if !self.streams.iter().any(known) {
-            self.streams.retain(|stream| stream.strong_count() > 0);
+            self.forget_closed_streams();
             self.streams.push(Arc::downgrade(stream));
         }
     }
@@ -130,7 +137,17 @@ impl State {
     /// When the run was last heard of, if it holds samples and none of its streams is open.
     pub fn unattended(&self) -> Option<Duration> {
         let holds = self.splits.values().any(|intake| intake.bytes > 0);
-        (holds && self.streams.iter().all(|stream| stream.strong_count() == 0)).then_some(self.heard)
+        (holds && self.is_left()).then_some(self.heard)
+    }
+
+    /// Whether none of its streams is open.
+    fn is_left(&self) -> bool {
+        self.streams.iter().all(|stream| stream.strong_count() == 0)
+    }
+
+    /// Forgets the streams that have ended.
+    pub fn forget_closed_streams(&mut self) {
+        self.streams.retain(|stream| stream.strong_count() > 0);
     }
 
     /// From now on deadlines close passes.

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use crate::history::change::{Change, Judgement};
 use crate::history::sqlite::OutboxUsage;
-use crate::history::{Ending, Identity, Limits, Remark, Sqlite, Store, Unscored};
+use crate::history::{Ending, Identity, Limits, Remark, RunOutcome, Sqlite, Store, Unscored};
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
@@ -47,7 +47,7 @@ fn in_short(change: &Change) -> String {
     let of = |launch: &crate::history::Launch| format!("{}.{}", launch.job, launch.restart);
     match change {
         Change::Declare(declared) => format!("declare {} by {}", declared.run.name, of(&declared.launch)),
-        Change::FinishRun { run, finished } => format!("finish {run} at {finished}"),
+        Change::FinishRun { run, finished, outcome } => format!("finish {run} at {finished:?}, {outcome:?}"),
         Change::Point(point, by) => {
             let by = by.as_ref().map(of).unwrap_or_default();
             format!("point {} of {} by {by}", point.step, point.score("icl").unwrap().value().unwrap().value)
@@ -82,8 +82,14 @@ fn every_change_is_noted_once_and_in_its_order() {
     for title in ["one", "two"] {
         history.remark("r", &Remark { title: Some(title.into()), note: None }).unwrap();
     }
-    history.finish_run("r", 4.0).unwrap();
-    let expected = ["declare r by a.0", "point 1 of 0.5 by a.0", "unscored 2", "remark \"two\"", "finish r at 4"];
+    history.finish_run("r", 4.0, &RunOutcome::Finished).unwrap();
+    let expected = [
+        "declare r by a.0",
+        "point 1 of 0.5 by a.0",
+        "unscored 2",
+        "remark \"two\"",
+        "finish r at Some(4.0), Finished",
+    ];
     assert_eq!(waiting(&history), expected);
     // Part of it at a time, and never nothing.
     assert_eq!(history.parcel(1).unwrap().entries.len(), 1);
@@ -104,7 +110,7 @@ fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
     history.record_point(&point(1, 0.75), Some(FIRST)).unwrap();
     history.record_unscored(&[unscored(2)]).unwrap();
     assert_eq!(waiting(&history), ["declare r by a.0", "point 1 of 0.75 by a.0", "unscored 2"]);
-    history.finish_run("r", 2.0).unwrap();
+    history.finish_run("r", 2.0, &RunOutcome::Finished).unwrap();
     history.remove_run("r").unwrap();
     assert_eq!(waiting(&history), ["remove r"], "the hub may know it already");
     // The name is free for another run.

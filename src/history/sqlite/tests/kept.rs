@@ -9,13 +9,21 @@ fn points_survive_reopening_whole() {
     let history = Sqlite::open(Some(&path), ROOMY).unwrap();
     assert!(!history.record_run(&run("a", 4), &Identity::default(), 5.0).unwrap().resumed);
     history.record_point(&point("a", "val", 10, 4), None).unwrap();
-    history.finish_run("a", 9.0).unwrap();
+    history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
     drop(history);
 
     let history = Sqlite::open(Some(&path), ROOMY).unwrap();
     assert_eq!(
         history.runs().unwrap(),
-        [StoredRun { run: run("a", 4), started: 5.0, finished: Some(9.0), open: false, title: None, note: None }]
+        [StoredRun {
+            run: run("a", 4),
+            started: 5.0,
+            finished: Some(9.0),
+            outcome: Some(RunOutcome::Finished),
+            open: false,
+            title: None,
+            note: None
+        }]
     );
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
     assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));
@@ -69,8 +77,8 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     assert_eq!(history.ranks("r").unwrap(), []);
     let attempt = declare(&history, "one", 0, 1, "a").unwrap();
     declare(&history, "one", 0, 0, "b");
-    history.finish_rank("r", attempt, Rank::of(1, 4).unwrap(), 5.0).unwrap();
-    history.finish_rank("r", attempt, Rank::of(3, 4).unwrap(), 5.0).unwrap();
+    history.finish_rank("r", attempt, Rank::of(1, 4).unwrap(), 5.0, &RunOutcome::Finished).unwrap();
+    history.finish_rank("r", attempt, Rank::of(3, 4).unwrap(), 5.0, &RunOutcome::Finished).unwrap();
     let two = declare(&history, "two", 0, 3, "c").unwrap();
     drop(history);
 
@@ -81,7 +89,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     // A restart begins with no ranks, and late ranks of the earlier attempt change nothing.
     let again = declare(&history, "one", 1, 0, "d").unwrap();
     declare(&history, "one", 0, 1, "late");
-    history.finish_rank("r", attempt, Rank::of(0, 4).unwrap(), 6.0).unwrap();
+    history.finish_rank("r", attempt, Rank::of(0, 4).unwrap(), 6.0, &RunOutcome::Finished).unwrap();
     assert_eq!(history.ranks("r").unwrap(), [rank(again, 0, "d", false), rank(two, 3, "c", false)]);
 }
 
@@ -103,7 +111,7 @@ fn titles_and_notes_are_kept_with_their_run() {
     let history = open();
     history.store().connection.execute("UPDATE run SET title = 'c'", []).unwrap();
     assert!(history.runs().unwrap().is_empty());
-    for refused in [history.remark("a", &said).err(), history.finish_run("a", 2.0).err()] {
+    for refused in [history.remark("a", &said).err(), history.finish_run("a", 2.0, &RunOutcome::Finished).err()] {
         assert!(matches!(refused, Some(HistoryError::Unknown { .. })), "{refused:?}");
     }
 }
@@ -117,7 +125,7 @@ fn a_run_is_removed_with_all_rows() {
         history.record_run(&run(name, 4), &job, 1.0).unwrap();
         history.record_point(&point(name, "val", 1, 4), Some(Attempt { launch: 0, restart: 0 })).unwrap();
     }
-    history.finish_run("a", 5.0).unwrap();
+    history.finish_run("a", 5.0, &RunOutcome::Finished).unwrap();
     history.remove_run("a").unwrap();
     let rows = |table: &str| -> i64 {
         let count = format!("SELECT count(*) FROM {table}");

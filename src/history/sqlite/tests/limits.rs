@@ -6,7 +6,7 @@ fn fill_past_the_limit(directory: Option<&Path>) {
     let limits = Limits { bytes: 2 << 20 };
     let history = Sqlite::open(directory, limits).unwrap();
     history.record_run(&run("old", 1), &Identity::default(), 0.0).unwrap();
-    history.finish_run("old", 1.0).unwrap();
+    history.finish_run("old", 1.0, &RunOutcome::Finished).unwrap();
     history.forget_run("old");
     history.record_run(&run("a", 64), &Identity::default(), 0.0).unwrap();
     for step in 0..200 {
@@ -43,7 +43,7 @@ fn the_newest_point_stays_under_any_limit() {
     let history = Sqlite::open(None, Limits { bytes: 0 }).unwrap();
     for name in ["old", "waiting"] {
         history.record_run(&run(name, 1), &Identity::default(), 0.0).unwrap();
-        history.finish_run(name, 1.0).unwrap();
+        history.finish_run(name, 1.0, &RunOutcome::Finished).unwrap();
     }
     history.forget_run("old");
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
@@ -91,7 +91,7 @@ fn declarations_never_cost_another_run_its_points() {
         let declared = run(&format!("large {i}"), 4096);
         match history.record_run(&declared, &Identity::default(), 1.0) {
             Ok(_) if i % 3 == 0 => {
-                history.finish_run(&declared.name, f64::from(i)).unwrap();
+                history.finish_run(&declared.name, f64::from(i), &RunOutcome::Finished).unwrap();
                 history.forget_run(&declared.name);
             }
             Ok(_) => {}

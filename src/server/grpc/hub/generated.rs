@@ -77,13 +77,20 @@ pub struct Launch {
     #[prost(uint32, tag = "3")]
     pub number: u32,
 }
+/// A run has finished, or one of its ranks has ended otherwise.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FinishRun {
     #[prost(string, tag = "1")]
     pub run: ::prost::alloc::string::String,
-    /// seconds since 1970-01-01 UTC
-    #[prost(double, tag = "2")]
-    pub finished: f64,
+    /// seconds since 1970-01-01 UTC; absent: other ranks have not ended
+    #[prost(double, optional, tag = "2")]
+    pub finished: ::core::option::Option<f64>,
+    /// absent: finished
+    #[prost(message, optional, tag = "3")]
+    pub outcome: ::core::option::Option<crate::server::grpc::proto::RunOutcome>,
+    /// whose outcome it is
+    #[prost(uint32, tag = "4")]
+    pub rank: u32,
 }
 /// A point of a curve, without loss. It replaces a point of the same step unless that one is more complete. As late_scores:
 /// the scores alone that join a point which was sent before, and its warnings, change_errors and seconds as they are now; the

@@ -5,9 +5,9 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use super::port::{NAME, next_event, point, port, port_with, run};
+use super::port::{HEARD, NAME, next_event, point, port, port_with, run};
 use super::*;
-use crate::history::{Identity, Wanted};
+use crate::history::{Identity, RunOutcome, Wanted};
 use crate::server::http::rows::Rows;
 use leakage::point::{Outcome, ScoreValue};
 
@@ -46,7 +46,8 @@ async fn every_route_answers() {
         "rows_dropped": 1, "passes_unsettled": 3, "points": 0, "last_step": null});
     let val = json!({"split": "val", "window": "pass", "rows_received": 10, "rows_duplicate": 2,
         "rows_dropped": 1, "passes_unsettled": 3, "points": 2, "last_step": 2});
-    let mut expected = json!({"name": NAME, "title": null, "note": null, "finished": false, "open": true, "started": 20.0, "activation_kind": "probability",
+    let mut expected = json!({"name": NAME, "title": null, "note": null, "finished": false, "open": true, "started": 20.0,
+        "state": "training", "reason": null, "updated": HEARD, "outcome": null, "activation_kind": "probability",
         "concepts": ["x", "y"], "labels": {"lambda": "5"}, "world_size": 1, "splits": [train, val]});
     assert_eq!(runs["runs"][0], expected);
     for (key, value) in [
@@ -54,6 +55,9 @@ async fn every_route_answers() {
         ("finished", json!(true)),
         ("open", json!(false)),
         ("started", json!(10.0)),
+        ("state", json!("finished")),
+        ("updated", json!(15.0)),
+        ("outcome", json!({"kind": "finished"})),
         ("splits", json!([])),
     ] {
         expected[key] = value;
@@ -275,7 +279,7 @@ async fn an_overview_keeps_no_rows_of_runs_that_are_gone_and_of_few_splits() {
     read("val");
     assert_eq!(rows.count(), 92);
     for number in 0..70 {
-        history.finish_run(&name(number), 40.0).unwrap();
+        history.finish_run(&name(number), 40.0, &RunOutcome::Finished).unwrap();
         history.remove_run(&name(number)).unwrap();
     }
     read("val");

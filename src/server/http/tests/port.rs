@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::*;
-use crate::history::{Identity, Limits, Sqlite, Store};
+use crate::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use crate::server::events::{Bounds as EventBounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
@@ -25,6 +25,8 @@ use leakage::run::{Concept, Run, RunFields};
 
 /// A run name with every character that names may have.
 pub const NAME: &str = "toy/0.25: a_b-c";
+/// When its job was last heard of: never too long ago.
+pub const HEARD: f64 = 1e10;
 pub const LONG: Duration = Duration::from_secs(20);
 
 struct Scripted {
@@ -43,7 +45,7 @@ impl Live for Scripted {
             passes_unsettled: 3,
         };
         let splits = vec![split("train", "recent"), split("val", "pass")];
-        vec![RunStatus { name: NAME.into(), splits, is_lost: false }]
+        vec![RunStatus { name: NAME.into(), splits, lost: None, heard: Some(HEARD) }]
     }
 
     fn latest(&self) -> Vec<Latest> {
@@ -176,7 +178,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let history = Sqlite::open(None, Limits { bytes: 1 << 24 }).unwrap();
     history.record_run(&run("earlier"), &Identity::default(), 10.0).unwrap();
     history.record_run(&run(NAME), &Identity::default(), 20.0).unwrap();
-    history.finish_run("earlier", 15.0).unwrap();
+    history.finish_run("earlier", 15.0, &RunOutcome::Finished).unwrap();
     for step in [1, 2] {
         history.record_point(&point(step), None).unwrap();
     }

@@ -23,9 +23,12 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             resume: declared.resume,
             started: declared.started,
         }),
-        Change::FinishRun { run, finished } => {
-            Message::FinishRun(proto::FinishRun { run: run.clone(), finished: *finished })
-        }
+        Change::FinishRun { run, finished, outcome } => Message::FinishRun(proto::FinishRun {
+            run: run.clone(),
+            finished: *finished,
+            outcome: Some(run::outcome_message(outcome)),
+            rank: outcome.rank().unwrap_or_default(),
+        }),
         Change::Point(of, by) => Message::Point(point(of, by.as_ref())),
         Change::Unscored(record, by) => Message::Unscored(unscored(record, by.as_ref())),
         Change::Remark { run, remark } => {
@@ -51,7 +54,9 @@ pub fn change(entry: proto::Entry) -> Result<Change, FieldError> {
         Message::DeclareRun(message) => declared(message).map(|declared| Change::Declare(Box::new(declared))),
         Message::FinishRun(message) => {
             check_name("finish_run.run", &message.run)?;
-            Ok(Change::FinishRun { run: message.run, finished: time("finish_run.finished", message.finished)? })
+            let finished = message.finished.map(|finished| time("finish_run.finished", finished)).transpose()?;
+            let outcome = run::outcome("finish_run.outcome", message.outcome, message.rank)?;
+            Ok(Change::FinishRun { run: message.run, finished, outcome })
         }
         Message::Point(message) => point_of(message).map(|(point, by)| Change::Point(Box::new(point), by)),
         Message::Unscored(message) => unscored_of(message).map(|(record, by)| Change::Unscored(record, by)),
@@ -158,6 +163,7 @@ mod tests {
     use prost::Message as _;
 
     use super::*;
+    use crate::history::RunOutcome;
     use crate::server::grpc::proto as v1;
 
     /// Returns the change that a receiver decodes from an entry's bytes.
@@ -175,6 +181,10 @@ mod tests {
             ..Default::default()
         };
         run::run(message).unwrap()
+    }
+
+    fn failed(message: &str) -> RunOutcome {
+        RunOutcome::Failed { rank: 2, error: "ValueError".into(), message: message.into() }
     }
 
     fn firing() -> Judgement {
@@ -211,7 +221,9 @@ mod tests {
         let remark = Remark { title: Some(String::new()), note: None };
         for change in [
             Change::Declare(Box::new(declared)),
-            Change::FinishRun { run: run(), finished: 4.5 },
+            Change::FinishRun { run: run(), finished: Some(4.5), outcome: RunOutcome::Finished },
+            Change::FinishRun { run: run(), finished: None, outcome: RunOutcome::StoppedOnAdvice { rank: 3 } },
+            Change::FinishRun { run: run(), finished: Some(4.5), outcome: failed("a message") },
             Change::Unscored(record, Some(launch)),
             Change::Remark { run: run(), remark },
             Change::RemoveRun(run()),
@@ -227,6 +239,9 @@ mod tests {
         let unscored = proto::Unscored { run: "r".into(), split: "val".into(), ..Default::default() };
         let entry = proto::Entry { number: 1, change: Some(Message::Unscored(unscored)) };
         assert_eq!(change(entry).unwrap_err().to_string(), "unscored.ending: got 0, expected 1 to 4");
+        let failure = Change::FinishRun { run: "r".into(), finished: None, outcome: failed(&"é".repeat(501)) };
+        let message = "finish_run.outcome.failed.message: got 501 characters, expected at most 500";
+        assert_eq!(sent(&failure).unwrap_err().to_string(), message);
         let verdict = Change::Judged(Judgement { rule: None, ..firing() });
         assert!(sent(&verdict).unwrap_err().to_string().starts_with("judgement.json: "));
     }

@@ -1,0 +1,204 @@
+"""How runs end: what a job says of it, and the state that the sidecar gives a run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conceptwatch import _outcome
+from conftest import wait_for
+from jobs import Job, begin
+from real_sidecar import answer, eager
+
+ADVISING = '[[alerts]]\nname = "few"\nfew_rows = 1000\nadvise_stop = true\n'
+
+# Trains for an evaluation, unless `last` is another statement.
+SCRIPT = """
+import os, sys
+import conceptwatch
+sys.path.insert(0, {tests!r})
+from conftest import log
+
+run = conceptwatch.init({name!r}, concepts=3, address={address!r})
+
+def train():
+    log(run, 1)
+    {last}
+
+{how}
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    rules = tmp_path_factory.mktemp("rules") / "rules.toml"
+    rules.write_text(ADVISING)
+    with eager("--config", str(rules)) as address:
+        yield address
+
+
+NAMES = (f"run-{number}" for number in itertools.count())
+
+
+def ended(address: str, last: str, how: str = "train()") -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    """The run of a script, and the script, which has ended."""
+    name = next(NAMES)
+    script = SCRIPT.format(tests=str(Path(__file__).parent), name=name, address=address, last=last, how=how)
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return answer(address, "/api/v1/run", run=name), done
+
+
+@pytest.mark.parametrize("how", ["train()", "with run: train()", "try: train()\nfinally: run.finish()"])
+@pytest.mark.parametrize(
+    ("last", "error", "message"),
+    [
+        ("raise ValueError('out of\\nmemory\\0')", "ValueError", "out of memory"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", "interrupted"),
+    ],
+)  # fmt: skip
+def test_a_run_that_an_exception_ends_has_failed(address: str, last: str, error: str, message: str, how: str) -> None:
+    run, done = ended(address, last, how)
+    assert (run["finished"], run["state"], run["reason"]) == (True, "failed", f"{error}: {message}")
+    assert run["outcome"] == {"kind": "failed", "rank": 0, "error": error, "message": message}
+    assert done.returncode not in (0, 2), "the job ends as without us"
+    assert f"was ended by an exception: {error}: {message}" in done.stderr
+    assert f"\n{error}" in done.stderr or f"| {error}" in done.stderr, "the user's traceback"
+
+
+def test_a_hook_of_the_user_is_called_as_without_us(address: str) -> None:
+    hook = "sys.excepthook = lambda kind, error, trace: print('hooked', kind.__name__)\ntrain()"
+    run, done = ended(address, "raise ValueError('x')", hook)
+    assert done.stdout == "hooked ValueError\n"
+    assert run["reason"] == "ValueError: x"
+
+
+@pytest.mark.parametrize(
+    ("last", "how"),
+    [
+        ("pass", "train()"),
+        ("pass", "train(); run.finish()"),
+        ("sys.exit(0)", "with run: train()"),
+        ("raise StopIteration", "try: train()\nexcept StopIteration: run.finish()"),
+        ("raise ValueError('caught')", "try: train()\nexcept ValueError: pass\nrun.finish()"),
+    ],
+)
+def test_a_run_that_ends_as_it_was_meant_to_has_finished(address: str, last: str, how: str) -> None:
+    run, done = ended(address, last, how)
+    assert done.returncode == 0, done.stderr
+    assert (run["finished"], run["state"], run["outcome"], run["reason"]) == (
+        True,
+        "finished",
+        {"kind": "finished"},
+        None,
+    )
+    assert "has finished" in done.stderr
+    assert run["updated"] >= run["started"]
+
+
+def test_a_run_has_nothing_to_do_with_an_exception_that_was_handled_before_it(address: str) -> None:
+    how = "def both():\n  global run\n  run = conceptwatch.init(run.name, concepts=3, address=run.address)\n  train()\n"
+    how += "  run.finish()\ntry: {}[1]\nexcept KeyError: both()"
+    assert ended(address, "pass", how)[0]["state"] == "finished"
+
+
+def test_a_run_that_was_told_to_stop_has_stopped_on_advice(address: str) -> None:
+    run, done = ended(address, "assert run.should_stop(step=1, timeout=60)")
+    assert (run["state"], run["outcome"]) == ("stopped_on_advice", {"kind": "stopped_on_advice", "rank": 0})
+    assert "has stopped on advice" in done.stderr
+    assert ended(address, "assert run.should_stop(step=1, timeout=60); {}[1]")[0]["state"] == "failed"
+
+
+def test_advice_that_nobody_reads_stops_no_run(address: str) -> None:
+    assert ended(address, "assert run.scores(step=1, timeout=60)")[0]["state"] == "finished"
+
+
+def state_of(address: str, name: str) -> str:
+    return str(answer(address, "/api/v1/run", run=name)["state"])
+
+
+def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, job: Callable[..., Job]) -> None:
+    name = next(NAMES)
+    killed = job("killed")
+    begin(killed, name, address)
+    killed.do("evaluate(run, 1)")
+    killed.do("run.scores(step=1, timeout=60) is not None")
+    assert state_of(address, name) == "training"
+    killed.kill()
+    wait_for(lambda: state_of(address, name) == "lost")
+    run = answer(address, "/api/v1/run", run=name)
+    assert (run["finished"], run["outcome"]) == (False, None)
+    assert run["reason"] == "its job has disconnected without saying how it ended"
+    resumed = job("resumed")
+    begin(resumed, name, address, resume=True)
+    wait_for(lambda: state_of(address, name) == "training")
+    resumed.do("run.finish()")
+    assert state_of(address, name) == "finished"
+
+
+def two_ranks(address: str, job: Callable[..., Job], folder: str, attempt: int = 0, name: str = "") -> list[Job]:
+    jobs = [job(f"{folder}-{rank}") for rank in range(2)]
+    for rank, one in enumerate(jobs):
+        arguments = {"concepts": 3, "address": address, "rank": rank, "world_size": 2, "job": name, "attempt": attempt}
+        assert one.do(f"run = conceptwatch.init({name!r}, **{arguments!r})") is None, one.said()
+        assert one.do("run._sender.wait_declared(run._link, 60)"), one.said()
+        one.do("evaluate(run, 1)")
+    return jobs
+
+
+def test_a_run_has_failed_if_one_of_its_ranks_has(address: str, job: Callable[..., Job]) -> None:
+    name = next(NAMES)
+    first, second = two_ranks(address, job, "failing", name=name)
+    second.do("run.__exit__(ValueError, ValueError('no such concept'), None)")
+    run = answer(address, "/api/v1/run", run=name)
+    assert (run["finished"], run["state"], run["reason"]) == (False, "failed", "rank 1: ValueError: no such concept")
+    first.do("run.finish()")
+    run = answer(address, "/api/v1/run", run=name)
+    assert (run["finished"], run["state"]) == (True, "failed")
+    assert run["outcome"] == {"kind": "failed", "rank": 1, "error": "ValueError", "message": "no such concept"}
+
+
+def test_a_restart_clears_the_outcome(address: str, job: Callable[..., Job]) -> None:
+    name = next(NAMES)
+    first, second = two_ranks(address, job, "before", name=name)
+    second.do("run.__exit__(ValueError, ValueError('x'), None)")
+    first.kill()
+    assert state_of(address, name) == "failed"
+    ranks = two_ranks(address, job, "after", attempt=1, name=name)
+    assert (state_of(address, name), answer(address, "/api/v1/run", run=name)["outcome"]) == ("training", None)
+    for rank in ranks:
+        rank.do("run.finish()")
+    assert state_of(address, name) == "finished"
+
+
+class BrokenError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError(), ("ValueError", "")),
+        (ValueError("a\n\tb\x00\u202ec\ud800"), ("ValueError", "a b c")),
+        (ValueError("é" * 600), ("ValueError", "é" * 500)),
+        (ValueError("e\u0301"), ("ValueError", "é")),
+        (BrokenError(), ("BrokenError", "")),
+        (KeyboardInterrupt(), ("KeyboardInterrupt", "interrupted")),
+        (type("n" * 300, (Exception,), {})("x"), ("n" * 200, "x")),
+    ],
+)
+def test_what_is_told_of_an_exception_is_what_the_sidecar_takes(
+    error: BaseException, expected: tuple[str, str]
+) -> None:
+    assert _outcome.told(error) == expected

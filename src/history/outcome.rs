@@ -1,0 +1,62 @@
+//! How runs end.
+
+use serde::{Deserialize, Serialize};
+
+use super::run::Identity;
+
+/// How a rank has ended, or the run of several ranks: as the worst of them, and of these as the first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunOutcome {
+    #[default]
+    Finished,
+    /// The rank was advised to stop.
+    StoppedOnAdvice { rank: u32 },
+    /// An exception of the type `error` ended the rank.
+    Failed { rank: u32, error: String, message: String },
+}
+
+impl RunOutcome {
+    /// The outcome of a run whose ranks have ended with this one so far, once another has ended as `later` says.
+    #[must_use]
+    pub fn joined(self, later: Self) -> Self {
+        if later.gravity() > self.gravity() { later } else { self }
+    }
+
+    /// The rank whose outcome this is, unless it finished.
+    pub fn rank(&self) -> Option<u32> {
+        match self {
+            Self::Finished => None,
+            Self::StoppedOnAdvice { rank } | Self::Failed { rank, .. } => Some(*rank),
+        }
+    }
+
+    /// Whether the outcome of a run still holds where a rank joins, or declares itself again, in an attempt that goes on. The
+    /// ranks of an unnamed launch are not known.
+    pub(super) fn outlives(&self, joining: &Identity<'_>) -> bool {
+        self.rank().is_some_and(|rank| joining.job.is_empty() || rank != joining.rank.get())
+    }
+
+    fn gravity(&self) -> u8 {
+        match self {
+            Self::Finished => 0,
+            Self::StoppedOnAdvice { .. } => 1,
+            Self::Failed { .. } => 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_ends_as_the_worst_of_its_ranks_and_the_first_of_these() {
+        let failed = |rank| RunOutcome::Failed { rank, error: "ValueError".into(), message: String::new() };
+        let stopped = |rank| RunOutcome::StoppedOnAdvice { rank };
+        let of = |ranks: Vec<RunOutcome>| ranks.into_iter().fold(RunOutcome::Finished, RunOutcome::joined);
+        assert_eq!(of(vec![RunOutcome::Finished; 2]), RunOutcome::Finished);
+        assert_eq!(of(vec![RunOutcome::Finished, stopped(1), stopped(2)]), stopped(1));
+        assert_eq!(of(vec![stopped(0), failed(2), failed(1), RunOutcome::Finished]), failed(2));
+    }
+}
