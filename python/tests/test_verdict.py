@@ -29,7 +29,7 @@ def address() -> Iterator[str]:
 
 
 def evaluation(step: int, leak: float) -> dict[str, Any]:
-    """Well-known concepts that determine the task; where they leak, each tells of the task, and the head reads that alone."""
+    """Well-known concepts that determine the task; where they leak, each tells of the task, and the head reads that."""
     random = np.random.default_rng(step)
     concepts = random.integers(0, 2, (ROWS, K))
     task = (concepts.sum(1) > 1).astype(int)

@@ -8,8 +8,10 @@
 //! than a least rise. The mean is over [`RECENT`] evaluations, so that noise that is correlated from one to the next does
 //! not pass for a rise, and leaves out one of them, so that no single spike does.
 //!
-//! A jump needs no such mean: two evaluations in a row that both lie beyond the baseline, and beyond the mean of the
-//! [`PAST`] evaluations before them, by more than [`JUMP`] times the noise and [`JUMP_LEAST`] times the least rise.
+//! A jump of a curve that has long been known needs no such mean: two evaluations in a row lie beyond the baseline, and
+//! beyond the mean of the [`PAST`] before them, by more than [`JUMP_LEAST`] times the least rise. Its noise is the
+//! deviation around the trends alone, as evaluations of the same rows share most of their sampling error, and half as
+//! much again, as correlated noise strays further than that.
 //!
 //! The baseline follows the curve: a fall quickly, where the evaluation before was lower too, a rise slowly, and not at
 //! all while one is suspected or an alert lasts.
@@ -22,12 +24,12 @@ use std::collections::VecDeque;
 pub const LIMIT: f64 = 5.5;
 /// Newest evaluations that are held against the baseline; at first half of those that there are.
 const RECENT: usize = 6;
-/// Noise beyond which two evaluations in a row are a jump.
-const JUMP: f64 = 4.0;
 /// How many times as far as a least rise a jump goes.
 const JUMP_LEAST: f64 = 2.6;
-/// Evaluations before the two whose mean a jump goes beyond, because the baseline lies at the lower edge of correlated
-/// noise.
+/// Noise of a jump, in deviations around the trends.
+const STRAYS: f64 = 1.5;
+/// Evaluations before the two, whose mean a jump goes beyond because the baseline lies at the lower edge of correlated
+/// noise. There is none before they are known.
 const PAST: usize = 16;
 /// Evaluations that are remembered. The noise is estimated from those before the newest, where enough remain.
 const REMEMBERED: usize = 40;
@@ -71,21 +73,12 @@ pub struct Reading {
     pub noise: f64,
     /// How far this evaluation, and the newest ones as well, lie above the baseline, in the score's unit.
     pub rise: f64,
-    /// How far this evaluation and the one before lie above the baseline and the evaluations before, in the score's unit;
-    /// 0 where these are too few.
-    pub jump: f64,
 }
 
 impl Reading {
     /// The rise in units of the noise.
     pub fn z(&self) -> f64 {
         self.rise / self.noise
-    }
-
-    /// Whether the score has risen by more than its noise explains and by more than `least`, in the score's unit.
-    pub fn has_risen(&self, least: f64) -> bool {
-        let jumped = self.jump > JUMP * self.noise && self.jump > JUMP_LEAST * least;
-        (self.z() > LIMIT && self.rise > least) || jumped
     }
 }
 
@@ -118,7 +111,9 @@ impl Shift {
             self.baseline +=
                 FOLLOW * if distance > 0.0 { earlier.clamp(0.0, noise) } else { distance.max(before.min(0.0)) };
         }
-        Some(Reading { baseline, noise, rise, jump: self.jump(baseline) })
+        let reading = Reading { baseline, noise, rise };
+        let jump = self.jump(baseline).filter(|jump| jump.rise > JUMP_LEAST * least && jump.z() > reading.z());
+        Some(jump.unwrap_or(reading))
     }
 
     /// Moves what it remembers by a distance in the score's unit: later values are over another set of concepts.
@@ -143,14 +138,16 @@ impl Shift {
         (newest().sum::<f64>() - largest) / (self.newest() - 1) as f64
     }
 
-    fn jump(&self, baseline: f64) -> f64 {
+    /// How far the two newest values lie above all before; `None` while too few are known.
+    fn jump(&self, baseline: f64) -> Option<Reading> {
         let newest = || self.values.iter().rev();
-        let past: Vec<f64> = newest().skip(2).take(PAST).copied().collect();
-        if past.len() < FEWEST {
-            return 0.0;
+        if self.values.len() < PAST + RECENT {
+            return None;
         }
-        let mean = past.iter().sum::<f64>() / past.len() as f64;
-        newest().take(2).copied().fold(f64::INFINITY, f64::min) - baseline.max(mean)
+        let mean = newest().skip(2).take(PAST).sum::<f64>() / PAST as f64;
+        let lower = newest().take(2).copied().fold(f64::INFINITY, f64::min);
+        let noise = self.scatter().filter(|noise| *noise > 0.0)? * STRAYS;
+        Some(Reading { baseline, noise, rise: lower - baseline.max(mean) })
     }
 
     /// The standard deviation of earlier values around their local trend.
@@ -192,27 +189,30 @@ mod tests {
 
     fn alarms(values: &[f64], error: Option<f64>, least: f64) -> Vec<usize> {
         let mut shift = Shift::default();
-        let rises =
-            |&value: &f64| shift.observe(value, error, least, Phase::Judge).is_some_and(|found| found.has_risen(least));
+        let rises = |&value: &f64| {
+            let found = shift.observe(value, error, least, Phase::Judge);
+            found.is_some_and(|found| found.z() > LIMIT && found.rise > least)
+        };
         values.iter().map(rises).enumerate().filter(|(_, rises)| *rises).map(|(at, _)| at).collect()
     }
 
+    /// Values of a noise of 0.005, and from the 26th on this much more.
     fn step(height: f64) -> Vec<f64> {
-        (0..30).map(|at| if at < 15 { 0.1 } else { 0.1 + height }).collect()
+        (0..40).map(|at| if at % 2 == 0 { 0.1 } else { 0.11 } + if at < 25 { 0.0 } else { height }).collect()
     }
 
     #[test]
     fn a_step_is_found_as_soon_as_the_mean_of_the_newest_is_beyond_the_limit() {
         // The mean of the six newest values without the largest is (j − 1)/5 of a step that j of them follow.
-        assert_eq!(alarms(&step(0.06), Some(0.005), 0.035)[0], 15 + 3);
+        assert_eq!(alarms(&step(0.07), None, 0.035)[0], 25 + 3);
     }
 
     #[test]
     fn two_evaluations_far_above_all_before_are_a_jump() {
-        assert_eq!(alarms(&step(0.1), Some(0.01), 0.035)[0], 15 + 1);
-        // Within the noise, or not far enough beyond the least rise, it needs more of them.
-        assert_eq!(alarms(&step(0.1), Some(0.026), 0.035), [] as [usize; 0]);
-        assert!(alarms(&step(0.1), Some(0.01), 0.04)[0] > 15 + 1);
+        assert_eq!(alarms(&step(0.1), None, 0.035)[0], 25 + 1);
+        assert_eq!(alarms(&step(0.1), Some(0.015), 0.035)[0], 25 + 1, "the curve tells its own noise");
+        assert!(alarms(&step(0.1), None, 0.04)[0] > 25 + 1, "not far enough beyond the least rise");
+        assert!(alarms(&step(0.1)[10..], None, 0.035)[0] > 15 + 1, "too few evaluations before");
     }
 
     #[test]

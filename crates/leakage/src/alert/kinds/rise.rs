@@ -6,7 +6,7 @@ use crate::alert::defined_members::{Set, in_words};
 use crate::alert::false_discovery::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
-use crate::alert::shift::{Phase, Reading, Shift};
+use crate::alert::shift::{LIMIT, Phase, Reading, Shift};
 use crate::alert::state::State;
 use crate::alert::target::{Each, EachOf, Members, Target};
 use crate::score::catalogue;
@@ -137,9 +137,9 @@ impl Kind for Rise {
 }
 
 impl Rise {
-    /// Whether a rise to this level counts.
-    fn matters(&self, value: f64) -> bool {
-        self.above.is_none_or(|above| value > above)
+    /// Whether a rise is large enough, and to a level that matters.
+    fn counts(&self, value: f64, reading: &Reading) -> bool {
+        reading.rise > self.by && self.above.is_none_or(|above| value > above)
     }
 
     fn judge_value(&self, memory: &mut Memory, seen: &Seen, phase: Phase) -> Option<Verdict> {
@@ -151,14 +151,14 @@ impl Rise {
         let began_again = memory.begin(point.rows, 1);
         let test = &mut memory.tests[0];
         let reading = test.observe(value.value, error, self.by, phase);
-        let beyond = reading.is_some_and(|reading| reading.has_risen(self.by) && self.matters(value.value));
+        let beyond = reading.is_some_and(|reading| reading.z() > LIMIT && self.counts(value.value, &reading));
         let (evidence, back) = match &reading {
             Some(r) => {
                 let evidence = format!(
                     "{}, its baseline {:.4}: {:.1} times the noise of an evaluation ({:.4})",
                     in_words(score, value),
                     r.baseline,
-                    r.rise.max(r.jump) / r.noise,
+                    r.z(),
                     r.noise
                 );
                 (evidence, r.rise <= self.by - self.pace.hysteresis)
@@ -197,7 +197,7 @@ impl Rise {
             .collect();
         let p_value = |read: &Option<(f64, Reading)>| {
             let (value, reading) = read.as_ref()?;
-            Some(if reading.rise > self.by && self.matters(*value) { upper_tail(reading.z()) } else { 1.0 })
+            Some(if self.counts(*value, reading) { upper_tail(reading.z()) } else { 1.0 })
         };
         let p_values: Vec<Option<f64>> = readings.iter().map(p_value).collect();
         let found = discoveries(&p_values, each.false_discovery_rate());
