@@ -9,7 +9,6 @@ use super::outcome::RunOutcome;
 use super::point::finite;
 use super::postgres::insert::touch;
 use super::run::{Identity, RESTARTS_KEPT, RunRecord};
-use super::runs::outcome_in;
 use super::sqlite::outbox;
 use super::stored::{RUN, RUN_COLUMNS};
 use super::usage::MAX_DECLARATION;
@@ -41,7 +40,7 @@ pub(super) fn declare_run(
             db.to_change()
         ),
         &[&run.name],
-        |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get(2)?, row.get(3)?, outcome_in(row, 4)?)),
+        |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get(2)?, row.get(3)?, RunOutcome::stored(row, 4)?)),
     )?;
     let mut is_news = true;
     let (id, resumed, started, was_finished, outcome) = match known {
@@ -78,7 +77,8 @@ pub(super) fn declare_run(
         }
     };
     let goes_on = known_attempt && !(was_finished && identity.job.is_empty());
-    let outcome = outcome.filter(|outcome| goes_on && outcome.outlives(identity));
+    let joining = (!identity.job.is_empty()).then(|| identity.rank.get());
+    let outcome = outcome.filter(|outcome| goes_on && outcome.outlives(joining));
     let outcome = outcome.map(|outcome| serde_json::to_string(&outcome)).transpose()?;
     db.execute("UPDATE run SET outcome = $2 WHERE id = $1", &[&id, &outcome])?;
     if resumed || db.sqlite().is_some() {

@@ -6,7 +6,6 @@ use super::error::HistoryError;
 use super::outcome::RunOutcome;
 use super::point::finite;
 use super::run::Remark;
-use super::runs::outcome_in;
 use super::sqlite::outbox;
 use super::stored::{RUN, RUN_COLUMNS};
 
@@ -52,7 +51,7 @@ pub(super) fn finish_run(
     if finished.is_none() && *outcome == RunOutcome::Finished {
         return Ok(());
     }
-    let known = db.one("SELECT outcome FROM run WHERE id = $1", &[&id], |row| outcome_in(row, 0))?.flatten();
+    let known = db.one("SELECT outcome FROM run WHERE id = $1", &[&id], |row| RunOutcome::stored(row, 0))?.flatten();
     let joined = serde_json::to_string(&known.unwrap_or_default().joined(outcome.clone()))?;
     let statement = "UPDATE run SET finished = coalesce($2, finished), outcome = $3 WHERE id = $1";
     db.execute(statement, &[&id, &finished, &joined])?;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::run::Identity;
+use super::db::Row;
+use super::error::HistoryError;
 
 /// How a rank has ended, or the run of several ranks: as the worst of them, and of these as the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +34,13 @@ impl RunOutcome {
 
     /// Whether the outcome of a run still holds where a rank joins, or declares itself again, in an attempt that goes on. The
     /// ranks of an unnamed launch are not known.
-    pub(super) fn outlives(&self, joining: &Identity<'_>) -> bool {
-        self.rank().is_some_and(|rank| joining.job.is_empty() || rank != joining.rank.get())
+    pub(super) fn outlives(&self, joining: Option<u32>) -> bool {
+        self.rank().is_some_and(|rank| joining != Some(rank))
+    }
+
+    /// Reads the outcome of a run from a column.
+    pub(super) fn stored(row: &Row<'_, '_>, column: usize) -> Result<Option<Self>, HistoryError> {
+        Ok(row.get::<Option<String>>(column)?.as_deref().map(serde_json::from_str).transpose()?)
     }
 
     fn gravity(&self) -> u8 {

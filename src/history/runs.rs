@@ -14,11 +14,6 @@ use super::stored::{RUN, RUN_COLUMNS};
 use leakage::lock::lock;
 use leakage::sample::Attempt;
 
-/// Reads the outcome of a run from a column.
-pub(super) fn outcome_in(row: &Row<'_, '_>, column: usize) -> Result<Option<RunOutcome>, HistoryError> {
-    Ok(row.get::<Option<String>>(column)?.as_deref().map(serde_json::from_str).transpose()?)
-}
-
 /// Whether a row of a run is intact; damage is noted.
 fn is_intact(session: &Session, row: &Row<'_, '_>) -> Result<bool, HistoryError> {
     let is_intact = row.checksum(None, 0..RUN_COLUMNS)?.is_some();
@@ -49,7 +44,7 @@ impl Reading<'_> {
                 let open = row.get(RUN_COLUMNS + 2)? && (is_shared || lock(&session.declared).contains(&name));
                 let run = serde_json::from_str(&row.get::<String>(3)?)?;
                 let (started, finished, title, note) = (row.get(6)?, row.get(7)?, row.get(8)?, row.get(9)?);
-                let outcome = outcome_in(row, 10)?;
+                let outcome = RunOutcome::stored(row, 10)?;
                 runs.push((
                     row.get(RUN_COLUMNS + 1)?,
                     StoredRun { run, started, finished, outcome, open, title, note },

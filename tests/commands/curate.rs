@@ -118,7 +118,7 @@ fn runs_of_all_places_are_listed_titled_noted_and_removed() {
     let table = ok(home, &["ls", "-n", "2"]);
     assert!(table.starts_with("RUN") && table.ends_with("2 of 5 runs; --limit lists more\n"), "{table}");
     let table = ok(home, &["ls", "cub"]);
-    assert!(table.contains("2001-09-09 01:46  finished     6            5     note=a,\"b\", seed=0"), "{table}");
+    assert!(table.contains("2001-09-09 01:46  finished  6            5     note=a,\"b\", seed=0"), "{table}");
     assert!(table.contains("  lost  "), "{table}");
     assert!(table.contains("\n  reason: no job is connected, and none has said how it ended\n"), "{table}");
 

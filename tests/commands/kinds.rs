@@ -129,7 +129,8 @@ fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
     assert_eq!(object["guessed"], json!(["activation_kind", "concept_kind", "task_kind"]));
     let first = |text: String| text.lines().next().unwrap().to_owned();
     assert!(
-        first(logits.text(&[])).ends_with(" s; guessed: activation_kind logit, concept_kind class, task_kind class")
+        first(logits.text(&[]))
+            .ends_with(" s, ± 95 %; guessed: activation_kind logit, concept_kind class, task_kind class")
     );
     let stated = ["--activation-kind", "continuous", "--concept-kind", "class", "--task-kind", "continuous"];
     let (object, _) = logits.json(&stated);
