@@ -248,7 +248,7 @@ def test_the_end_of_a_run_is_one_screen(job: Callable[..., Job], data_home: Path
     before = one.said()
     assert one.do("run.finish()") is True
     lines = one.said().removeprefix(before).splitlines()
-    assert lines[:2] == ["conceptwatch: run 'my digits' has finished", "  val, step 3, 200 rows"]
+    assert lines[:2] == ["conceptwatch: run 'my digits' has finished", "  val, step 3, 200 rows, ± 95 %"]
     assert lines[2].startswith("    ctl_conditional ")
     assert any(line.startswith("    concept_accuracy     1.0000") for line in lines)
     assert any(line.startswith("  alert at step 1, warning: few rows: 200 rows, fewer than 500") for line in lines), (
