@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use crate::server::client::{Client, class_tensor, float_tensor};
 use crate::server::peers::Remote;
 use crate::server::proto;
+use crate::server::proto::run_outcome::{Finished, Kind, StoppedOnAdvice};
 use leakage::limits::INTERVAL;
 use leakage::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
 use leakage::nn::rows::Rows;
@@ -99,7 +100,7 @@ fn demo(options: &DemoOptions) -> Result<(), String> {
         table.show(epoch, options.epochs, &models);
     }
     for model in models.iter_mut().filter(|model| model.stopped.is_none()) {
-        runtime.block_on(model.client.finish()).map_err(|error| error.to_string())?;
+        runtime.block_on(model.client.finish(Kind::Finished(Finished {}))).map_err(|error| error.to_string())?;
     }
     print(&summary(&models, started.elapsed()));
     if options.keep_open {
@@ -178,7 +179,9 @@ impl Watched {
         let Some(step) = self.newest.as_ref().map(|point| point.step) else { return Ok(()) };
         let advice = runtime.block_on(self.client.stop_advice(step, PATIENCE)).map_err(|error| error.to_string())?;
         if advice.is_some() {
-            runtime.block_on(self.client.finish()).map_err(|error| error.to_string())?;
+            runtime
+                .block_on(self.client.finish(Kind::StoppedOnAdvice(StoppedOnAdvice {})))
+                .map_err(|error| error.to_string())?;
             self.stopped = advice;
         }
         Ok(())

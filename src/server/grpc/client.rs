@@ -20,9 +20,10 @@ use leakage::tensor::TensorName;
 use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
 use super::proto::ingest_response::Outcome;
+use super::proto::run_outcome::Kind;
 use super::proto::{
     self, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, IngestRequest, IngestResponse,
-    StartRunRequest, Tensor, ingest_request,
+    RunOutcome, StartRunRequest, Tensor, ingest_request,
 };
 
 /// Why a call or a message failed, with the sidecar's message.
@@ -116,15 +117,10 @@ impl Client {
         Ok(advice.stop.then_some(advice.reason))
     }
 
-    pub async fn finish(&mut self) -> Result<(), ClientError> {
-        self.relay
-            .finish(FinishRunRequest {
-                run: self.run.clone(),
-                rank: 0,
-                client: self.name.clone(),
-                ..Default::default()
-            })
-            .await
+    pub async fn finish(&mut self, ended: Kind) -> Result<(), ClientError> {
+        let (run, client) = (self.run.clone(), self.name.clone());
+        let outcome = Some(RunOutcome { kind: Some(ended) });
+        self.relay.finish(FinishRunRequest { run, client, outcome, ..Default::default() }).await
     }
 }
 
