@@ -98,7 +98,8 @@ impl Shift {
         }
         let (baseline, distance) = (self.baseline, value - self.baseline);
         let before = std::mem::replace(&mut self.before, distance);
-        let noise = error.unwrap_or(0.0).max(self.scatter().unwrap_or(0.0));
+        let scatter = self.scatter().unwrap_or(0.0);
+        let noise = error.unwrap_or(0.0).max(scatter);
         if phase == Phase::Learn || noise == 0.0 || self.seen == 2 {
             let share = if distance > 0.0 { LEARN.0 } else { LEARN.1 };
             self.baseline += share.max(1.0 / f64::from(self.seen)) * distance;
@@ -112,7 +113,7 @@ impl Shift {
                 FOLLOW * if distance > 0.0 { earlier.clamp(0.0, noise) } else { distance.max(before.min(0.0)) };
         }
         let reading = Reading { baseline, noise, rise };
-        let jump = self.jump(baseline).filter(|jump| jump.rise > JUMP_LEAST * least && jump.z() > reading.z());
+        let jump = self.jump(baseline, scatter).filter(|jump| jump.rise > JUMP_LEAST * least && jump.z() > reading.z());
         Some(jump.unwrap_or(reading))
     }
 
@@ -138,16 +139,15 @@ impl Shift {
         (newest().sum::<f64>() - largest) / (self.newest() - 1) as f64
     }
 
-    /// How far the two newest values lie above all before; `None` while too few are known.
-    fn jump(&self, baseline: f64) -> Option<Reading> {
+    /// How far the two newest values lie above all before; `None` while too few are known, and without scatter.
+    fn jump(&self, baseline: f64, scatter: f64) -> Option<Reading> {
         let newest = || self.values.iter().rev();
-        if self.values.len() < PAST + RECENT {
+        if self.values.len() < PAST + RECENT || scatter == 0.0 {
             return None;
         }
         let mean = newest().skip(2).take(PAST).sum::<f64>() / PAST as f64;
         let lower = newest().take(2).copied().fold(f64::INFINITY, f64::min);
-        let noise = self.scatter().filter(|noise| *noise > 0.0)? * STRAYS;
-        Some(Reading { baseline, noise, rise: lower - baseline.max(mean) })
+        Some(Reading { baseline, noise: STRAYS * scatter, rise: lower - baseline.max(mean) })
     }
 
     /// The standard deviation of earlier values around their local trend.
