@@ -78,9 +78,9 @@ pub(super) fn declare_run(
     };
     let goes_on = known_attempt && !(was_finished && identity.job.is_empty());
     let joining = (!identity.job.is_empty()).then(|| identity.rank.get());
-    let outcome = outcome.filter(|outcome| goes_on && outcome.outlives(joining));
-    let outcome = outcome.map(|outcome| serde_json::to_string(&outcome)).transpose()?;
-    db.execute("UPDATE run SET outcome = $2 WHERE id = $1", &[&id, &outcome])?;
+    if outcome.is_some_and(|outcome| !(goes_on && outcome.outlives(joining))) {
+        db.execute("UPDATE run SET outcome = NULL WHERE id = $1", &[&id])?;
+    }
     if resumed || db.sqlite().is_some() {
         run_changed(db, id)?;
     }

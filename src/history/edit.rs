@@ -46,11 +46,11 @@ pub(super) fn finish_run(
     finished: Option<f64>,
     outcome: &RunOutcome,
 ) -> Result<(), HistoryError> {
-    finished.map_or(Ok(()), |finished| finite("run.finished", finished))?;
-    let id = row_to_change(db, run)?;
     if finished.is_none() && *outcome == RunOutcome::Finished {
         return Ok(());
     }
+    finished.map_or(Ok(()), |finished| finite("run.finished", finished))?;
+    let id = row_to_change(db, run)?;
     let known = db.one("SELECT outcome FROM run WHERE id = $1", &[&id], |row| RunOutcome::stored(row, 0))?.flatten();
     let joined = serde_json::to_string(&known.unwrap_or_default().joined(outcome.clone()))?;
     let statement = "UPDATE run SET finished = coalesce($2, finished), outcome = $3 WHERE id = $1";

@@ -2,7 +2,7 @@
 //!
 //! Each row is checked before anything of it is served; one that does not match its checksum is left out and noted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::MutexGuard;
 
 use super::damage::{Damage, Session};
@@ -49,7 +49,7 @@ macro_rules! reads {
             ) -> Vec<SeriesPoint>;
             fn newest_steps(run: &str, split: &str, most: usize) -> Vec<u64>;
             fn evaluations(run: &str, split: &str, most: usize) -> Vec<Point>;
-            fn evaluation_times(runs: &[&str], most: usize) -> BTreeMap<String, Vec<Vec<f64>>>;
+            fn evaluation_times(curves: &[(&str, &str)], most: usize) -> Vec<Vec<f64>>;
             fn common_steps(run: &str, a: &str, b: &str, most: usize) -> Vec<u64>;
             fn point(run: &str, split: &str, step: Option<u64>, matrices: bool) -> Option<Point>;
             fn whole_points(
@@ -204,28 +204,12 @@ impl Reading<'_> {
     }
 
     /// See [`Store::evaluation_times`](super::Store::evaluation_times). No conclusion rests on them, so checksums are not read.
-    pub fn evaluation_times(
-        &mut self,
-        runs: &[&str],
-        most: usize,
-    ) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError> {
-        let of_runs = self.db.among("name", 1);
-        let splits = format!(
-            "SELECT DISTINCT name, run, split FROM point JOIN run ON run.id = run WHERE {of_runs} ORDER BY split"
-        );
-        let splits = self.db.all(&splits, &[&List(runs)], |row| {
-            Ok((row.get::<String>(0)?, row.get::<i64>(1)?, row.get::<String>(2)?))
-        })?;
-        let newest = "SELECT time FROM point WHERE run = $1 AND split = $2 AND superseded = 0 AND NOT provisional \
-             ORDER BY step DESC LIMIT $3";
-        let mut found: BTreeMap<String, Vec<Vec<f64>>> = BTreeMap::new();
-        for (name, run, split) in splits {
-            let times = self.db.all(newest, &[&run, &split, &limit(most)], |row| row.get(0))?;
-            if !times.is_empty() {
-                found.entry(name).or_default().push(times);
-            }
-        }
-        Ok(found)
+    pub fn evaluation_times(&mut self, curves: &[(&str, &str)], most: usize) -> Result<Vec<Vec<f64>>, HistoryError> {
+        let newest = "SELECT time FROM point WHERE run = (SELECT id FROM run WHERE name = $1) AND split = $2 \
+             AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3";
+        let mut times =
+            |(run, split): &(&str, &str)| self.db.all(newest, &[run, split, &limit(most)], |row| row.get(0));
+        curves.iter().map(&mut times).collect()
     }
 
     pub fn common_steps(&mut self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError> {

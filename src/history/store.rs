@@ -206,9 +206,9 @@ pub trait Store: Send + Sync {
         Ok(BTreeMap::new())
     }
 
-    /// For each run and each of its splits that has any, the times of its newest finished evaluations, at most `most`, in
-    /// seconds since 1970-01-01 UTC, in any order.
-    fn evaluation_times(&self, runs: &[&str], most: usize) -> Result<BTreeMap<String, Vec<Vec<f64>>>, HistoryError>;
+    /// For each of these curves, by run and split, the times of its newest finished evaluations, at most `most`, in seconds
+    /// since 1970-01-01 UTC, in any order; none where the run or the split is not known.
+    fn evaluation_times(&self, curves: &[(&str, &str)], most: usize) -> Result<Vec<Vec<f64>>, HistoryError>;
 
     /// The newest steps at which both splits have a finished evaluation, at most `most`, in ascending order.
     fn common_steps(&self, run: &str, a: &str, b: &str, most: usize) -> Result<Vec<u64>, HistoryError>;

@@ -34,10 +34,10 @@ pub fn evaluation_times_are_those_of_the_newest_of_each_split(history: &dyn Stor
     }
     history.record_point(&Point { provisional: true, ..point("a", "train", 1, 4) }, None).unwrap();
     history.record_point(&Point { time: 7.0, ..point("b", "val", 1, 4) }, None).unwrap();
-    let mut found = history.evaluation_times(&["a", "c", "unknown"], 3).unwrap();
-    found.values_mut().flatten().for_each(|times| times.sort_by(f64::total_cmp));
-    let expected = vec![vec![103.0], vec![103.0, 104.0, 105.0]];
-    assert_eq!(found, [("a".to_owned(), expected)].into());
+    let curves = [("a", "test"), ("a", "train"), ("a", "val"), ("c", "val"), ("unknown", "val")];
+    let mut found = history.evaluation_times(&curves, 3).unwrap();
+    found.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    assert_eq!(found, [vec![103.0], vec![], vec![103.0, 104.0, 105.0], vec![], vec![]]);
 }
 
 pub fn common_steps_are_those_that_both_splits_have_finished(history: &dyn Store) {

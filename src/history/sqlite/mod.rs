@@ -23,7 +23,6 @@ mod tests;
 mod user_data_dir;
 mod wal;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use rusqlite::Connection;

@@ -265,13 +265,14 @@ impl RunView {
         let live: HashMap<String, RunStatus> =
             app.live.runs().into_iter().map(|status| (status.name.clone(), status)).collect();
         let unfinished = runs.iter().filter(|(stored, _)| stored.finished.is_none());
-        let unfinished: Vec<&str> = unfinished.map(|(stored, _)| stored.run.name.as_str()).collect();
-        let times = app.history.evaluation_times(&unfinished, INTERVALS_OF)?;
+        let curves = unfinished.flat_map(|(stored, splits)| splits.iter().map(|of| (&*stored.run.name, &*of.split)));
+        let mut times = app.history.evaluation_times(&curves.collect::<Vec<_>>(), INTERVALS_OF)?.into_iter();
         let now = unix_time();
         let view = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
             let live = live.get(&stored.run.name);
-            let times = times.get(&stored.run.name).map(Vec::as_slice).unwrap_or_default();
-            let state = RunState::of(&stored, live, times, now);
+            let curves = if stored.finished.is_none() { splits.len() } else { 0 };
+            let times: Vec<_> = times.by_ref().take(curves).collect();
+            let state = RunState::of(&stored, live, &times, now);
             Self::new(stored, splits, live, state)
         };
         Ok(runs.into_iter().map(view).collect())
