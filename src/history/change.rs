@@ -20,7 +20,7 @@ pub enum Change {
         run: String,
         /// Absent where other ranks go on.
         finished: Option<f64>,
-        /// Of the rank that has ended.
+        /// The outcome of the rank that has ended.
         outcome: RunOutcome,
     },
     /// A point, and the launch whose evaluation it is.
@@ -82,7 +82,7 @@ pub struct Launch {
 }
 
 impl Change {
-    /// What is said about a run in the end, also where that is nothing.
+    /// The title and note of a run as they are now; an absent one is sent as empty.
     pub(super) fn said(run: &str, title: Option<String>, note: Option<String>) -> Self {
         let remark = Remark { title: Some(title.unwrap_or_default()), note: Some(note.unwrap_or_default()) };
         Self::Remark { run: run.to_owned(), remark }

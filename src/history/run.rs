@@ -63,7 +63,7 @@ pub struct StoredRun {
     pub started: f64,
     /// Seconds since 1970-01-01 UTC; absent until the run finishes.
     pub finished: Option<f64>,
-    /// Of a run that has not finished: of the ranks that have ended, where one has failed or stopped on advice.
+    /// How the run ended. Before it finishes: the outcome of a rank that has failed or stopped on advice.
     pub outcome: Option<RunOutcome>,
     /// Jobs may still send to it, so it cannot be removed.
     pub open: bool,

@@ -11,7 +11,7 @@ use leakage::point::{Brief, LeftOut, Outcome, Point, ScoreValue, Undefined};
 pub(super) const RUN: &str =
     "name, project, declared_name, declaration, labels, concepts, started, finished, title, note, outcome";
 pub(super) const RUN_COLUMNS: usize = 11;
-/// Of `run` and `point` joined.
+/// The columns of a point, of `run` and `point` joined.
 pub(super) const POINT: &str = "run.name, split, step, ordinal, time, launch, restart, rows_seen, provisional, incomplete, \
     point.body";
 pub(super) const POINT_COLUMNS: usize = 11;
@@ -19,7 +19,7 @@ pub(super) const VALUE: &str = "value.score, value, standard_error, undefined, v
 pub(super) const VALUE_COLUMNS: usize = 6;
 pub(super) const MATRIX: &str = "matrix.score, cells";
 pub(super) const MATRIX_COLUMNS: usize = 2;
-/// Of `run` and `unscored` joined.
+/// The columns of an unscored pass, of `run` and `unscored` joined.
 pub(super) const UNSCORED: &str =
     "run.name, split, step, ordinal, time, unscored.outcome, reason, rows_seen, launch, restart";
 pub(super) const UNSCORED_COLUMNS: usize = 10;

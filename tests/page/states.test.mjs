@@ -15,7 +15,7 @@ const RUNS = {
   done: { state: "finished", reason: null, finished: true },
 };
 const WORDS = { advised: "stopped on advice", trains: "training", done: "finished" };
-/** Of the run that started first. */
+/** When the first run was last heard from. */
 const HEARD = 1_790_000_000;
 /** All leak as little, so that no verdict decides the order. */
 const options = (rest = {}) => ({ runs: 6, points: 6, ...rest, rename: (run) => {

@@ -18,11 +18,11 @@ const STATUS_MS = 5000;
 const LATE = 3;
 /** How long the page waits for the stream, which a proxy may hold back. */
 const ALONE_MS = 1000;
-/** How often runs are asked for whose jobs may fall silent, or go: no event tells of that. */
+/** Interval at which unfinished runs are fetched: no event tells that a job fell silent or disconnected. */
 const STATES_MS = 15_000;
-/** Of these the newest. */
+/** Only the newest unfinished runs are fetched. */
 const MOST_ASKED = 50;
-/** What comes often is drawn, or asked for, this often. */
+/** Shortest time between two redraws, or two fetches of alerts. */
 const SOON_MS = 250;
 
 export const store = {

@@ -1,7 +1,7 @@
 //! Checksums of stored rows.
 //!
 //! A checksum covers columns of one row as SQLite returns them, so a row is checked in the form in which it is read.
-//! Those of a point's rows cover the point's checksum as well, and a point's covers the name of its run: a row that ends
+//! A row of a point also covers the point's checksum, and a point's covers the name of its run: a row that ends
 //! up under another point, or that an older page brings back, does not match. 64 bits of SipHash-1-3 with a fixed key.
 
 use std::hash::Hasher;

@@ -56,7 +56,7 @@ pub(super) async fn events(
     Ok(Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// What the watcher received last, as a message.
+/// Returns the message for what the watcher received last.
 fn message(kind: &str, content: &impl Serialize, watcher: &Watcher) -> Message {
     let empty = Message::default().event(kind).id(watcher.mark().to_string());
     // Serialising to JSON fails only for maps whose keys are not strings; the events have none.

@@ -1,4 +1,4 @@
-//! The state of a run, from what is stored of it and what is known of its job. Every surface shows this one.
+//! The state of a run, from what is stored of it and what is known of its job. The API, the page and `ls` show this one.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub const INTERVALS_OF: usize = 21;
 const SILENCE: f64 = 3.0;
 const LEAST_SILENCE: f64 = 60.0;
 
-/// What becomes of a run, or has become of it.
+/// The progress of a run, or the way in which it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -23,7 +23,7 @@ pub enum State {
     Lost,
     Finished,
     StoppedOnAdvice,
-    /// Of a run that other ranks go on with, too.
+    /// An exception ended a rank, also where others go on.
     Failed,
 }
 
