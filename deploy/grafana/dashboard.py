@@ -112,7 +112,7 @@ def with_band(score: str) -> timeseries.Panel:
     value = f"conceptwatch_{score}{{{DETAIL}}}"
     error = f'ignoring (score) {BAND} * conceptwatch_standard_error{{{DETAIL}, score="{score}"}}'
     panel = curves(
-        f"{TITLES[score]} ± {BAND} standard errors",
+        f"{TITLES[score]} ± 95 %",
         f"{score} at the newest evaluation of each scrape. The line is its limit.",
         units.NoUnit,
         query(value, score),
@@ -244,7 +244,7 @@ def by_step() -> trend.Panel:
     columns = {"step": "number", "value": "number", "upper": "number", "lower": "number"}
     panel = trend.Panel().title("$score by step, every evaluation").datasource(API).unit(units.NoUnit).decimals(3)
     panel = panel.description(
-        f"From the sidecar's API, ± {BAND} standard errors, over optimiser steps: needs no scrape to see an evaluation."
+        "From the sidecar's API, ± 95 %, over optimiser steps: needs no scrape to see an evaluation."
     )
     panel = band_override(panel.x_field("step").line_width(2).height(9).span(8))
     return panel.with_target(Query(Dataquery(API, "/api/v1/series", params, EVALUATIONS, columns)))

@@ -298,7 +298,7 @@ def of_run(watched: Watched, run: str) -> Filled:
 
 def test_bands_lie_around_their_curves(watched: Watched) -> None:
     filled = of_run(watched, LEAKING)
-    for panel in (panel for panel in PANELS if "standard errors" in panel["title"] and panel["type"] == "timeseries"):
+    for panel in (panel for panel in PANELS if "± 95 %" in panel["title"] and panel["type"] == "timeseries"):
         value, upper, lower = (
             watched.prometheus.query(filled.promql(target["expr"]), at=filled.end) for target in panel["targets"]
         )
