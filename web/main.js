@@ -7,7 +7,7 @@ import { applyTheme, onPrefs, switchTheme, titleOf } from "./data/prefs.js";
 import { runScores, runView } from "./views/runview.js";
 import { isLive, shownOf } from "./data/shown.js";
 import { sidecarView } from "./views/sidecar.js";
-import { current, onChange } from "./data/state.js";
+import { address, current, onChange } from "./data/state.js";
 import { absent, empty, pageNotes } from "./views/states.js";
 import { begin, showSplit, store, watchRun } from "./data/store.js";
 import { el, plural } from "./text.js";
@@ -40,9 +40,20 @@ function schedule() {
   if (document.hidden) tellVerdicts();
 }
 
+/** Links to the pages, which keep the choices for all pages. */
+function drawNavigation() {
+  for (const page of /** @type {const} */ (["runs", "compare"])) {
+    const link = document.getElementById(`nav-${page}`);
+    link?.setAttribute("href", address({ page }));
+    if (current().page === page) link?.setAttribute("aria-current", "page");
+    else link?.removeAttribute("aria-current");
+  }
+}
+
 function draw() {
   frame = 0;
   const view = current();
+  drawNavigation();
   drawStatus();
   tellVerdicts();
   if (store.runs === null) {
@@ -94,12 +105,6 @@ function place(name, root) {
   const moved = open !== "";
   open = name;
   content.replaceChildren(root);
-  const view = current();
-  for (const [id, on] of [["nav-runs", view.page === "runs"], ["nav-compare", view.page === "compare"]]) {
-    const link = document.getElementById(String(id));
-    if (on) link?.setAttribute("aria-current", "page");
-    else link?.removeAttribute("aria-current");
-  }
   hideTip();
   if (moved) {
     reach();

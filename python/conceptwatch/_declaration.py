@@ -72,10 +72,26 @@ def _concept(field: str, concept: Any) -> Any:
     return messages.Concept(name=name, cardinality=int(cardinality))
 
 
-def labels_of(labels: Mapping[str, Any] | None) -> dict[str, str]:
-    """A run's labels as text."""
+def labels_of(labels: Mapping[str, Any] | None, project: str | None) -> dict[str, str]:
+    """A run's labels as text, with its project among them."""
     named = {checked("labels", str(key)): value for key, value in (labels or {}).items()}
-    return {key: checked(f"labels[{key!r}]", str(value)) for key, value in named.items()}
+    texts = {key: checked(f"labels[{key!r}]", str(value)) for key, value in named.items()}
+    if project is not None and "project" in texts:
+        raise ValueError(f"project: got {project!r} and {texts['project']!r} in labels, expected one of them")
+    return {"project": _folder_name() if project is None else checked("project", project), **texts}
+
+
+def _folder_name() -> str:
+    """The name of the repository that holds the script, or of its folder; in a notebook, of the working directory."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    folder = Path.cwd() if script is None else Path(script).resolve().parent
+    if Path(sys.prefix).resolve() in folder.parents:  # a launcher that is installed, not a script
+        folder = Path.cwd()
+    repository = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), folder)
+    try:
+        return checked("project", "-".join(repository.name.split()))
+    except ValueError:
+        return "default"
 
 
 class Constants(TypedDict, total=False):

@@ -40,6 +40,7 @@ def init(
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
     labels: Mapping[str, object] | None = None,
+    project: str | None = None,
     training: str = "joint",
     reference: str | None = None,
     reference_task_accuracy: float | None = None,
@@ -85,6 +86,8 @@ def init(
         labels, 50 at least.
     signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
+    project: the label `project`, by which the page and searches group runs. By default the name of the script's
+        repository, or of its folder.
     training: "joint", or "sequential" or "independent" if the concepts are trained without the task: then nothing that
         they hold is leakage, and no default rule advises to stop.
     reference: name of a run of the same data and concepts at the same sidecar, trained without the task. Leakage counts
@@ -155,7 +158,7 @@ def init(
         },
     )
     declared.world_size, name = world_size, declared.name
-    declared.labels.update(_declaration.labels_of(labels))
+    declared.labels.update(_declaration.labels_of(labels, project))
     declared.reference = "" if reference is None else checked("reference", reference)
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:

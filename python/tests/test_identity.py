@@ -248,3 +248,40 @@ def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:
         sent = replay("--address", address, first, second)
         assert sent.returncode == 0, sent.stderr
     assert (steps(address, "recorded"), steps(address, "recorded-2")) == ([1], [2])
+
+
+def test_a_run_that_goes_on_from_another_folder_stays_in_its_project(address: str) -> None:
+    with init("moved", address, project="birds") as run:
+        log(run, 1)
+        flush(run)
+    with init("moved", address, project="elsewhere", resume=True) as run:
+        log(run, 2)
+        flush(run)
+    assert steps(address, "moved") == [1, 2]
+    [listed] = [run for run in answer(address, "/api/v1/runs")["runs"] if run["name"] == "moved"]
+    assert listed["labels"] == {"project": "birds"}
+    assert [run["name"] for run in answer(address, "/api/v1/runs", search="project=birds")["runs"]] == ["moved"]
+
+
+@pytest.mark.parametrize(
+    ("script", "git", "project"),
+    [("train.py", "", "src"), ("train.py", "..", "my-birds"), ("", "", "src")],
+    ids=["of the folder", "of the repository", "of a notebook"],
+)
+def test_the_project_is_named_after_where_the_script_lies(tmp_path: Path, script: str, git: str, project: str) -> None:
+    folder = tmp_path / "my birds" / "src"
+    folder.mkdir(parents=True)
+    if git:
+        (folder / git / ".git").mkdir()
+    code = "import conceptwatch\nprint(conceptwatch._declaration.labels_of(None, None))"
+    if script:
+        (folder / script).write_text(code, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(conceptwatch.__file__).parents[1])}
+    command = [sys.executable, *([str(folder / script)] if script else ["-c", code])]
+    answered = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert answered.stdout.strip() == str({"project": project})
+
+
+def test_a_project_is_stated_once() -> None:
+    with pytest.raises(ValueError, match="project: got 'a' and 'b' in labels, expected one of them"):
+        conceptwatch.init("twice", concepts=K, project="a", labels={"project": "b"}, mode="disabled")

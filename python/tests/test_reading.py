@@ -28,7 +28,7 @@ CONCEPTS = ["wing", "beak", "a<b>"]
 
 def train(address: str) -> None:
     for name, seed in (("cub", 1), ("cub", 2), ("other", 3)):
-        labels = {"seed": seed}
+        labels = {"project": "birds", "seed": seed}
         with conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False, labels=labels) as run:
             for step in STEPS:
                 with run.evaluation("val", step=step, epoch=step / 100) as p:
@@ -76,7 +76,12 @@ def test_runs_are_found_by_name_number_and_label(source: str) -> None:
     assert found.where(seed=2).names == ["cub-2"]
     assert found[:2].names == ["other", "cub-2"]
     run = found["cub"]
-    assert (run.labels, run.concepts, run.splits, run.finished) == ({"seed": "1"}, CONCEPTS, ["val"], True)
+    assert (run.labels, run.concepts, run.splits, run.finished) == (
+        {"project": "birds", "seed": "1"},
+        CONCEPTS,
+        ["val"],
+        True,
+    )
     assert repr(run).startswith("<run 'cub': 3 evaluations, finished, started 20")
     with pytest.raises(KeyError, match="no run is named 'cob'; did you mean cub"):
         found["cob"]

@@ -23,7 +23,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     run = start(
         name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
         missing_concept_labels=True,
-        labels={"lambda": 0.01, "seed": 3}, reference_task_accuracy=0.9, concept_weights=[1, 2],
+        labels={"lambda": 0.01, "seed": 3}, project="birds", reference_task_accuracy=0.9, concept_weights=[1, 2],
         head_weights=np.arange(6).reshape(3, 2), head_bias=[0.5, 1.5, 2.5], image_size=(299, 300), box_size=(90, 91),
         concept_parts=[[0, 1], []], concept_score_weight=2.5, activity_threshold=0.25, active_top_k=1,
         clarity_weights=[1, 2, 0], intervention_counts=[0, 2], rank=1, world_size=4,
@@ -36,7 +36,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert declared.concept_label_kind == messages.LABEL_KIND_CLASS
     assert declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
     assert declared.missing_concept_labels
-    assert dict(declared.labels) == {"lambda": "0.01", "seed": "3"}
+    assert dict(declared.labels) == {"lambda": "0.01", "project": "birds", "seed": "3"}
     assert constants.reference_task_accuracy == 0.9
     assert list(constants.concept_weights) == [1, 2]
     assert list(constants.head_weights) == [0, 1, 2, 3, 4, 5]

@@ -31,9 +31,8 @@ pub(super) fn declare_run(
         link.batch(LOCK)?;
     }
     let declared = run;
-    let run = named(declared, own_name(db, project, &declared.name, identity)?)?;
+    let mut run = named(declared, own_name(db, project, &declared.name, identity)?)?;
     let declared_name = Some(declared.name.as_str()).filter(|name| *name != run.name);
-    let declaration = serde_json::to_string(&run)?;
     let known = db.one(
         &format!(
             "SELECT id, declaration, started, finished IS NOT NULL, outcome FROM run WHERE name = $1{}",
@@ -42,6 +41,10 @@ pub(super) fn declare_run(
         &[&run.name],
         |row| Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get(2)?, row.get(3)?, RunOutcome::stored(row, 4)?)),
     )?;
+    if let Some((_, stored, ..)) = &known {
+        run = run.in_project_of(&serde_json::from_str(stored)?);
+    }
+    let declaration = serde_json::to_string(&run)?;
     let mut is_news = true;
     let (id, resumed, started, was_finished, outcome) = match known {
         Some((id, stored, started, finished, outcome)) => {

@@ -291,6 +291,24 @@ test("curves are means over the runs of a group, with their interval over runs",
   assert.deepEqual(complaints, []);
 });
 
+test("a project scopes the list, the headline, the charts and the comparison, and follows to other pages", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 6, rename: (run) => { run.labels.project = run.lambda > 1 ? "birds" : "x rays"; } });
+  const listed = () => page.locator(".runs tr[data-run]").count();
+  await eventually("all runs", async () => (await listed()) === 6);
+  assert.equal(await page.getByLabel("Group by").locator("option", { hasText: "project" }).count(), 0);
+  await page.getByLabel("Project").selectOption("x rays");
+  await eventually("those of the project", async () => (await listed()) < 6 && (await listed()) > 0);
+  const inProject = await listed();
+  await eventually("the headline counts them", async () => (await page.locator("h1").innerText()).includes(`of ${inProject} runs`) || page.locator("h1").innerText());
+  await page.locator("nav a", { hasText: "Compare" }).click();
+  await eventually("the comparison is of the project", async () => (await page.getByLabel("Project").inputValue()) === "x rays");
+  await page.goto(page.url().replace(/#.*/, "#/?project=gone"));
+  await eventually("an unknown project is named", async () => (await page.locator(".runs").innerText()).includes("No run is in project “gone”"));
+  await page.getByRole("button", { name: "Show all runs" }).click();
+  await eventually("all again", async () => (await listed()) === 6);
+  assert.deepEqual(complaints, []);
+});
+
 test("runs are pinned and hidden, in this browser alone", async (t) => {
   const { page } = await scene(t, { runs: 9 });
   const first = () => page.locator(".runs tr[data-run]").first().getAttribute("data-run");

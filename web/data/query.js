@@ -7,6 +7,8 @@ import { stateOf } from "../labels.js";
 const SCORES = { leakage: "ctl_conditional", between: "icl_conditional", drop: "intervention_drop", accuracy: "task_accuracy",
   concepts: "concept_accuracy", ctl: "ctl", icl: "icl" };
 
+/** The label that names a run's project. */
+export const PROJECT = "project";
 const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
 /** A condition that is still being typed; `lambda=` alone finds the runs with that label. */
 const INCOMPLETE = /^[^<>=!]+(<|>|!|<=|>=|!=)$/;
@@ -72,11 +74,11 @@ export function byValue(a, b) {
   return Number.isFinite(one) && Number.isFinite(other) && a !== "" && b !== "" ? one - other : a.localeCompare(b, "en", { numeric: true });
 }
 
-/** Labels that runs have, those with different values first. @param {Run[]} runs */
+/** Labels that runs have, those with different values first; the project is the scope of them all. @param {Run[]} runs */
 export function labelsOf(runs) {
   /** @type {Map<string, Set<string>>} */
   const values = new Map();
-  for (const run of runs) for (const [key, value] of Object.entries(run.labels)) values.set(key, (values.get(key) ?? new Set()).add(value));
+  for (const run of runs) for (const [key, value] of Object.entries(run.labels)) if (key !== PROJECT) values.set(key, (values.get(key) ?? new Set()).add(value));
   const names = [...values.keys()];
   const differ = (/** @type {string} */ name) => (/** @type {Set<string>} */ (values.get(name)).size > 1 ? 0 : 1);
   return names.sort((a, b) => differ(a) - differ(b)).map((name) => ({ name, values: [.../** @type {Set<string>} */ (values.get(name))].sort(byValue) }));

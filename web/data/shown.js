@@ -1,7 +1,7 @@
 // The one object that panels draw from.
 import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "../palette.js";
-import { byValue, labelsOf, matcher } from "./query.js";
+import { PROJECT, byValue, labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
 import { STATES, labelName, stateOf } from "../labels.js";
 
@@ -14,7 +14,9 @@ import { STATES, labelName, stateOf } from "../labels.js";
  * @typedef {object} Shown
  * @property {View} view
  * @property {Along} along the axis that the shown runs allow
- * @property {Run[]} runs those at hand, newest first
+ * @property {Run[]} runs those of the project at hand, newest first
+ * @property {string[]} projects of all runs at hand
+ * @property {number} loaded how many runs are at hand
  * @property {number} total all that the sidecar has
  * @property {Listed[]} listed those that the search and the verdict leave, without hidden ones; first those that need a person
  * @property {Listed[]} searched the same for all verdicts
@@ -60,7 +62,7 @@ function byNeed(listed, standings) {
 }
 
 /**
- * @typedef {{inputs: any[], runs: Run[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
+ * @typedef {{inputs: any[], runs: Run[], projects: string[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
  * @typedef {{inputs: any[], searched: Listed[], listed: Listed[], counts: Record<string, number>, known: number, hidden: number, usual: string[],
  *   rested: () => string}} Found
  */
@@ -71,22 +73,23 @@ let found = null;
 
 const same = (/** @type {any[]} */ a, /** @type {any[]} */ b) => a.every((one, i) => one === b[i]);
 
-/** Returns the facts about all runs, the same until one comes, changes or goes. @returns {OfRuns} */
-function allRuns() {
-  const inputs = [store.runs];
+/** Returns the facts about the runs of a project, the same until one comes, changes or goes. @param {string} project @returns {OfRuns} */
+function runsOf(project) {
+  const inputs = [store.runs, project];
   if (ofRuns && same(ofRuns.inputs, inputs)) return ofRuns;
-  const runs = store.runs ?? [];
+  const all = store.runs ?? [];
+  const projects = [...new Set(all.flatMap((run) => run.labels[PROJECT] ?? []))].sort(byValue);
+  const runs = project ? all.filter((run) => run.labels[PROJECT] === project) : all;
   const splits = new Set();
   for (const run of runs) for (const { split } of run.splits) splits.add(split);
-  ofRuns = { inputs, runs, splits: [...splits].sort(), labels: labelsOf(runs) };
+  ofRuns = { inputs, runs, projects, splits: [...splits].sort(), labels: labelsOf(runs) };
   return ofRuns;
 }
 
-/** Returns the runs that the search finds, the same until one of them or the search changes. @param {View} view @returns {Found} */
-function find(view) {
-  const inputs = [store.runs, store.rowsAt, store.standings, view.q, view.verdict, view.all, prefsAt()];
+/** Returns the runs that the search finds, the same until one of them or the search changes. @param {Run[]} runs @param {View} view @returns {Found} */
+function find(runs, view) {
+  const inputs = [runs, store.rowsAt, store.standings, view.q, view.verdict, view.all, prefsAt()];
   if (found && same(found.inputs, inputs)) return found;
-  const runs = store.runs ?? [];
   const matches = matcher(view.q);
   const searched = byNeed(runs.map((run) => ({ run, row: store.rows.get(run.name), live: isLive(run) }))
     .filter(({ run, row }) => (view.all || !isHidden(run.name)) && matches(run, titleOf(run.name), row)), store.standings);
@@ -110,13 +113,13 @@ function find(view) {
  * @returns {Shown}
  */
 export function shownOf(view, scores) {
-  const { runs, splits, labels } = allRuns();
-  const of = find(view);
+  const { runs, projects, splits, labels } = runsOf(view.project);
+  const of = find(runs, view);
   const { searched, listed, counts, known: withRow, hidden, rested } = of;
   const grouped = view.page === "runs" && view.means && view.group !== "";
   const usual = grouped ? listed.slice(0, MEANT).map(({ run }) => run.name) : of.usual;
   const names = view.page === "run" ? [view.run] : view.show ?? usual;
-  const chosen = names.flatMap((name) => runs.find((run) => run.name === name) ?? []);
+  const chosen = names.flatMap((name) => store.runs?.find((run) => run.name === name) ?? []);
   const groups = grouped ? groupsOf(chosen, view.group) : null;
   const slot = groups ? new Map(groups.flatMap((group) => group.members.map((name) => [name, group.slot]))) : slots(chosen.map((run) => run.name));
   const lines = chosen.map((run) => {
@@ -126,7 +129,7 @@ export function shownOf(view, scores) {
   const known = lines.filter(({ series }) => series && series.step.length > 0);
   const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
   return {
-    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, total: store.total, listed, searched, of, counts, known: withRow, rested,
+    view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, projects, loaded: store.runs?.length ?? 0, total: store.total, listed, searched, of, counts, known: withRow, rested,
     hidden, rows: store.rows, lines, groups, slot, labels, splits,
     down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
   };

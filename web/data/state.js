@@ -11,6 +11,7 @@ import { afterFrame } from "../scheduler.js";
  * @property {string} run of a run's page
  * @property {string} split
  * @property {Along} along
+ * @property {string} project whose runs are shown, or "" for all
  * @property {string} q words and label conditions that runs must meet
  * @property {string} group label, or "" for none
  * @property {boolean} means whether the charts draw a mean for each group in place of its runs
@@ -37,7 +38,7 @@ import { afterFrame } from "../scheduler.js";
 
 /** @type {View} */
 const DEFAULTS = {
-  page: "runs", run: "", split: "val", along: "epoch", q: "", group: "", means: false, sort: "", verdict: "", all: false, show: null, scores: [],
+  page: "runs", run: "", split: "val", along: "epoch", project: "", q: "", group: "", means: false, sort: "", verdict: "", all: false, show: null, scores: [],
   smooth: 0, logx: false, logy: false, zoom: null, by: "label", label: "", where: "", a: "", b: "", with: "", pairs: "icl_conditional",
   order: "value", rank: "most", behind: "", ...carried?.view,
 };
@@ -142,4 +143,4 @@ export function change(patch) {
 }
 
 /** Returns the address of another view, with the choices for all pages. @param {Partial<View>} patch */
-export const address = (patch) => format({ ...DEFAULTS, split: view.split, along: view.along, ...patch });
+export const address = (patch) => format({ ...DEFAULTS, split: view.split, along: view.along, project: view.project, ...patch });

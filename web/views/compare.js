@@ -1,6 +1,6 @@
 // The page of comparisons: groups by a label, two runs, or two splits of a run. The sidecar compares; this shows it.
 import { answers } from "../data/answers.js";
-import { options, setting } from "./overview.js";
+import { options, projectPicker, setting, whereOf } from "./overview.js";
 import { titleOf } from "../data/prefs.js";
 import { byValue } from "../data/query.js";
 import { scatterPanel } from "./scatter.js";
@@ -45,7 +45,7 @@ export function compareView(again) {
   /** @param {Shown} shown */
   function draw(shown) {
     const choice = choiceOf(shown);
-    bar.draw(choice, shown.view.where);
+    bar.draw(choice, shown);
     if (!choice.can[choice.by]) {
       title.textContent = "Nothing to compare yet";
       lead.textContent = "Log a second run, a second split of a run, or runs with labels, such as labels={\"lambda\": 0.1}.";
@@ -57,7 +57,7 @@ export function compareView(again) {
     }
     scatter.hidden = choice.by !== "label";
     if (!scatter.hidden) drawScatter(shown, choice.label);
-    const { query, version } = questionOf(choice, shown.view.where);
+    const { query, version } = questionOf(choice, shown.view);
     const { body: report, why } = answer(query, version);
     if (!isNew(choice.by, query, report, why, shown.theme)) return;
     fault.replaceChildren(...(why === null ? [] : [note("bad",
@@ -111,10 +111,10 @@ function choiceOf(shown) {
   return { by, can, labels, label, runs, first, others, second, splits, split, other };
 }
 
-/** Returns the question to the sidecar, and a version of the data behind its answer. @param {Choice} choice @param {string} where */
-function questionOf({ by, label, runs, first, second, split, other }, where) {
+/** Returns the question to the sidecar, and a version of the data behind its answer. @param {Choice} choice @param {View} view */
+function questionOf({ by, label, runs, first, second, split, other }, view) {
   /** @type {Record<string, string|null>} */
-  const query = by === "label" ? { by: label, split, where: where ? where.split(/\s+/).join(",") : null }
+  const query = by === "label" ? { by: label, split, where: whereOf(view, view.where) }
     : by === "runs" ? { run_a: first.name, run_b: second.name, split } : { run_a: first.name, split, with_split: other };
   const rests = by === "label" ? runs.filter((run) => label in run.labels) : by === "runs" ? [first, second] : [first];
   return { query, version: JSON.stringify(rests.map((run) => [run.name, run.finished, ...run.splits.map(({ last_step }) => last_step)])) };
@@ -127,6 +127,7 @@ function choiceBar() {
     const select = el("select", { "aria-label": text, onchange: () => take(select.value) });
     return { select, root: el("label", { class: "pick" }, `${text} `, select) };
   };
+  const project = projectPicker();
   const label = pick("Label", (value) => change({ label: value }));
   const a = pick("A", (value) => change({ a: value }));
   const b = pick("B", (value) => change({ b: value }));
@@ -136,11 +137,12 @@ function choiceBar() {
   const only = el("label", { class: "pick" }, "Only ", el("span", { class: "field where" }, where));
   const counts = el("span", { class: "dim small end" });
   return {
-    counts, root: el("div", { class: "bar" }, label.root, only, a.root, b.root, split.root, other.root, counts),
+    counts, root: el("div", { class: "bar" }, project.root, label.root, only, a.root, b.root, split.root, other.root, counts),
     ways: el("div", { class: "tabs", role: "group", "aria-label": "What to compare" }, ...ways.map(({ root }) => root)),
-    /** @param {Choice} choice @param {string} only_ label conditions that runs must meet */
-    draw(choice, only_) {
+    /** @param {Choice} choice @param {Shown} shown */
+    draw(choice, shown) {
       const { by, can } = choice;
+      project.draw(shown);
       for (const { way, root } of ways) {
         root.setAttribute("aria-pressed", String(way === by));
         root.disabled = !can[way];
@@ -157,7 +159,7 @@ function choiceBar() {
       options(b.select, names(choice.others), choice.second.name);
       options(split.select, choice.splits.map((name) => [name, name]), choice.split);
       options(other.select, choice.splits.filter((name) => name !== choice.split).map((name) => [name, name]), choice.other);
-      if (where !== document.activeElement) where.value = only_;
+      if (where !== document.activeElement) where.value = shown.view.where;
     },
   };
 }

@@ -3,7 +3,7 @@ import { answers } from "../data/answers.js";
 import { curveControls, curves } from "../charts/curves.js";
 import { MARKS, hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
-import { hintOf } from "../data/query.js";
+import { PROJECT, hintOf } from "../data/query.js";
 import { runTable } from "./runtable.js";
 import { closing } from "../saving.js";
 import { address, change, current } from "../data/state.js";
@@ -71,7 +71,7 @@ function headlinePanel(again) {
       const { view, searched, counts, known } = shown;
       tell(title, none ? `No run matches “${view.q}”` : headline(shown));
       const label = known === searched.length ? setting(shown) : null;
-      const range = label ? least({ by: label, split: view.split }, shown.rested()).body?.least?.values : null;
+      const range = label ? least({ by: label, split: view.split, where: whereOf(view, "") }, shown.rested()).body?.least?.values : null;
       const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
       if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split)) return;
       for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
@@ -90,10 +90,10 @@ function headlinePanel(again) {
 }
 
 /** How many of the runs leak. @param {Shown} shown */
-function headline({ searched, counts, known, hidden }) {
+function headline({ searched, counts, known }) {
   const { leaking, possibly_leaking: possible, sound, nothing_found: nothing } = counts;
   const all = searched.length;
-  if (all === 0 && hidden > 0) return "No run is listed";
+  if (all === 0) return "No run is listed";
   if (known === 0 && all > 0) return "Loading runs …";
   if (leaking > 0) return `${count(leaking)} of ${plural(all, "run")} ${leaking === 1 ? "leaks" : "leak"}`;
   if (possible > 0) return `${count(possible)} of ${plural(all, "run")} possibly ${possible === 1 ? "leaks" : "leak"}`;
@@ -109,6 +109,7 @@ function headline({ searched, counts, known, hidden }) {
 function searchBar(columns, menu) {
   const search = el("input", { type: "search", id: "search", placeholder: "Search, or lambda<1 leakage>0.2", "aria-label": "Search runs and labels",
     oninput: () => change({ q: search.value }) });
+  const project = projectPicker();
   const group = el("select", { "aria-label": "Group by", onchange: () => change({ group: group.value }) });
   const split = el("select", { "aria-label": "Data", onchange: () => change({ split: split.value }) });
   const hint = el("p", { class: "small hint", role: "status", hidden: true });
@@ -122,10 +123,11 @@ function searchBar(columns, menu) {
   });
   return {
     root: el("div", { class: "bar" }, el("label", { class: "field" }, icon("find"), search, el("kbd", { class: "desk" }, "/")),
-      el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, menu, hidden, drawn, hint),
+      project.root, el("label", { class: "pick" }, "Group by ", group), el("label", { class: "pick" }, "Data ", split), columns, menu, hidden, drawn, hint),
     /** @param {Shown} shown @param {boolean} none whether the search finds nothing */
     draw(shown, none) {
       const { view, labels, splits } = shown;
+      project.draw(shown);
       options(group, [["", "nothing"], ...labels.map(({ name }) => [name, labelText(name)])], view.group);
       options(split, (splits.includes(view.split) ? splits : [view.split, ...splits]).map((one) => [one, one]), view.split);
       if (search !== document.activeElement && search.value !== view.q) search.value = view.q;
@@ -134,10 +136,31 @@ function searchBar(columns, menu) {
       hint.hidden = advice === "";
       hidden.hidden = shown.hidden === 0;
       tell(hidden, view.all ? "Leave out hidden runs" : `${shown.hidden} hidden`);
-      tell(drawn, shown.runs.length < shown.total ? `${count(shown.runs.length)} of ${count(shown.total)} runs loaded …`
+      tell(drawn, shown.loaded < shown.total ? `${count(shown.loaded)} of ${count(shown.total)} runs loaded …`
         : `${count(shown.lines.length)} of ${count(shown.listed.length)} in the charts`);
     },
   };
+}
+
+/** The project whose runs are shown, where there are several. */
+export function projectPicker() {
+  const select = el("select", { "aria-label": "Project", onchange: () => change({ project: select.value, show: null }) });
+  const root = el("label", { class: "pick" }, "Project ", select);
+  return {
+    root,
+    /** @param {Shown} shown */
+    draw({ view, projects }) {
+      const known = !view.project || projects.includes(view.project) ? projects : [view.project, ...projects];
+      root.hidden = known.length < 2;
+      options(select, [["", "all"], ...known.map((one) => [one, one])], view.project);
+    },
+  };
+}
+
+/** The conditions on labels that a comparison is asked for, as the API takes them. @param {View} view @param {string} where */
+export function whereOf(view, where) {
+  const conditions = [...where.split(/\s+/).filter(Boolean), ...(view.project ? [`${PROJECT}=${view.project}`] : [])];
+  return conditions.join(",") || null;
 }
 
 /** The curves of the selected runs, and their key. @param {() => void} again draws the page again */

@@ -108,8 +108,8 @@ function nothing(shown) {
     return el("span", { class: "sum" }, `${shown.hidden === 1 ? "The only run is" : `All ${plural(shown.hidden, "run")} are`} hidden. `,
       el("button", { class: "btn small-btn", onclick: () => change({ all: true }) }, "List hidden runs"));
   }
-  const reset = el("button", { class: "btn small-btn", onclick: () => change({ q: "", verdict: "" }) }, "Show all runs");
-  return el("span", { class: "sum" }, shown.view.q ? `No run matches “${shown.view.q}”. ` : "No run has this verdict. ", reset);
+  const reset = el("button", { class: "btn small-btn", onclick: () => change({ q: "", verdict: "", project: "" }) }, "Show all runs");
+  return el("span", { class: "sum" }, shown.runs.length === 0 ? `No run is in project “${shown.view.project}”. ` : shown.view.q ? `No run matches “${shown.view.q}”. ` : "No run has this verdict. ", reset);
 }
 
 /** Sorts the runs; those without a value stand last. @param {Shown} shown @param {Column[]} columns @returns {Listed[]} */

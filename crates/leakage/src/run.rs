@@ -14,6 +14,8 @@ pub const MAX_CONCEPTS: usize = 4096;
 pub const MAX_CARDINALITY: u32 = 65_536;
 pub const MAX_WORLD_SIZE: u32 = 65_536;
 pub const MAX_LABELS: usize = 32;
+/// The label that names a run's project. Beyond [`MAX_LABELS`], as clients add it.
+pub const PROJECT: &str = "project";
 /// Most columns of activations that were learnt without labels.
 pub const MAX_LATENTS: u32 = 65_536;
 
@@ -282,11 +284,10 @@ impl TryFrom<RunFields> for Run {
                 format!("got {}, expected 1 to {MAX_WORLD_SIZE}", fields.world_size),
             ));
         }
-        if fields.labels.len() > MAX_LABELS {
-            return Err(FieldError::new(
-                "run.labels",
-                format!("got {} labels, expected at most {MAX_LABELS}", fields.labels.len()),
-            ));
+        let labels = fields.labels.keys().filter(|key| *key != PROJECT).count();
+        if labels > MAX_LABELS {
+            let message = format!("got {labels} labels, expected at most {MAX_LABELS}");
+            return Err(FieldError::new("run.labels", message));
         }
         if let Some(reference) = &fields.reference {
             check_name("run.reference", reference)?;
@@ -312,6 +313,15 @@ impl Run {
     /// Whether `other` equals this declaration except for the number of ranks: a job may resume with more or fewer.
     pub fn is_continued_by(&self, other: &Self) -> bool {
         RunFields { world_size: other.world_size, ..self.0.clone() } == other.0
+    }
+
+    /// Returns this declaration in the project of `first`: a run that goes on from another folder stays where it is.
+    pub fn in_project_of(mut self, first: &Self) -> Self {
+        match first.labels.get(PROJECT) {
+            Some(project) => self.0.labels.insert(PROJECT.to_owned(), project.clone()),
+            None => self.0.labels.remove(PROJECT),
+        };
+        self
     }
 
     /// Whether scores of both are of the same concepts and a task of one kind.

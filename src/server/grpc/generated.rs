@@ -83,7 +83,7 @@ pub struct Run {
     pub world_size: u32,
     #[prost(message, optional, tag = "7")]
     pub constants: ::core::option::Option<RunConstants>,
-    /// such as lambda = "0.01"; at most 32, keys and values as names
+    /// such as lambda = "0.01"; at most 32 beside "project"; all are names
     #[prost(map = "string, string", tag = "8")]
     pub labels: ::std::collections::HashMap<
         ::prost::alloc::string::String,
