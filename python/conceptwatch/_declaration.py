@@ -224,16 +224,3 @@ def kind_of(field: str, value: str, kinds: Mapping[str, Any]) -> Any:
     if value not in kinds:
         raise ValueError(f"{field}: got {value!r}, expected one of {', '.join(kinds)}")
     return kinds[value]
-
-
-def rank_and_world_size(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """As given; else from torch.distributed where it is initialised; else from RANK and WORLD_SIZE; else 0 of 1."""
-    found_rank, found_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        found_rank, found_size = distributed.get_rank(), distributed.get_world_size()
-    rank = found_rank if rank is None else rank
-    world_size = found_size if world_size is None else world_size
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank: got {rank}, expected 0 to {world_size - 1} (world_size is {world_size})")
-    return rank, world_size

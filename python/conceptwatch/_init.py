@@ -18,6 +18,7 @@ from ._home import user_home
 from ._launch import own_launch, spans_nodes
 from ._loggers import Loggers, loggers_of
 from ._names import checked
+from ._ranks import rank_and_world_size
 from ._recording import SCHEME
 from ._run import Run
 from ._run_channel import Link
@@ -103,7 +104,8 @@ def init(
         an evaluation is then also predicted with concepts set to true and to wrong values.
     intervention_counts: numbers of concepts set in intervention predictions that you log yourself, if not evenly spaced
         from 0 to k.
-    rank, world_size: by default those of torch.distributed, or RANK and WORLD_SIZE, or 0 of 1.
+    rank, world_size: by default those of torch.distributed; or RANK and WORLD_SIZE; or of JAX, Open MPI, MVAPICH, PMI
+        or srun; or 0 of 1. State world_size=1 where each task of a launch is a training of its own.
     job: name of this launch, the same on all ranks, which share a run. By default CONCEPTWATCH_JOB, or the launch of
         torchrun, Slurm or Open MPI; see docs/integrations.md.
     attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0. Open evaluations of an older
@@ -129,7 +131,8 @@ def init(
 
     Raises ValueError for arguments that no sidecar accepts.
     """
-    rank, world_size = _declaration.rank_and_world_size(rank, world_size)
+    ranks = rank_and_world_size(rank, world_size)
+    rank, world_size = ranks or (0, 1)
     own_head = None if head is None else Head.of(head)
     declared = _declaration.declared(
         name,
@@ -165,7 +168,7 @@ def init(
         raise ValueError(f"mode: got {mode!r}, expected one of {', '.join(MODES)}")
     launch = own_launch(name, world_size, job, attempt)
     link = Link(declared, rank, queue_bytes, launch, resume)
-    if mode == "disabled":
+    if mode == "disabled" or ranks is None:
         return DisabledRun(link, raise_errors)
     loggers = Loggers(loggers_of(log_to, lambda: link.name) if rank == 0 else (), partial(link.warn, is_fault=False))
     if mode == "offline":

@@ -18,10 +18,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ._private import folder, opened
+
 MAX_ATTEMPT = (1 << 31) - 1
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/ -]{1,128}")
 _ELASTIC = "TORCHELASTIC_RUN_ID"
+_SLURM = "slurm-"
 _OTHER = re.compile(r"[^A-Za-z0-9_.:/ -]")
 
 
@@ -54,30 +57,35 @@ def launch_of(
     job: str | None = None,
     attempt: int | None = None,
     *,
-    before: int = 0,
+    before: Callable[[str, int], int] = lambda job, restart: 0,
     environment: Mapping[str, str] = os.environ,
     started: Callable[[], Started | None] | None = None,
 ) -> Launch:
     """As stated by the arguments or CONCEPTWATCH_JOB; else of the launcher; else a new job where the run has one rank.
 
-    before: runs of the same name that this process has started before. With one rank and a launcher each gets a job of
-        its own. With several ranks it is not used: a process that replaces another has not started as many.
+    before: number of runs of the same name that the launcher's job has started before in this restart. With one rank
+        each gets a job of its own; with several it is not asked for, because ranks may have started different numbers.
     started: by whom this process was started, or None where it is not known.
     """
     if attempt is not None and not 0 <= attempt <= MAX_ATTEMPT:
         raise ValueError(f"attempt: got {attempt}, expected 0 to {MAX_ATTEMPT}")
     by = started or _started_by
+    restart = restarts(environment) if attempt is None else attempt
     found = job or environment.get("CONCEPTWATCH_JOB")
     if not found:
         found = launcher_job(world_size, environment, by)
-        if found and before and world_size == 1:
-            found = f"{found}:{before + 1}"
+        if found and world_size == 1:
+            try:
+                count = before(found, restart)
+                found = f"{found}:{count + 1}" if count else found
+            except OSError:  # a job that cannot be told from others is a new one
+                found = None
     if not found and world_size == 1:
         found = new_job()
     if not found:
-        return Launch("", restarts(environment) if attempt is None else attempt)
+        return Launch("", restart)
     of = by() if _ELASTIC in environment else None
-    return Launch(valid_name(found), restarts(environment) if attempt is None else attempt, of.worker if of else "")
+    return Launch(valid_name(found), restart, of.worker if of else "")
 
 
 _started: Counter[tuple[str, int]] = Counter()
@@ -85,7 +93,11 @@ _started: Counter[tuple[str, int]] = Counter()
 
 def own_launch(name: str, world_size: int, job: str | None = None, attempt: int | None = None) -> Launch:
     """The launch of a run that this process starts now."""
-    launch = launch_of(world_size, job, attempt, before=_started[name, world_size])
+
+    def before(found: str, restart: int) -> int:
+        return starts_before(found, restart, name) if found.startswith(_SLURM) else _started[name, world_size]
+
+    launch = launch_of(world_size, job, attempt, before=before)
     _started[name, world_size] += job is None
     return launch
 
@@ -99,20 +111,53 @@ def launcher_job(world_size: int, environment: Mapping[str, str], started: Calla
         of = started()
         return of.agent if of else None
     if world_size == 1:
-        return None
+        return _batch_task(environment)
     # One task of the step is one rank, or one torchrun agent. Otherwise something else started the ranks, and they may
     # be in different steps or in none.
     tasks = environment.get("GROUP_WORLD_SIZE") if elastic else str(world_size)
     if {"SLURM_JOB_ID", "SLURM_STEP_ID"} <= environment.keys() and _same(environment, "SLURM_STEP_NUM_TASKS", tasks):
-        return f"slurm-{environment['SLURM_JOB_ID']}.{environment['SLURM_STEP_ID']}"
+        return f"{_SLURM}{environment['SLURM_JOB_ID']}.{environment['SLURM_STEP_ID']}"
     # A PMIx namespace is the launch, by definition.
     if "PMIX_NAMESPACE" in environment and _same(environment, "OMPI_COMM_WORLD_SIZE", str(world_size)):
         return f"pmix-{environment['PMIX_NAMESPACE']}"
     return None
 
 
-# Ranks of a launch and those of this node, as torchrun and Open MPI state them.
-_RANKS = (("WORLD_SIZE", "LOCAL_WORLD_SIZE"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"))
+def _batch_task(environment: Mapping[str, str]) -> str | None:
+    """The script of a Slurm job or a task of one of its steps, also after the job was requeued."""
+    job, step = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_STEP_ID")
+    if not job.isdecimal():
+        return None
+    if step is None:
+        return f"{_SLURM}{job}"
+    return f"{_SLURM}{job}.{step}.{environment.get('SLURM_PROCID', '0')}"
+
+
+def starts_before(job: str, restart: int, name: str) -> int:
+    """Counts this start of a run of that name in a restart of a Slurm job, and returns how many came before it.
+
+    A script may train several models under one name, each in a process of its own. When the job is requeued, each goes
+    on with its own run by this number. The count is in the user's runtime directory on the node, where scripts start
+    their processes one after another.
+    """
+    descriptor = opened(folder() / f"{_digest(f'{job} {restart}')}.starts", os.O_CREAT | os.O_RDWR | os.O_APPEND)
+    try:
+        line = f"{_digest(name)}\n".encode()
+        os.write(descriptor, line)
+        # What is appended is whole, and the offset is behind it: others may have appended since.
+        written = os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), 0)
+    finally:
+        os.close(descriptor)
+    return written.splitlines(keepends=True).count(line) - 1
+
+
+# Ranks of a launch and those of this node, as torchrun, Open MPI, MVAPICH and PMI state them.
+_RANKS = (
+    ("WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_SIZE", "MPI_LOCALNRANKS"),
+)
 
 
 def spans_nodes(world_size: int, environment: Mapping[str, str] = os.environ) -> bool:

@@ -152,6 +152,32 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     assert [run.finish() for run in new] == [True, True]
 
 
+def test_a_requeued_slurm_job_goes_on_with_the_run_of_each_of_its_processes(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch script trains twice under one name, one after the other, and is requeued on the same node."""
+    program = (
+        "import conceptwatch, conftest\n"
+        f"run = conceptwatch.init('queued', concepts=3, address='{address}', spawn=False)\n"
+        "with run.evaluation('val', step=int(__import__('sys').argv[1])) as p: p.log(**conftest.batch(600))\n"
+        "assert p.scores(timeout=60) and run.finish(); print(run.name)"
+    )
+    tmp_path.chmod(0o700)
+    slurm = {"SLURM_JOB_ID": "17", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "XDG_RUNTIME_DIR": str(tmp_path)}
+    here = Path(__file__).parent
+    names = []
+    for requeued, first in ((None, 1), ("1", 3)):
+        for step in (first, first + 1):
+            found = subprocess.run(
+                [sys.executable, "-c", program, str(step)], capture_output=True, text=True, timeout=120, check=True,
+                env={**os.environ, **slurm, "PYTHONPATH": f"{here.parent}:{here}"}
+                | ({} if requeued is None else {"SLURM_RESTART_COUNT": requeued}),
+            )  # fmt: skip
+            names.append(found.stdout.strip())
+    assert names == ["queued", "queued-2", "queued", "queued-2"]
+    assert (steps(address, "queued"), steps(address, "queued-2")) == ([1, 3], [2, 4])
+
+
 def torchrun(*arguments: str) -> subprocess.Popen[str]:
     # With a store that agents share, one that joins later waits in vain for the address of the store (PyTorch 2.15).
     own = {"OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}

@@ -75,7 +75,7 @@ def test_ranks_find_the_job_of_their_launcher(world_size: int, environment: dict
 def test_what_is_stated_comes_first() -> None:
     environment = {**TORCHRUN, "CONCEPTWATCH_JOB": "environment", "TORCHELASTIC_RESTART_COUNT": "1"}
     assert find(4, environment, job="argument", attempt=7) == Launch("argument", 7, "worker")
-    assert find(4, environment, job="argument", before=3) == Launch("argument", 1, "worker")
+    assert find(4, environment, job="argument", before=lambda job, restart: 3) == Launch("argument", 1, "worker")
     assert find(4, environment, job="argument", started=lambda: None) == Launch("argument", 1)
     with pytest.raises(ValueError, match=f"attempt: got -1, expected 0 to {MAX_ATTEMPT}"):
         find(4, environment, attempt=-1)
@@ -147,15 +147,44 @@ def test_only_what_would_divide_the_run_among_nodes_is_refused(
 
 
 def test_one_rank_without_a_launcher_is_another_job_each_time() -> None:
-    for environment in ({}, SLURM, {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_NAMESPACE": "33"}):
+    for environment in ({}, {"OMPI_COMM_WORLD_SIZE": "1", "PMIX_NAMESPACE": "33"}):
         jobs = {find(1, environment).job for _ in range(3)}
         assert len(jobs) == 3
         assert all(valid_name(job) == job for job in jobs)
 
 
 def test_a_name_used_again_in_one_launch_is_another_run_where_no_rank_can_disagree() -> None:
-    assert [find(1, TORCHRUN, before=before).job for before in range(3)] == ["3d1f", "3d1f:2", "3d1f:3"]
-    assert [find(4, TORCHRUN, before=before).job for before in range(3)] == ["3d1f"] * 3
+    assert [find(1, TORCHRUN, before=lambda job, restart, n=n: n).job for n in range(3)] == ["3d1f", "3d1f:2", "3d1f:3"]
+    assert [find(4, TORCHRUN, before=lambda job, restart, n=n: n).job for n in range(3)] == ["3d1f"] * 3
+
+
+@pytest.mark.parametrize(
+    ("environment", "job"),
+    [
+        # The script of a batch job; the only task of a step; a task that is a training of its own.
+        ({"SLURM_JOB_ID": "17", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, "slurm-17"),
+        ({**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, "slurm-17.0.0"),
+        ({**SLURM, "SLURM_PROCID": "3"}, "slurm-17.0.3"),
+    ],
+)
+def test_a_requeued_slurm_job_of_one_process_is_the_same_job(environment: dict[str, str], job: str) -> None:
+    assert find(1, environment) == Launch(job)
+    assert find(1, {**environment, "SLURM_RESTART_COUNT": "2"}) == Launch(job, 2 << 16)
+
+
+def test_processes_of_a_slurm_job_that_use_one_name_are_counted_in_each_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    tmp_path.chmod(0o700)
+    asked = [("17", 0, "a"), ("17", 0, "b"), ("17", 0, "a"), ("17", 1, "a"), ("18", 0, "a"), ("17", 1, "a")]
+    assert [_launch.starts_before(*one) for one in asked] == [0, 0, 1, 0, 0, 1]
+
+    def unwritable(job: str, restart: int) -> int:
+        raise PermissionError
+
+    # Without a count it might be the training of another process.
+    assert len({find(1, SLURM, before=unwritable).job for _ in range(3)} - {"slurm-17.0.0"}) == 3
 
 
 def test_a_job_is_a_name_the_sidecar_takes() -> None:
