@@ -113,7 +113,9 @@ class LeakageMonitor(_keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._stream.run
         assert run is not None
-        step = int(_keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+        # Of the optimiser within a LossScaleOptimizer, whose own count may stand still (keras#20878).
+        optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
+        step = int(_keras.ops.convert_to_numpy(optimizer.iterations))
         self._stream.begin([self.split], step, epoch + 1)
         for start in range(0, self._rows, self._batch_size):
             part = slice(start, start + self._batch_size)

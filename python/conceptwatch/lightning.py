@@ -113,6 +113,19 @@ class LeakageMonitor(_Callback):
         """The name under which a score is logged."""
         return f"{PREFIX}{score}" if split in (None, self.splits[0]) else f"{PREFIX}{score}/{split}"
 
+    def step(self, trainer: Any) -> int:
+        """The optimiser's steps so far, or batches where the module steps optimisers that Lightning does not count."""
+        if trainer.global_step or trainer.lightning_module.automatic_optimization:
+            return int(trainer.global_step)
+        batches = int(trainer.fit_loop.epoch_loop.total_batch_idx) + 1
+        if batches and self._stream.run is not None:
+            self._stream.run._link.warn(
+                "global_step stays 0, because the module's manual optimisation does not step Lightning's optimisers: "
+                "batches are counted instead",
+                is_fault=False,
+            )
+        return batches
+
     # ------------------------------------------------------------ hooks, in the order they are called
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -136,14 +149,14 @@ class LeakageMonitor(_Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.train:
-            self._stream.trained("train", batch, self._outputs(outputs), trainer.global_step, _epoch(trainer))
+            self._stream.trained("train", batch, self._outputs(outputs), self.step(trainer), _epoch(trainer))
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         self._clear_tap()
 
     def on_validation_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         if _fitting(trainer):
-            self._stream.begin(self.splits, trainer.global_step, _epoch(trainer))
+            self._stream.begin(self.splits, self.step(trainer), _epoch(trainer))
 
     def on_validation_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
@@ -160,7 +173,7 @@ class LeakageMonitor(_Callback):
         if not _fitting(trainer):
             return
         self._stream.end()
-        step = trainer.global_step
+        step = self.step(trainer)
         for split in self.splits:
             reading = self._read(trainer, split, step)
             if split == self.splits[0]:
@@ -311,13 +324,14 @@ class LeakageEarlyStopping(_Callback):
         if not _fitting(trainer) or trainer.fast_dev_run:
             return
         judged = self._judged()
-        reason = self._advised(trainer.global_step) or judged
+        step = self._leakage.step(trainer) if self._leakage is not None else trainer.global_step
+        reason = self._advised(step) or judged
         # Every rank asks and takes part in the reduction, so that all ranks stop or none does.
         if trainer.strategy.reduce_boolean_decision(reason is not None, all=False):
             trainer.should_stop = True
             self.stopped_epoch = trainer.current_epoch
             self.stopping_reason_message = reason or "another rank was advised to stop"
-            self._say(trainer, f"training stops after step {trainer.global_step}: {self.stopping_reason_message}")
+            self._say(trainer, f"training stops after step {step}: {self.stopping_reason_message}")
 
     def _advised(self, step: int) -> str | None:
         run = self._leakage.run if self._leakage is not None else None

@@ -100,6 +100,19 @@ def test_keras_stops_by_a_score_in_the_logs(keras: Any, address: str) -> None:
     assert monitor.run.stats.batches_dropped == {}
 
 
+def test_steps_are_those_of_the_optimiser_that_scales_losses(
+    keras: Any, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """keras#20878: until Keras 3.9 the count of a LossScaleOptimizer stood still."""
+    scaling = keras.optimizers.LossScaleOptimizer
+    monkeypatch.setattr(scaling, "iterations", property(lambda self: np.zeros(()), lambda self, value: None))
+    model = bottleneck(keras, 5.0)
+    model.compile(scaling(keras.optimizers.Adam(3e-3), initial_scale=1.0), ["binary_crossentropy"] * 2)
+    monitor = leakage_monitor("scaled", address)
+    fit(model, monitor, epochs=2)
+    assert [point["step"] for point in curve(address, "scaled")] == [EPOCH_STEPS, 2 * EPOCH_STEPS]
+
+
 def test_keras_stops_by_advice(keras: Any, address: str) -> None:
     monitor = leakage_monitor("advised", address, advice=True)
     history = fit(bottleneck(keras, 0.01), monitor)

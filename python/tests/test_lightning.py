@@ -121,6 +121,44 @@ def test_training_goes_on_where_concepts_are_well_supervised(lightning: Any, add
     assert stopping.stopping_reason_message is None
 
 
+def test_manual_optimisation_that_passes_lightnings_optimisers_by_counts_batches(
+    lightning: Any, address: str, warned: Callable[[], list[str]]
+) -> None:
+    """Lightning#16143: `global_step` counts the steps of Lightning's own optimisers alone."""
+    module = toy().module(lightning, 0.01)
+    module.automatic_optimization = False
+    loss_of = module.training_step
+
+    def step(batch: Any, batch_idx: int) -> None:
+        optimiser = module.optimizers(use_pl_optimizer=False)
+        optimiser.zero_grad()
+        module.manual_backward(loss_of(batch, batch_idx))
+        optimiser.step()
+
+    module.training_step = step
+    monitor, stopping = leakage_monitor("manual", address), early_stopping("leakage/icl", patience=100, advice=False)
+    done = trainer(lightning, monitor, stopping, max_epochs=3)
+    done.fit(module, *toy().loaders())
+    assert done.global_step == 0
+    assert steps(address, "manual") == [EPOCH_STEPS, 2 * EPOCH_STEPS, 3 * EPOCH_STEPS]
+    assert stopping.judged_step == 3 * EPOCH_STEPS
+    assert [said for said in warned() if "global_step" in said] == [
+        "conceptwatch, run 'manual': global_step stays 0, because the module's manual optimisation does not step "
+        "Lightning's optimisers: batches are counted instead"
+    ]
+
+
+def test_each_validation_within_an_accumulation_is_a_point(lightning: Any, address: str) -> None:
+    """Lightning#12205: several validations of the same weights, at the same step."""
+    monitor = leakage_monitor("accumulated", address)
+    options = {"accumulate_grad_batches": 8, "val_check_interval": 4, "max_epochs": 1, "num_sanity_val_steps": 0}
+    train(lightning, trainer(lightning, monitor, **options))
+    points = sorted(curve(address, "accumulated"), key=lambda point: point["epoch"])
+    assert [(point["epoch"], point["step"]) for point in points] == [(0.25, 0), (0.5, 1), (0.75, 1), (1.0, 2)]
+    assert points[1]["value"] == points[2]["value"]
+    assert [point.get("superseded", False) for point in points] == [False, True, False, False]
+
+
 def test_a_method_is_tapped_and_training_batches_stream_too(lightning: Any, address: str) -> None:
     monitor = leakage_monitor("tapped", address, extract=toy().extract, method="_forward", train=True)
     done = trainer(lightning, monitor, max_epochs=2, num_sanity_val_steps=0)
