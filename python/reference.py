@@ -24,7 +24,7 @@ FIRST = ("init", "Run", "Pass", "Head", "score", "mutual_information", "runs")
 RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
-MODULES = ("lightning", "keras", "transformers", "adapters")
+MODULES = ("lightning", "keras", "transformers", "optuna", "adapters")
 # The description of a method that another class has, too.
 SAME = re.compile(r"; see `StoredRun\.\w+`\.$")
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")

@@ -122,8 +122,8 @@ def init(
     spawn: start a sidecar when nothing listens at a local address. With port 0 it serves this process alone.
     data_dir: directory of the curves; None keeps them in the sidecar's memory. By default CONCEPTWATCH_DATA_DIR, or one
         below the user's data directory. A running sidecar that keeps curves elsewhere is not joined.
-    log_to: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER" or "mlflow"; a run of W&B, a
-        SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Each gets
+    log_to: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER", "mlflow", "trackio" or "aim"; a run
+        of these, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Each gets
         `conceptwatch/SPLIT/SCORE` at the evaluation's step.
     queue_bytes: memory for batches not yet acknowledged and rows of evaluations not yet settled. Batches beyond it are
         dropped; unsettled rows make way for new ones. Both are counted.

@@ -1,4 +1,4 @@
-"""The loggers that a job has already: Weights & Biases, TensorBoard, MLflow, or an object of another one.
+"""The loggers that a job has already: Weights & Biases, TensorBoard, MLflow, Trackio, Aim, or an object of another one.
 
 Each is imported on first use. An error that one raises is reported once, and the others go on.
 """
@@ -14,14 +14,17 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
+from ._launch import _digest
+
 log = logging.getLogger("conceptwatch")
 
 PREFIX = "conceptwatch"
-NAMES = ("wandb", "tensorboard", "mlflow")
+NAMES = ("wandb", "tensorboard", "mlflow", "trackio", "aim")
 # The folder in which TensorBoard's users expect event files.
 EVENTS = "runs"
-# Characters that MLflow accepts in names of metrics.
-_OTHER = re.compile(r"[^A-Za-z0-9_\-./ :]")
+# Characters that MLflow does not accept in names of metrics, which are also paths without empty or dotted parts.
+_OTHER = re.compile(r"[^A-Za-z0-9_\-./ :]|(?<![^/])(?:\.\.?)?(?=/|$)")
+MLFLOW_LENGTH = 250
 
 Values = Mapping[str, float]
 
@@ -141,11 +144,55 @@ class _Mlflow:
             raise LookupError("no run of mlflow is active: call mlflow.start_run() first")
         self._client = self._client or self._package.MlflowClient()
         now = int(1000 * time.time())
-        metrics = [self._entities.Metric(_OTHER.sub("_", name), value, now, step) for name, value in values.items()]
+        metrics = [self._entities.Metric(_for_mlflow(name), value, now, step) for name, value in values.items()]
         self._client.log_batch(self._run, metrics=metrics)
 
     def close(self) -> None:
         pass
+
+
+class _Trackio:
+    """The run that is current on the job's thread, or one that is given."""
+
+    def __init__(self, run: Any = None) -> None:
+        self._contexts = import_module("trackio.context_vars") if run is None else None
+        self._run = run
+        self.notice()
+
+    def notice(self) -> None:
+        if self._contexts is not None:
+            self._run = self._contexts.current_run.get() or self._run
+
+    def write(self, values: Values, step: int) -> None:
+        if self._run is None:
+            raise LookupError("no run of trackio is active: call trackio.init() first")
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        pass
+
+
+class _Aim:
+    """A run that is given, or one of its own: Aim knows no active run."""
+
+    def __init__(self, name: Callable[[], str], run: Any = None) -> None:
+        self._package = import_module("aim") if run is None else None
+        self._name, self._run = name, run
+
+    def notice(self) -> None:
+        pass
+
+    def write(self, values: Values, step: int) -> None:
+        if self._run is None and self._package is not None:
+            self._run = self._package.Run(experiment=PREFIX, system_tracking_interval=None, capture_terminal_logs=False)
+            self._run.name = self._name()
+        for name, value in values.items():
+            self._run.track(value, name=name, step=step)
+
+    def close(self) -> None:
+        if self._run is not None and self._package is not None:
+            self._run.close()
+            self._run = None
 
 
 class _Call:
@@ -164,15 +211,19 @@ class _Call:
         pass
 
 
-def _of_object(found: Any) -> Logger | None:
+def _of_object(found: Any, name: Callable[[], str]) -> Logger | None:
     """A logger of one that a job has made, by its methods."""
+    if callable(getattr(found, "track", None)) and hasattr(found, "hash"):
+        return _Aim(name, found)
+    if type(found).__module__.partition(".")[0] == "trackio" and callable(getattr(found, "log", None)):
+        return _Trackio(found)
     if callable(getattr(found, "define_metric", None)) and callable(getattr(found, "log", None)):
         return _Wandb(found)
     if callable(getattr(found, "add_scalar", None)):  # SummaryWriter of PyTorch or tensorboardX
 
         def scalars(values: dict[str, float], step: int) -> None:
-            for name, value in values.items():
-                found.add_scalar(name, value, global_step=step)
+            for tag, value in values.items():
+                found.add_scalar(tag, value, global_step=step)
 
         return _Call(scalars)
     if callable(getattr(found, "log_metrics", None)):  # loggers of Lightning
@@ -208,13 +259,17 @@ def _logger_of(one: Any, name: Callable[[], str]) -> Logger:
             return _Wandb()
         if one == "mlflow":
             return _Mlflow()
+        if one == "trackio":
+            return _Trackio()
+        if one == "aim":
+            return _Aim(name)
     else:
-        made = _of_object(one)
+        made = _of_object(one, name)
         if made is not None:
             return made
     raise ValueError(
-        f"log_to: got {one!r}, expected 'wandb', 'tensorboard', 'tensorboard:FOLDER', 'mlflow', a run or writer of "
-        "these, or a function of values and step"
+        f"log_to: got {one!r}, expected 'wandb', 'tensorboard', 'tensorboard:FOLDER', 'mlflow', 'trackio', 'aim', a "
+        "run or writer of these, or a function of values and step"
     )
 
 
@@ -249,3 +304,11 @@ class Loggers:
 def _as_file(name: str) -> str:
     """A run's name as that of a folder."""
     return re.sub(r"[^\w\-. =]", "_", name).strip(". ") or "run"
+
+
+def _for_mlflow(name: str) -> str:
+    """A metric's name as MLflow accepts it. A name that changes gets a hash of its own, so that no two become one."""
+    found = _OTHER.sub("_", name)
+    if found == name and len(name) <= MLFLOW_LENGTH:
+        return name
+    return f"{found[: MLFLOW_LENGTH - 9]}-{_digest(name)[:8]}"

@@ -34,7 +34,8 @@ def told(error: BaseException) -> tuple[str, str]:
 
 def failure(error: BaseException | None) -> BaseException | None:
     """The exception, unless it ends what it leaves as it was meant to end."""
-    meant = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit))
+    pruned = getattr(sys.modules.get("optuna"), "TrialPruned", GeneratorExit)
+    meant = isinstance(error, (StopIteration, StopAsyncIteration, GeneratorExit, pruned))
     return None if meant or (isinstance(error, SystemExit) and error.code in (None, 0)) else error
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import conceptwatch
 from conftest import package
 from real_sidecar import curve, eager
 
@@ -246,3 +247,14 @@ def test_the_blocks_about_libraries(torch: Any, lightning_given: dict[str, Any],
     assert len(curve(address, "cub-scbm", "ctl")) == 1
     assert len(curve(address, "cub-label-free", "embedding_ct")) == 1
     assert len(curve(address, "colour-mnist", "ctl")) == 1
+
+
+def test_the_objective_of_optuna() -> None:
+    optuna = package("optuna")
+    (block,) = blocks("docs/integrations.md", "## Optuna")
+    steps: list[int] = []
+    given = {"train_and_evaluate": lambda run, step: steps.append(step), "accuracy": 0.5, "conceptwatch": conceptwatch}
+    study = optuna.create_study(direction="maximize")
+    study.optimize(run(block, **given)["objective"], n_trials=1)
+    assert study.best_value == 0.5
+    assert steps == list(range(100, 1000, 100))

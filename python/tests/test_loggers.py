@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import conceptwatch
 from conceptwatch import Run
-from conceptwatch._loggers import loggers_of
+from conceptwatch._loggers import _for_mlflow, loggers_of
 from conceptwatch._protocol import messages
 from conftest import K, batch, package, wait_for
 from offline_wandb import of_wandb
@@ -140,6 +141,70 @@ def test_mlflow_gets_scores_at_the_jobs_step(address: str, folder: Path, monkeyp
     assert {metric.step: metric.value for metric in history} == pytest.approx(expected)
 
 
+def test_names_that_mlflow_refuses_are_mapped_and_none_is_another() -> None:
+    refuses = package("mlflow.utils.validation", "mlflow")._validate_metric_name
+    splits = ["val", "λ", "µ", ".", "..", "a//b", "a/./b", "a/", "/a", "a\u200db", "x" * 200, "x" * 199 + "y"]
+    names = [_for_mlflow(f"conceptwatch/{split}/intervention_drop_of_{'y' * 30}") for split in splits]
+    assert names[0] == f"conceptwatch/val/intervention_drop_of_{'y' * 30}"
+    assert len(set(names)) == len(names)
+    for name in names:
+        refuses(name)
+        assert len(name) <= 250
+
+
+@pytest.mark.parametrize("given", ["name", "run"])
+def test_trackio_gets_scores_at_the_jobs_step(
+    given: str, address: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trackio = package("trackio")
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("trackio") and hasattr(module, "TRACKIO_DIR"):
+            monkeypatch.setattr(module, "TRACKIO_DIR", folder / "trackio")
+    own = trackio.init(project="leakage", name=given)
+    run = begin(f"trackio {given}", address, "trackio" if given == "name" else own)
+    expected = evaluate(run, *STEPS)
+    assert run.finish()
+    trackio.finish()
+    rows = trackio.SQLiteStorage.get_logs("leakage", given)
+    assert {row["step"]: row[TAG] for row in rows if TAG in row} == pytest.approx(expected)
+
+
+class AimRun:
+    """The part of Aim's `Run` that is used. Aim itself brings a server, a database and a cloud's client."""
+
+    made: ClassVar[list[AimRun]] = []
+
+    def __init__(self, experiment: str | None = None, **options: Any) -> None:
+        self.name, self.hash, self.experiment, self.options = "", "1f", experiment, options
+        self.tracked: list[tuple[float, str, int]] = []
+        self.is_open = True
+        self.made.append(self)
+
+    def track(self, value: float, name: str | None = None, step: int | None = None) -> None:
+        assert self.is_open
+        assert name is not None
+        assert step is not None
+        self.tracked.append((value, name, step))
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+@pytest.mark.parametrize("given", ["name", "run"])
+def test_aim_gets_scores_at_the_jobs_step(given: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    aim = types.ModuleType("aim")
+    aim.Run = AimRun  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "aim", aim)
+    monkeypatch.setattr(AimRun, "made", [])
+    run = begin(f"aim {given}", address, "aim" if given == "name" else AimRun("mine"))
+    expected = evaluate(run, *STEPS)
+    assert run.finish()
+    (found,) = AimRun.made
+    assert {step: value for value, name, step in found.tracked if name == TAG} == pytest.approx(expected)
+    # A run of the job stays open, and is named by the job.
+    assert (found.is_open, found.name) == ((False, "aim name") if given == "name" else (True, ""))
+
+
 def test_a_function_gets_values_and_step(address: str) -> None:
     found: list[tuple[dict[str, float], int]] = []
     run = begin("function", address, lambda values, step: found.append((values, step)))
@@ -211,7 +276,7 @@ def test_what_is_no_logger_is_an_error_at_once(wrong: Any) -> None:
         conceptwatch.init("run", concepts=K, address="127.0.0.1:1", spawn=False, log_to=wrong)
 
 
-@pytest.mark.parametrize("missing", ["wandb", "tensorboard", "mlflow"])
+@pytest.mark.parametrize("missing", ["wandb", "tensorboard", "mlflow", "trackio", "aim"])
 def test_a_package_that_is_missing_is_one_line(
     missing: str, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], list[str]], start: Callable[..., Run]
 ) -> None:
@@ -260,7 +325,7 @@ def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
     assert warned() == ["conceptwatch, run 'run': log_to: a logger fails: OSError: the disk is full"]
 
 
-@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "trackio"])
 def test_a_run_that_is_not_active_is_one_line(
     name: str, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], folder: Path
 ) -> None:
@@ -297,8 +362,8 @@ def test_no_logger_is_imported_before_it_is_asked_for() -> None:
 
     text = (
         "import sys, conceptwatch; run = conceptwatch.init('a', concepts=3, mode='disabled'); "
-        "print([name for name in ('wandb', 'tensorboard', 'mlflow', 'pandas', 'polars', 'matplotlib') "
-        "if name in sys.modules])"
+        "names = ('wandb', 'tensorboard', 'mlflow', 'trackio', 'aim', 'optuna', 'pandas', 'polars', 'matplotlib'); "
+        "print([name for name in names if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     found = subprocess.run(
