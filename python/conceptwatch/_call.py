@@ -16,14 +16,22 @@ import numpy as np
 from ._head import Call, Wrapped
 from ._tensors import Fault
 
+# The threshold of a probability, and how far the sum of a row's may be from 1.
+HALF, SUM_ERROR = 0.5, 1e-3
+# Logits beyond it are certain, and exp() of more overflows.
+MOST_LOGIT = 80.0
+
 
 @contextlib.contextmanager
-def calling(head: Call, threshold: float, sample: Any, *, numbers: bool = False) -> Iterator[Callable[[Any], Any]]:
+def calling(
+    head: Call, threshold: float, sample: Any, *, numbers: bool = False, probabilities: bool = False
+) -> Iterator[Callable[[Any], Any]]:
     """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or the `numbers`.
 
-    -1, or NaN among numbers, where its output is not finite. It raises `Fault` for outputs of another shape.
+    -1, or NaN among numbers, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
+    `Fault` for outputs of another shape.
     """
-    predicted = _numbers if numbers else _classes
+    predicted = _numbers if numbers else _probabilities if probabilities else _classes
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
@@ -84,6 +92,26 @@ def _classes(output: Any, values: Any, threshold: float) -> Any:
         # NaN may win or lose an argmax; such a row has no prediction.
         classes = xp.where(xp.isfinite(output).all(1), output.argmax(1), -1)
     return classes.to(torch.int32) if is_torch and torch is not None else classes.astype(np.int32)
+
+
+def _probabilities(output: Any, values: Any, threshold: float) -> Any:
+    """Of logits by softmax, of one logit by sigmoid; probabilities as they are."""
+    complaint = "policy: 'coop' needs a head that returns logits or probabilities, but it returned {}"
+    output, is_torch = _array(output, complaint)
+    xp: Any = sys.modules["torch"] if is_torch else np
+    shape, n = tuple(output.shape), values.shape[0]
+    floats = output.is_floating_point() if is_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
+    if not floats or shape not in ((n,), (n, *shape[1:2])):
+        raise Fault(complaint.format(f"{output.dtype} of shape {list(shape)}"))
+    output = output.float() if is_torch else output.astype(np.float64)
+    if len(shape) == 1 or shape[1] == 1:
+        one = output.reshape(n)
+        one = one if threshold == HALF else 1 / (1 + xp.exp(xp.clip(threshold - one, -MOST_LOGIT, MOST_LOGIT)))
+        return xp.stack([1 - one, one], 1)
+    if bool((output >= 0).all()) and bool((abs(output.sum(1) - 1) < SUM_ERROR).all()):
+        return output
+    exponentials = xp.exp(output - (output.max(1)[0] if is_torch else output.max(1))[:, None])
+    return exponentials / exponentials.sum(1)[:, None]
 
 
 def _as_parameters(values: Any, module: Any, torch: Any) -> Any:

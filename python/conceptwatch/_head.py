@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-POLICIES = ("random", "least_confident", "in_order")
+POLICIES = ("random", "least_confident", "coop", "in_order")
 # With more concepts, or groups of concepts, these are not all set one after the other.
 MOST_UNITS = 32
 STEPS = 11
@@ -29,7 +29,9 @@ class Head:
     call: the part of the model from concepts to the task: a module or function from activations [n, K] to logits
         [n, l], one logit for class 1, or class numbers [n].
     policy: the order in which each row's concepts are set: "random", the same in each epoch; "least_confident" first;
-        "in_order"; or a sequence of all concepts or groups.
+        "coop", by the entropy of the concept plus the expected change of the predicted class's probability when it is
+        set (Chauhan et al. 2023, with weights 1 and without costs; ranked once, before any is set, at two calls of the
+        head for each concept); "in_order"; or a sequence of all concepts or groups.
     steps: how many numbers of concepts (or groups), evenly spaced from none to all; or these numbers themselves. By
         default all of up to 32, else 11.
     groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list

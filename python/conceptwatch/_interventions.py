@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import calling
+from ._call import MOST_LOGIT, calling
 from ._declaration import set_as
 from ._head import Call, Head, Recent, even_counts, percentiles
 from ._presample import UInt64s, siphash
@@ -165,6 +165,8 @@ class _Batch:
 
     def predictions(self, *, numbers: bool) -> Predictions:
         true, wrong = self._values()
+        if self.head.policy == "coop" and numbers:
+            raise Fault("policy: 'coop' needs a task of classes, but the task is continuous")
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
@@ -253,6 +255,8 @@ class _Batch:
             return self._like(np.argsort(order, axis=1, kind="stable"))
         if policy == "least_confident":
             return self._sorted(self._sorted(self._confidence(most)))
+        if policy == "coop":
+            return self._sorted(self._sorted(-self._coop(most)))
         order = np.arange(most) if policy == "in_order" else np.asarray(policy)
         if sorted(order.tolist()) != list(range(most)):
             raise Fault(f"policy: got {order.tolist()}, expected each of 0 to {most - 1} once")
@@ -277,6 +281,50 @@ class _Batch:
         concepts = self.xp.stack(parts, 1)
         members = [np.flatnonzero(self.units == unit) for unit in range(most)]
         return self.xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
+
+    def _coop(self, most: int) -> Any:
+        """CooP, Chauhan et al. 2023, arXiv 2212.07430: what is to be gained by each concept or group, [n, groups].
+
+        The entropy of a concept's prediction plus the expected change of the predicted class's probability when the
+        concept is set to a class drawn from that prediction; of groups the mean.
+        """
+        assert self.blocks is not None
+        if self.kind not in ("probability", "logit"):
+            raise Fault(f"policy: 'coop' needs probabilities or logits, but the concepts are {self.kind}")
+        xp, scores = self.xp, []
+        low, high = self._ends(self.c_hat)
+        column_class, of = self._column_classes(), self._concept_of_column()
+        rows = self._like(np.arange(self.n))
+        with calling(self.head.call, self.head.threshold, self.c_hat, probabilities=True) as probabilities:
+            base = self._like(probabilities(self.c_hat))
+            task = base.argmax(1)
+            for concept, block in enumerate(self.blocks):
+                share = self._shares(block)
+                score = -xp.where(share > 0, share * xp.log(xp.where(share > 0, share, 1.0)), 0.0).sum(1)
+                inside = self._like(of == concept)
+                for number in range(share.shape[1]):
+                    chosen = xp.where(column_class == number, high, low)
+                    after = self._like(probabilities(xp.where(inside, chosen, self.c_hat)))
+                    score = score + share[:, number] * abs(after[rows, task] - base[rows, task])
+                scores.append(score)
+        concepts = xp.stack(scores, 1)
+        members = [np.flatnonzero(self.units == unit) for unit in range(most)]
+        return xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
+
+    def _shares(self, block: range) -> Any:
+        """The predicted probability of each class of a concept, [n, classes]."""
+        part = self.c_hat[:, block.start : block.stop]
+        part = part.float() if self._is_torch else part.astype(np.float64)
+        if len(block) == 1:
+            one = part[:, 0]
+            if self.kind == "logit":
+                one = 1 / (1 + self.xp.exp(self.xp.clip(-one, -MOST_LOGIT, MOST_LOGIT)))
+            one = self.xp.clip(one, 0, 1)
+            return self.xp.stack([1 - one, one], 1)
+        if self.kind == "probability":
+            return self.xp.clip(part, 0, 1)
+        exponentials = self.xp.exp(part - (part.max(1)[0] if self._is_torch else part.max(1))[:, None])
+        return exponentials / exponentials.sum(1)[:, None]
 
     def _sorted(self, values: Any) -> Any:
         """Positions in ascending order of each row, the first of equals first."""

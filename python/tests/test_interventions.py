@@ -45,7 +45,7 @@ def test_a_head_that_ignores_its_concepts_predicts_the_same_everywhere(array: An
     assert accuracies(right, y) == accuracies(wrong, y) == [1.0] * (K + 1)
 
 
-@pytest.mark.parametrize("policy", ["random", "least_confident", "in_order", [3, 0, 1, 2, 4]])
+@pytest.mark.parametrize("policy", ["random", "least_confident", "coop", "in_order", [3, 0, 1, 2, 4]])
 def test_a_head_of_the_first_concept_is_right_once_that_is_set(array: Any, policy: Any) -> None:
     c_hat, c, y = data()
     found = interventions(lambda x: x[:, 0] - 0.5, array(c_hat), array(c), policy=policy)
@@ -89,6 +89,74 @@ def test_the_least_confident_concepts_are_set_first(array: Any) -> None:
     assert seen[3].tolist() == [[1, c_hat[0, 1], 1], [c_hat[1, 0], 1, 0]]
     assert seen[5].tolist() == [[1, 0, 1], [1, 1, 0]]
     assert seen[6].tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+def test_coop_sets_uncertain_and_decisive_concepts_first(array: Any) -> None:
+    """By hand: entropy of the concept, and expected change of the predicted class's probability."""
+    c_hat = np.array([[0.5, 0.6, 0.2], [0.99, 0.98, 0.5]])
+    weights = np.array([0.0, 6.0, 1.0])
+
+    def share(x: Any) -> Any:
+        logit = np.asarray(x) @ weights - 3
+        return 1 / (1 + np.exp(-logit))
+
+    expected = np.zeros((2, 3))
+    for i in range(3):
+        p = c_hat[:, i]
+        ends = []
+        for value in (0, 1):
+            moved = c_hat.copy()
+            moved[:, i] = value
+            ends.append(abs(share(moved) - share(c_hat)))
+        expected[:, i] = -p * np.log(p) - (1 - p) * np.log(1 - p) + (1 - p) * ends[0] + p * ends[1]
+    assert np.argsort(-expected).tolist() != np.argsort(abs(c_hat - 0.5)).tolist(), "the head decides, too"
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x @ array(weights) - 3
+
+    interventions(head, array(c_hat), array(np.ones((2, 3), int)), policy="coop")
+    seen = seen[1 + 2 * 3 :]  # those that rank
+    assert np.array_equal(seen[0], c_hat)
+    for row in range(2):
+        first = int(np.argmax(expected[row]))
+        assert seen[1][row].tolist() == [1.0 if i == first else c_hat[row, i] for i in range(3)]
+
+
+@pytest.mark.parametrize("form", ["logits", "softmax", "sigmoid"])
+def test_coop_orders_the_same_by_logits_and_probabilities(array: Any, form: str) -> None:
+    c_hat, c, _ = data(5)
+
+    def head(x: Any) -> Any:
+        logit = np.asarray(x) @ np.arange(K) - 5.0
+        if form == "logits":
+            return array(np.stack([0 * logit, logit], 1))
+        share = 1 / (1 + np.exp(-logit))
+        return array(np.stack([1 - share, share], 1) if form == "softmax" else share)
+
+    threshold = 0.5 if form == "sigmoid" else 0.0
+    found = both(interventions(head, array(c_hat), array(c), policy="coop", threshold=threshold))
+    by_logit = both(
+        interventions(lambda x: array(np.asarray(x) @ np.arange(K) - 5.0), array(c_hat), array(c), policy="coop")
+    )
+    assert np.array_equal(found, by_logit)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"kind": "hard"}, "policy: 'coop' needs probabilities or logits, but the concepts are hard"),
+        ({"kind": "continuous"}, "policy: 'coop' needs probabilities or logits, but the concepts are continuous"),
+        ({"task_labels": "continuous"}, "policy: 'coop' needs a task of classes, but the task is continuous"),
+    ],
+)
+def test_coop_says_what_it_needs(options: Any, why: str) -> None:
+    c_hat, c, _ = data()
+    with pytest.raises(ValueError, match=why):
+        interventions(lambda x: x[:, 0] - 0.5, c_hat, c, policy="coop", **options)
+    with pytest.raises(ValueError, match="needs a head that returns logits or probabilities, but it returned int64"):
+        interventions(lambda x: (x[:, 0] > 0.5).astype(np.int64), c_hat, c, policy="coop")
 
 
 def test_logits_are_set_to_percentiles(array: Any) -> None:
@@ -150,12 +218,12 @@ def test_groups_are_set_together(array: Any) -> None:
         seen.append(np.asarray(x))
         return x
 
-    for policy in ("random", "least_confident", "in_order"):
+    for policy in ("random", "least_confident", "coop", "in_order"):
         seen.clear()
         found = interventions(head, array(c_hat), array(c), groups=[[0, 3], [1, 2]], policy=policy)
         assert both(found)[0].shape == (N, 4)
         assert found.counts == (0, 2, 3, 5)
-        is_set = seen[1] == c
+        is_set = seen[2 + 2 * K if policy == "coop" else 1] == c  # coop ranks by calls of its own
         assert (is_set[:, 0] == is_set[:, 3]).all()
         assert (is_set[:, 1] == is_set[:, 2]).all()
         assert (is_set[:, [0, 1, 4]].sum(1) == 1).all()
