@@ -41,7 +41,19 @@ def calling(
     on_cuda = isinstance(sample, torch.Tensor) and sample.device.type == "cuda"
     devices = [sample.device] if on_cuda and module is None else []
     with torch.no_grad(), _in_eval_mode(module), torch.random.fork_rng(devices), _numpy_random():
-        yield lambda values: predicted(head(_as_parameters(values, module, torch)), values, threshold)
+
+        def output(values: Any) -> Any:
+            try:
+                return head(_as_parameters(values, module, torch))
+            except RuntimeError as error:
+                if module is None or not _is_sharded(module, torch):
+                    raise
+                raise Fault(
+                    f"head: FSDP has its parameters only while the whole model runs ({error}); shard the head as a "
+                    "module of its own, too"
+                ) from error
+
+        yield lambda values: predicted(output(values), values, threshold)
 
 
 def _numbers(output: Any, values: Any, _: float) -> Any:
@@ -132,6 +144,15 @@ def _module_of(head: Any, torch: Any) -> Any:
         head = head.head
     owner = getattr(head, "__self__", head)
     return owner if isinstance(owner, torch.nn.Module) else None
+
+
+def _is_sharded(module: Any, torch: Any) -> bool:
+    """Whether FSDP keeps a module's parameters elsewhere: as DTensors, as pieces, or as views of one flat parameter."""
+    parameters = list(module.parameters())
+    views = (value for part in module.modules() for value in vars(part).values() if isinstance(value, torch.Tensor))
+    return any(type(one).__name__ == "DTensor" or hasattr(one, "_fsdp_flattened") for one in parameters) or (
+        not parameters and any(True for _ in views)
+    )
 
 
 @contextlib.contextmanager

@@ -150,12 +150,27 @@ def declared(
     )
 
 
-def checks_of(declared: Any, signed_labels: bool) -> tuple[Checks, Labels]:
+def checks_of(declared: Any, signed_labels: bool, task_classes: Sequence[str] = ()) -> tuple[Checks, Labels]:
     """What checks the tensors of a run, and makes plain arrays of its labels."""
     two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
     cardinalities = tuple(concept.cardinality for concept in declared.concepts)
     checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
-    return checks, Labels(cardinalities, declared.missing_concept_labels, signed_labels)
+    return checks, Labels(cardinalities, declared.missing_concept_labels, signed_labels, task_classes)
+
+
+def classes_of(task_classes: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the task's classes, in the order of their numbers."""
+    # A text would be a class for each character, and a set has another order on each rank.
+    if isinstance(task_classes, (str, bytes, Mapping, Set)):
+        raise ValueError(f"task_classes: got {shortened(task_classes)}, expected a list of names")
+    names = tuple(task_classes if task_classes is not None else ())
+    other = next((name for name in names if not isinstance(name, str)), None)
+    if other is not None:
+        raise ValueError(f"task_classes: got {shortened(other)}, expected a list of names")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"task_classes: two classes are named {twice!r}")
+    return names
 
 
 def constants_of(linear_head: bool, constants: Constants) -> Any:

@@ -66,8 +66,10 @@ class Head:
     def is_linear(self) -> bool:
         """Whether it is a linear layer, or such layers in a row; False where that cannot be seen."""
         call: Any = self.call
+        while type(call).__name__ in _WRAPPERS:
+            call = getattr(call, _WRAPPERS[type(call).__name__])
         parts: list[Any] = [call]
-        if type(call).__name__ == "Sequential":  # of PyTorch, or of Keras
+        if type(call).__name__ in ("Sequential", "FSDPSequential"):  # of PyTorch, or of Keras
             parts = list(call.children()) if hasattr(call, "children") else list(call.layers)
         if len(parts) > 1 and type(parts[-1]).__name__ in _OUTPUTS:
             parts.pop()
@@ -118,6 +120,13 @@ class Head:
         return tuple((2 * k * step + units) // (2 * units) for step in self.units_set(k))
 
 
+# Modules of PyTorch that run another one, and the attribute that is this one.
+_WRAPPERS = {
+    "OptimizedModule": "_orig_mod",
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+    "FullyShardedDataParallel": "module",
+}
 # Layers that turn logits into probabilities, after which the order of the classes is the same.
 _OUTPUTS = ("Softmax", "LogSoftmax", "Sigmoid")
 
@@ -128,7 +137,8 @@ def _is_linear(part: Any, *, is_last: bool) -> bool:
     if name == "Dense":
         activation = getattr(part.activation, "__name__", "")
         return activation == "linear" or (is_last and activation in ("softmax", "sigmoid"))
-    return name in ("Linear", "Identity", "Flatten", "Dropout", "InputLayer")
+    # fully_shard names a layer's class FSDPLinear and so on.
+    return name.removeprefix("FSDP") in ("Linear", "Identity", "Flatten", "Dropout", "InputLayer")
 
 
 class Wrapped:
@@ -171,10 +181,15 @@ def percentiles(logits: Any) -> tuple[Any, Any]:
     Arrays of NumPy, or tensors of PyTorch on the device of the logits.
     """
     if hasattr(logits, "detach"):
-        torch = sys.modules["torch"]
-        values = logits.detach().float()
-        low, high = torch.nanquantile(values, torch.tensor(PERCENTILES, device=values.device) / 100, 0)
-        return low, high
+        # By hand, because torch's quantiles take 16 million elements at most, and no half precision.
+        values = logits.detach().float().sort(0).values
+        known = len(values) - values.isnan().sum(0, keepdim=True)  # NaN come last
+        ends = []
+        for percent in PERCENTILES:
+            at = (known - 1).clamp(min=0).double() * percent / 100
+            below, above = (values.gather(0, place.long())[0] for place in (at.floor(), at.ceil()))
+            ends.append(below + (at - at.floor())[0].float() * (above - below))
+        return ends[0], ends[1]
     low, high = np.nanpercentile(np.asarray(logits, np.float64), PERCENTILES, axis=0)
     return low, high
 

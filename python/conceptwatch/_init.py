@@ -40,6 +40,7 @@ def init(
     task_labels: str = "class",
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
+    task_classes: Sequence[str] | None = None,
     labels: Mapping[str, object] | None = None,
     project: str | None = None,
     training: str = "joint",
@@ -86,6 +87,8 @@ def init(
     missing_concept_labels: concept labels of -1 or NaN are unknown, not an error. Scores use the rows with known
         labels, 50 at least.
     signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
+    task_classes: names of the task's classes, in the order of the logits, where task_labels and task_predictions are
+        such names. State the same on all ranks.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     project: the label `project`, by which the page and searches group runs. By default the name of the script's
         repository, or of its folder.
@@ -134,6 +137,7 @@ def init(
     ranks = rank_and_world_size(rank, world_size)
     rank, world_size = ranks or (0, 1)
     own_head = None if head is None else Head.of(head)
+    classes = _declaration.classes_of(task_classes)
     declared = _declaration.declared(
         name,
         concepts=concepts,
@@ -176,7 +180,9 @@ def init(
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
         if loggers:
             link.warn("log_to: offline there are no scores, so nothing is logged", is_fault=False)
-        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head, None, signed_labels)
+        return Run(
+            link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head, None, signed_labels, classes
+        )
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
@@ -201,7 +207,7 @@ def init(
         wish, data_dir = _sidecar.Wish(token_file, None), None
     reached = reach(stated, wish, token, spawn=spawn, rank=rank)
     link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
-    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers, signed_labels)
+    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers, signed_labels, classes)
     run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
         run._sender.replace = partial(_sidecar.replace, reached.address, wish)

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 from ._tensors import TEXTS, Fault
 
 LABELS = "concept_labels"
-# Rows that a message names.
+# Tensors that may hold the names of classes.
+NAMED = ("task_labels", "task_predictions")
+# Rows, and classes, that a message names.
 MOST_ROWS = 5
 
 
@@ -25,13 +28,31 @@ class Labels:
     cardinalities: Sequence[int]
     missing: bool = False
     signed: bool = False
+    task_classes: Sequence[str] = ()
 
     def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
-        plain = {name: self._plain(name, value) for name, value in tensors.items()}
+        named = {name: self._numbered(name, value) for name, value in tensors.items()}
+        plain = {name: self._plain(name, value) for name, value in named.items()}
         if self.signed and plain.get(LABELS) is not None:
             plain[LABELS] = self._unsigned(plain[LABELS])
         return plain
+
+    def _numbered(self, name: str, value: Any) -> Any:
+        """The class numbers of a task's labels or predictions that are names. Raises `Fault` for an unknown name."""
+        if name not in NAMED or not self.task_classes or value is None or hasattr(value, "detach"):
+            return value
+        names = np.asarray(value, object if isinstance(value, (list, tuple)) else None)
+        if names.dtype.kind not in "OUT" or not any(isinstance(one, str) for one in names.flat):
+            return value
+        numbers = {text: number for number, text in enumerate(self.task_classes)}
+        found = [numbers.get(str(text)) for text in names.flat]
+        if None in found:
+            row = found.index(None)
+            known = ", ".join(map(repr, self.task_classes[:MOST_ROWS])) + ", …" * (len(numbers) > MOST_ROWS)
+            got = shortened(names.ravel().tolist()[row])
+            raise Fault(f"{name}: got {got} in row {row}, expected one of task_classes: {known}")
+        return np.asarray(found, np.int64).reshape(names.shape)
 
     def _plain(self, name: str, value: Any) -> Any:
         if name in TEXTS or value is None:

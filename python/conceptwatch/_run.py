@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -76,13 +76,14 @@ class Run:
         head: Head | None = None,
         loggers: Loggers | None = None,
         signed_labels: bool = False,
+        task_classes: Sequence[str] = (),
     ) -> None:
         self.address = contact.address
         self._link = link
         self._head = head
         self._recent = Recent()
         self._sender: Sender = sender_to(contact)
-        self._checks, self._labels = _declaration.checks_of(link.run, signed_labels)
+        self._checks, self._labels = _declaration.checks_of(link.run, signed_labels, task_classes)
         self._raise_errors = raise_errors
         self._goes_on = False
         self._process = os.getpid()

@@ -287,7 +287,8 @@ def _of_no_number(name: str, dtype: str) -> str:
         return f"{name} are {what}; send numbers, for example of type float32 or int64"
     if name not in ("task_labels", "concept_labels", "task_predictions"):
         return f"{name} are strings; send numbers"
-    return f"{name} are strings; send class numbers, for example from numpy.unique(y, return_inverse=True)[1]"
+    named = "pass their names to init as task_classes, or " if name != "concept_labels" else ""
+    return f"{name} are strings; {named}send class numbers, for example from numpy.unique(y, return_inverse=True)[1]"
 
 
 def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:

@@ -248,7 +248,7 @@ def _task(y: Any, outputs: Any) -> dict[str, Any]:
     """Labels as class numbers, with the logits of the classes, or the prediction from a single logit."""
     if y.ndim == 2:
         y = y.argmax(1) if y.shape[1] > 1 else y[:, 0]
-    tensors = {"task_labels": y.long()}
+    tensors = {"task_labels": y.long() if hasattr(y, "long") else y.astype("int64")}
     if outputs is not None:
         if outputs.ndim == 2 and outputs.shape[1] > 1:
             tensors["task_logits"] = outputs

@@ -13,6 +13,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import conceptwatch
@@ -270,6 +271,16 @@ def test_scbm(torch: Any, toy: Any, address: str) -> None:
     assert value(scores, "task_accuracy") > 0.7
     full = adapters.scbm(batch, (torch.rand(4, 3, 20), torch.rand(4, 3), torch.rand(4, 3, 3), torch.rand(4, 6)))
     assert full["task_logits"].shape == (4, 6)
+
+
+def test_label_free_cbm_of_arrays(torch: Any) -> None:
+    """Its features and labels are often saved by NumPy."""
+    projections, labels, logits = torch.rand(6, 3), torch.tensor([0, 1, 2, 1, 0, 2]), torch.rand(6, 3)
+    expected = adapters.label_free_cbm((None, labels), (logits, projections))
+    found = adapters.label_free_cbm((None, labels.numpy()), (logits.numpy(), projections.numpy()))
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name])
 
 
 def test_label_free_cbm(torch: Any, toy: Any, address: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Head, interventions
+from conceptwatch import Head, interventions, percentiles
 from conceptwatch._head import even_counts
 
 N, K = 400, 5
@@ -476,3 +480,78 @@ def test_a_linear_head_is_known_as_one(torch: Any) -> None:
     ]
     assert [Head.of(head).is_linear() for head in linear] == [True] * 3
     assert [Head.of(head).is_linear() for head in others] == [False] * 4
+
+
+def test_wrappers_of_a_linear_head_leave_it_linear_and_its_curves(torch: Any) -> None:
+    torch.manual_seed(0)
+    c_hat, c = torch.rand(64, 3), torch.randint(0, 2, (64, 3))
+    layer = torch.nn.Linear(3, 2)
+    expected = interventions(layer, c_hat, c)
+    for wrapped in (torch.compile(layer, backend="eager"), torch.nn.DataParallel(layer)):
+        assert Head.of(wrapped).is_linear()
+        found = interventions(wrapped, c_hat, c)
+        assert all((found[name] == expected[name]).all() for name in expected)
+
+
+SHARDED = """
+import sys, torch, conceptwatch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard
+
+torch.distributed.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=int(sys.argv[1]), world_size=2)
+cpu, mesh = torch.device("cpu"), init_device_mesh("cpu", (2,))
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.head = torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)
+    def forward(self, x):
+        return self.head(self.encoder(x))
+
+def curves(model, head):
+    model(torch.rand(8, 4)).sum().backward()
+    try:
+        found = conceptwatch.interventions(head, torch.rand(8, 3), torch.randint(0, 2, (8, 3)))
+        return found.counts, conceptwatch.Head(head).is_linear()
+    except ValueError as error:
+        return "FSDP has its parameters only while the whole model runs" in str(error)
+
+model = Model()
+model.head = FSDP(model.head, device_id=cpu)
+print(curves(FSDP(model, device_id=cpu), model.head))
+model = Model()
+fully_shard(model.head, mesh=mesh)
+print(curves(fully_shard(model, mesh=mesh), model.head))
+model = Model()
+print(curves(FSDP(model, device_id=cpu), model.head))
+model = Model()
+print(curves(FSDP(model, device_id=cpu, use_orig_params=True), model.head))
+model = Model()
+print(curves(fully_shard(model, mesh=mesh), model.head))
+"""
+
+
+def test_a_head_under_fsdp_has_curves_or_one_reason(torch: Any, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", SHARDED, str(rank), str(tmp_path / "store")],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for rank in ranks:
+        out, said = rank.communicate(timeout=240)
+        assert out.splitlines() == ["((0, 1, 2, 3), True)"] * 2 + ["True"] * 3, said[-3000:]
+
+
+def test_percentiles_take_more_than_torch_s_quantiles(torch: Any) -> None:
+    values = torch.randn(1001, 3)
+    values[5, 0] = values[:, 2] = torch.nan
+    for found, expected in zip(percentiles(values), np.nanpercentile(values[:, :2], (5, 95), axis=0), strict=True):
+        np.testing.assert_allclose(found[:2], expected, rtol=1e-5)
+        assert torch.isnan(found[2])
+    # torch.quantile refuses 16 million and more.
+    low, high = percentiles(torch.arange(17_000_001).flip(0)[:, None])
+    assert (low.item(), high.item()) == (850_000, 16_150_000)
+    assert percentiles(values.half())[0].dtype == torch.float32

@@ -12,7 +12,7 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._labels import Labels
 from conceptwatch._tensors import Fault
-from conftest import package, wait_for
+from conftest import K, batch, package, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar
 
@@ -180,3 +180,48 @@ def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(
     assert any("if -1 means absent, recode it to 0 or pass signed_labels=True" in line for line in warned())
     unknown = scored("unknown", 2 * labels - 1, missing_concept_labels=True)
     assert any("every known label is 1, and -1 is read as unknown" in note for note in unknown.warnings)
+
+
+def test_names_of_classes_are_their_numbers() -> None:
+    pandas = package("pandas")
+    names = ["wren", "auk", "wren", "owl"]
+    forms = [names, tuple(names), np.array(names), np.array(names, object)]
+    forms += [pandas.Series(names), pandas.Series(names, dtype="string"), pandas.Categorical(names)]
+    named = Labels((0, 2), task_classes=["auk", "wren", "owl"])
+    for form in (*forms, np.array([1, 0, 1, 2]), [1, 0, 1, 2]):
+        plain = named.plain({"task_labels": form, "task_predictions": form})
+        assert [np.asarray(plain[name]).tolist() for name in plain] == [[1, 0, 1, 2]] * 2
+    assert named.plain({"task_labels": np.array([["auk"], ["owl"]])})["task_labels"].tolist() == [[0], [2]]
+    for wrong in (["auk", "emu"], np.array(["auk", "emu"]), pandas.Series(["auk", "emu"])):
+        with pytest.raises(
+            Fault, match="task_labels: got 'emu' in row 1, expected one of task_classes: 'auk', 'wren',"
+        ):
+            named.plain({"task_labels": wrong})
+    with pytest.raises(Fault, match="task_labels: got None in row 1"):
+        named.plain({"task_labels": ["auk", None]})
+
+
+def test_a_run_takes_names_of_classes_or_says_how(
+    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+) -> None:
+    tensors = {**batch(4), "task_labels": ["wren", "auk", "wren", "auk"]}
+    named = start(name="named", task_classes=["auk", "wren"])
+    named.log(step=1, **tensors)
+    assert named.finish()
+    assert (named.stats.rows_acknowledged, warned()) == (4, [])
+    without = start(name="without", address=named.address)
+    without.log(step=1, **tensors)
+    assert "task_labels are strings; pass their names to init as task_classes, or send class numbers" in warned()[0]
+
+
+@pytest.mark.parametrize(
+    ("classes", "says"),
+    [
+        ("auk", "got 'auk', expected a list"),
+        (["a", 1], "got 1, expected a list"),
+        (["a", "a"], "two classes are named"),
+    ],
+)
+def test_names_of_classes_that_are_none(classes: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=f"task_classes: {says}"):
+        conceptwatch.init("run", concepts=K, task_classes=classes, mode="disabled")
