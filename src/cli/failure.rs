@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use crate::analysis_query::Refused;
 use leakage::field_error::FieldError;
-use leakage::score::catalogue::find;
 
 use super::terminal::{has_gone, tell, written};
 
@@ -52,14 +51,6 @@ impl From<FieldError> for Failure {
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
         if matches!(refused, Refused::History(_)) { Self::running(refused) } else { Self::bad_input(refused) }
-    }
-}
-
-/// Errors when an id of `--scores` is none of the catalogue.
-pub fn check_scores(ids: &[String]) -> Result<(), Failure> {
-    match ids.iter().find(|id| find(id).is_none()) {
-        None => Ok(()),
-        Some(id) => Err(Failure::bad_input(format!("--scores: got '{id}', expected a score of the catalogue"))),
     }
 }
 

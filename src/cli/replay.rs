@@ -17,10 +17,11 @@ use leakage::field_error::FieldError;
 use leakage::limits::plus_minus;
 
 use super::client_options::Contact;
-use super::failure::{Failure, check_scores, conclude};
+use super::failure::{Failure, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::ServeOptions;
+use super::scoring::named;
 use super::terminal::{print, tell};
 
 /// Replay recordings that jobs made with mode="offline"
@@ -71,7 +72,7 @@ pub fn run(options: &ReplayOptions) -> ExitCode {
 }
 
 fn replay(options: &ReplayOptions) -> Result<(), Failure> {
-    check_scores(&options.scores)?;
+    named(&options.scores).map_err(Failure::bad_input)?;
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
     let token = options.contact.token()?;

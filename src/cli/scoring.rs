@@ -9,6 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use information::{Kind, Settings};
 use leakage::batch::Batch;
 use leakage::diagnosis::{Assessment, Verdict, diagnose, verdict};
+use leakage::field_error::in_short;
 use leakage::point::{Outcome, Point};
 use leakage::prepare::Prepared;
 use leakage::repeats::{distinct_rows, remark};
@@ -64,6 +65,9 @@ pub struct Scored {
     pub warnings: Vec<String>,
 }
 
+/// Ids that are named where one is unknown.
+const MOST_ALIKE: usize = 3;
+
 /// Why a batch has no scores.
 pub const TOO_FEW: &str = "expected at least two of concept_activations, concept_labels and task_labels";
 
@@ -78,7 +82,7 @@ impl Scoring {
 
     /// Errors where a score that is to be computed does not exist.
     pub fn named(&self) -> Result<Vec<&'static Score>, String> {
-        self.scores.iter().map(|id| named(id)).collect()
+        named(&self.scores)
     }
 
     /// Scores a batch within `memory` bytes. Without scores where `before_each` breaks off.
@@ -173,9 +177,15 @@ fn half_of_available() -> usize {
     usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)
 }
 
-fn named(id: &str) -> Result<&'static Score, String> {
-    find(id).ok_or_else(|| {
-        let known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
-        format!("--scores: got '{id}', expected one of {}", known.join(", "))
-    })
+/// The scores of the ids of `--scores`. Errors name the ids that are most like one that is unknown.
+pub fn named(ids: &[String]) -> Result<Vec<&'static Score>, String> {
+    let named = |id: &String| {
+        find(id).ok_or_else(|| {
+            let mut known: Vec<&str> = CATALOGUE.iter().map(|score| score.id).collect();
+            known.sort_by(|a, b| strsim::jaro_winkler(id, b).total_cmp(&strsim::jaro_winkler(id, a)));
+            let like = known[..MOST_ALIKE].join(", ");
+            format!("--scores: got '{}', expected a score of docs/scores.md, such as {like}", in_short(id))
+        })
+    };
+    ids.iter().map(named).collect()
 }

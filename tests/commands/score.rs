@@ -368,9 +368,10 @@ fn bad_input_is_one_line_that_names_the_array() {
         assert!(message.starts_with(expected) && message.lines().count() == 1, "{expected}: {message}");
         assert!(output.stdout.is_empty());
     }
-    let unknown = score(&with_types("<f4", "<i8"), &["--scores", "ctl,leak"]);
+    let unknown = score(&with_types("<f4", "<i8"), &["--scores", "ctl,ctl_conditonal"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8(unknown.stderr).unwrap().starts_with("--scores: got 'leak', expected one of ctl, "));
+    let expected = "--scores: got 'ctl_conditonal', expected a score of docs/scores.md, such as ctl_conditional, ";
+    assert!(String::from_utf8(unknown.stderr).unwrap().starts_with(expected));
 }
 
 /// The JSON of the program for these files and options, and what it says beside it.

@@ -22,8 +22,9 @@ use crate::server::peers::{Dialer, Protocol, Remote};
 
 use super::client_options::{Contact, default_address};
 use super::data_dirs::{DataDir, data_dirs};
-use super::failure::{Failure, check_scores, conclude};
+use super::failure::{Failure, conclude};
 use super::http_request::{Answering, who_answers};
+use super::scoring::named;
 use super::terminal::{print, tell};
 use screen::Screen;
 use wanted::Wanted;
@@ -60,7 +61,7 @@ pub fn run(options: &WatchOptions) -> ExitCode {
 }
 
 fn watch(options: &WatchOptions) -> Result<(), Failure> {
-    check_scores(&options.wanted.scores)?;
+    named(&options.wanted.scores).map_err(Failure::bad_input)?;
     let token = options.contact.token()?;
     let runtime = Runtime::new().map_err(Failure::running)?;
     let data_dirs = if options.address.is_none() { data_dirs() } else { Vec::new() };
