@@ -21,7 +21,7 @@ What `import conceptwatch` has, then the callbacks and adapters. [Log a training
 # The names of a training loop; the others follow in the order of the alphabet.
 FIRST = ("init", "Run", "Pass", "Head", "score", "mutual_information", "runs")
 # Classes that the package makes, whose constructors nobody calls.
-RETURNED = ("Diagnosis", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
+RETURNED = ("Diagnosis", "Estimates", "Matrix", "Pass", "Run", "Runs", "Scores", "StoredRun")
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "optuna", "adapters")

@@ -3,14 +3,15 @@
 from . import _fork as _fork
 from ._diagnosis import Action, Diagnosis, Evidence, Finding, Verdict
 from ._head import Head, embedding_head, percentiles
+from ._information import mutual_information
 from ._init import init
 from ._interventions import interventions
-from ._notebook import mutual_information, score
+from ._notebook import score
 from ._plotting import plot
 from ._prompts import prompt
 from ._reading import Matrix, Runs, StoredRun, runs
 from ._run import ConceptwatchError, Pass, Run
-from ._scores import Score, Scores
+from ._scores import Estimates, Score, Scores
 from ._source import ReadError
 from ._stats import Stats
 from ._version import __version__
@@ -19,6 +20,7 @@ __all__ = [
     "Action",
     "ConceptwatchError",
     "Diagnosis",
+    "Estimates",
     "Evidence",
     "Finding",
     "Head",

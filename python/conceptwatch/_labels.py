@@ -64,7 +64,7 @@ class Labels:
         if array is None or (array.dtype != object and not (of_pandas and _may_be_missing(value))):
             return value
         absent: NDArray[np.bool_]
-        absent = np.asarray(value.isna()) if of_pandas else np.frompyfunc(_is_absent, 1, 1)(array).astype(np.bool_)
+        absent = np.asarray(value.isna()) if of_pandas else np.frompyfunc(is_absent, 1, 1)(array).astype(np.bool_)
         numbers = np.asarray(array[~absent].tolist())
         if numbers.dtype.kind not in "iufb":
             return value  # refused by its type
@@ -126,6 +126,6 @@ def _may_be_missing(table: Any) -> bool:
     return any(not isinstance(of_column, np.dtype) for of_column in types)
 
 
-def _is_absent(value: Any) -> bool:
+def is_absent(value: Any) -> bool:
     """Whether it is None, NaN or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value))

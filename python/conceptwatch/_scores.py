@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ._diagnosis import INTERVAL, Diagnosis, Verdict, plus_minus
 from ._tables import framed, html_table
 
@@ -89,6 +92,20 @@ class Score(float):
         if self.left_out_pairs in (0, of * (of - 1) - remaining * (remaining - 1)):
             return f"over {remaining} of {of} concepts"
         return f"over {of * (of - 1) - self.left_out_pairs} of {of * (of - 1)} pairs"
+
+
+class Estimates(list[Score]):
+    """Estimates of several columns, in their order."""
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """The values [m]; NaN where one is undefined."""
+        return np.array([float(score) for score in self])
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """The standard errors [m]; NaN where there is none."""
+        return np.array([np.nan if score.standard_error is None else score.standard_error for score in self])
 
 
 class Scores(dict[str, Score]):

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import _notebook, mutual_information
+from conceptwatch import _child, mutual_information
 from conftest import batch, package
 from real_sidecar import binary
 
@@ -47,10 +47,11 @@ def tensors() -> dict[str, Any]:
 def test_the_scores_are_those_of_the_command(tmp_path: Path, tensors: dict[str, Any], estimator: str) -> None:
     np.savez(tmp_path / "outputs.npz", **tensors)
     ids = ["ctl", "icl", "ctl_conditional"]
-    options = ["--json", "--seed", "3", "--scores", ",".join(ids), "--estimator", estimator]
+    options = ["--json", "--seed", "3", "--scores", ",".join(ids), "--estimator", estimator, "--neighbours", "4"]
+    options += ["--repeats", "2"]
     command = [binary(), "score", str(tmp_path / "outputs.npz"), "--activation-kind", "probability", *options]
     expected = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
-    found = conceptwatch.score(**tensors, scores=ids, estimator=estimator, seed=3, threads=1)
+    found = conceptwatch.score(**tensors, scores=ids, estimator=estimator, neighbors=4, repeats=2, seed=3, threads=1)
     assert sorted(found) == sorted(ids)
     for name, score in found.items():
         one = expected["scores"][name]
@@ -89,6 +90,34 @@ def test_torch_tensors_count_as_arrays(tensors: dict[str, Any]) -> None:
     assert conceptwatch.score(**of_torch, scores=["ctl", "task_auc"]).defined == expected.defined
 
 
+def test_lists_and_data_frames_count_as_arrays(tensors: dict[str, Any]) -> None:
+    pandas = package("pandas")
+    expected = conceptwatch.score(**tensors, scores="ctl")
+    assert conceptwatch.score(**{name: values.tolist() for name, values in tensors.items()}, scores="ctl") == expected
+    frames = {
+        name: (pandas.DataFrame if values.ndim > 1 else pandas.Series)(values) for name, values in tensors.items()
+    }
+    assert conceptwatch.score(**frames, scores="ctl") == expected
+
+
+def test_no_file_is_made(tmp_path: Path, tensors: dict[str, Any]) -> None:
+    np.savez(tmp_path / "tensors.npz", **tensors)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script = (
+        "import sys, numpy, conceptwatch; conceptwatch.score(**numpy.load(sys.argv[1]), scores='ctl');"
+        "conceptwatch.mutual_information([0.0, 1.0, 2.0, 4.0] * 9, [0, 1, 1, 0] * 9)"
+    )
+    homes = dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), str(folder))
+    changed = folder.stat().st_mtime_ns
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "tensors.npz")],
+        cwd=folder, env={**os.environ, **homes}, check=True, timeout=120,
+    )  # fmt: skip
+    # Nor one that has gone again.
+    assert folder.stat().st_mtime_ns == changed
+
+
 def test_a_head_gives_interventions(tensors: dict[str, Any]) -> None:
     task = tensors["concept_labels"][:, 0]
     found = conceptwatch.score(**{**tensors, "task_labels": task}, head=lambda concepts: 2 * concepts[:, :1] - 1)
@@ -119,17 +148,24 @@ def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
     [
         (
             {"concept_labels": np.zeros((400, 2), int)},
-            "concept_activations has 3 columns, but init declared 2 concepts",
+            "concept_activations has 3 columns, but score got 2 concepts; pass latents=3 if",
         ),
         ({"task_labels": np.zeros(399, int)}, "task_labels has 399 rows, but concept_activations has 400"),
         ({"concept_activation": np.zeros((400, 3))}, "did you mean concept_activations"),
         ({"task_labels": np.array(["a"] * 400)}, "task_labels are strings; send class numbers"),
         ({"concept_activations": np.full((400, 3), np.nan)}, "^concept_activations: "),
         ({"concept_labels": np.full((400, 3), -1)}, "^concept_labels: "),
-        ({"scores": ["ctl", "clt"]}, "^scores: got 'clt', expected one of"),
+        ({"scores": ["ctl_conditonal"]}, "^scores: got 'ctl_conditonal', expected .* such as ctl_conditional, "),
         ({"estimator": "best"}, "estimator: got 'best', expected one of tie_aware, published"),
         ({"seed": -1}, "seed: got -1, expected a whole number from 0"),
         ({"threads": 0}, "threads: got 0, expected a whole number from 1 to 1024"),
+        ({"neighbors": 0}, "neighbors: got 0, expected a whole number from 1 to 1000"),
+        ({"repeats": 2.5}, "repeats: got 2.5, expected a whole number from 1 to 1000"),
+        ({"memory_mib": 7}, "memory_mib: got 7, expected a whole number from 8 to 16777216"),
+        (
+            {"memory_mib": 8, "image_embeddings": np.zeros((400, 8192), np.float32)},
+            "^tensors: need 13 MiB, expected at most 8: see memory_mib$",
+        ),
         ({"task_kind": "number"}, "task_kind: got 'number', expected one of class, continuous"),
         ({"head": "model"}, "head: got 'model', expected a module or function"),
         ({"concept_weights": [1.0]}, "^concept_weights: "),
@@ -225,7 +261,7 @@ def test_long_work_shows_how_far_it_is(
     with pytest.raises(conceptwatch.ConceptwatchError, match="exit status 1"):
         conceptwatch.score(**tensors)
     assert not capsys.readouterr().err
-    monkeypatch.setattr(_notebook, "QUIET", 0.0)
+    monkeypatch.setattr(_child, "QUIET", 0.0)
     with pytest.raises(conceptwatch.ConceptwatchError, match="exit status 1"):
         conceptwatch.score(**tensors)
     shown = capsys.readouterr().err
@@ -278,10 +314,46 @@ def test_numbers_and_classes() -> None:
 def test_each_column_is_estimated_as_alone() -> None:
     random = np.random.default_rng(0)
     x, y = random.random((500, 7)), random.random(500)
-    assert mutual_information(x, y) == [mutual_information(x[:, i], y) for i in range(7)]
+    found = mutual_information(x, y)
+    assert found == [mutual_information(x[:, i], y) for i in range(7)]
+    assert isinstance(found, conceptwatch.Estimates)
+    np.testing.assert_array_equal(found.value, list(found))
+    np.testing.assert_array_equal(found.standard_error, [one.standard_error for one in found])
     vectors = mutual_information(random.random((500, 2, 3)), y)
     assert len(vectors) == 2
-    assert all(found.standard_error > 0 for found in vectors)
+    assert (vectors.standard_error > 0).all()
+
+
+def test_columns_of_a_data_frame_keep_their_types() -> None:
+    pandas, polars = package("pandas"), package("polars")
+    random = np.random.default_rng(0)
+    columns = {"size": random.random(500), "colour": random.choice(["red", "blue"], 500), "count": np.arange(500) % 3}
+    y = columns["size"] + (columns["colour"] == "red")
+    expected = [mutual_information(column, y) for column in columns.values()]
+    for frame in (pandas.DataFrame(columns), polars.DataFrame(columns)):
+        assert mutual_information(frame, y) == expected
+        with pytest.raises(ValueError, match="y has columns of classes and of numbers, expected one kind; discrete_y"):
+            mutual_information(y, frame)
+        pairs = [f"{colour} {count}" for colour, count in zip(columns["colour"], columns["count"], strict=True)]
+        assert mutual_information(y, frame[["colour", "count"]]) == mutual_information(y, pairs)
+    missing = pandas.DataFrame({"colour": ["red", None, "blue"]})
+    with pytest.raises(ValueError, match="colour: got missing values"):
+        mutual_information(missing, np.zeros(3))
+
+
+def test_classes_can_be_stated() -> None:
+    random = np.random.default_rng(0)
+    classes, number = random.integers(0, 4, 1000), random.random(1000)
+    of_classes = mutual_information(classes, number > 0.5)
+    assert mutual_information(classes.astype(np.float32), number > 0.5, discrete_x=True) == of_classes
+    assert mutual_information(number > 0.5, classes / 2, discrete_y=True) == mutual_information(number > 0.5, classes)
+    of_numbers = mutual_information(classes.astype(float), number)
+    assert mutual_information(classes, number, discrete_x=False) == of_numbers
+    both = mutual_information(np.stack([classes, number], 1), number > 0.5, discrete_x=[True, False])
+    assert both == [of_classes, mutual_information(number, number > 0.5)]
+    assert mutual_information(number, number**2, classes / 2, discrete_given=True) == mutual_information(
+        number, number**2, classes
+    )
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -314,9 +386,19 @@ def test_a_constant_column_is_undefined() -> None:
         ((np.array(["a", None], object), np.zeros(2)), "x"),
         ((np.zeros(2, complex), np.zeros(2)), "x are of type complex128"),
         ((np.zeros(2), np.zeros(2), np.zeros((2, 2))), "given has 2 columns of numbers"),
+        ((np.zeros((2, 2)), np.zeros((2, 2, 2))), r"y has shape \[2, 2, 2\] instead of \[n\] or \[n, d\]"),
+        ((np.array([[0.0, 0.0], [0.0, np.inf]]), np.zeros(2)), r"x\[:, 1\] has NaN or an infinity in row 1"),
         ((np.zeros(2), np.zeros(2), None, 0), "neighbors: got 0, expected a whole number from 1 to 1000"),
     ],
 )
 def test_bad_arrays_are_named(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mutual_information(*arguments)
+
+
+def test_stated_kinds_that_do_not_fit_are_named() -> None:
+    x = np.zeros((3, 2))
+    with pytest.raises(ValueError, match="discrete_x: got 3 values, expected 2, one for each column of x"):
+        mutual_information(x, x[:, 0], discrete_x=[True] * 3)
+    with pytest.raises(ValueError, match="y are strings, expected numbers"):
+        mutual_information(x, ["a", "b", "a"], discrete_y=False)

@@ -1,6 +1,7 @@
 //! `conceptwatch score-tensors` and `conceptwatch estimate`: the Python functions `score` and `mutual_information`, which
 //! run them as children. Nothing is written to disk, and a failure ends the child alone.
 
+use std::collections::BTreeMap;
 use std::io::{Write, stderr, stdin, stdout};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -34,10 +35,10 @@ pub fn score(options: &Scoring) -> ExitCode {
 
 fn scored(options: &Scoring) -> Result<Vec<u8>, Failure> {
     options.named().map_err(Failure::bad_input)?;
-    let (run, batch) = pipe::batch(&mut stdin().lock())?;
+    let memory = options.memory();
+    let (run, batch, used) = pipe::batch(&mut stdin().lock(), memory)?;
     let began = Instant::now();
-    // The tensors are in memory already.
-    let found = options.score(&run, batch, options.memory(), &say).map_err(Failure::running)?;
+    let found = options.score(&run, batch, memory - used, &say).map_err(Failure::running)?;
     let seconds = began.elapsed().as_secs_f64();
     let point = Point { seconds, ..found.point() };
     let concluded = assessment_on(&run, &point).filter(|_| !point.scores.is_empty());
@@ -59,13 +60,12 @@ pub fn estimate(options: &EstimateOptions) -> ExitCode {
 }
 
 fn estimated(options: &EstimateOptions) -> Result<String, Failure> {
-    let mut given = None;
-    let mut others = Vec::new();
+    let mut of_name: BTreeMap<String, Vec<Variable>> = BTreeMap::new();
     for (name, columns) in pipe::columns(&mut stdin().lock())? {
-        let variables = variables(columns);
-        if name == "given" { given = variables.into_iter().next() } else { others.push(variables) }
+        of_name.entry(name).or_default().extend(variables(columns));
     }
-    let Ok([x, y]) = <[_; 2]>::try_from(others) else { return Err(Failure::bad_input("expected x and y")) };
+    let mut taken = |name| of_name.remove(name).unwrap_or_default();
+    let (x, y, given) = (taken("x"), taken("y"), taken("given").pop());
     let [y] = &y[..] else { return Err(Failure::bad_input("expected one y")) };
     let settings = Settings { neighbours: usize::from(options.neighbours), ..Settings::default() };
     let (total, done) = (x.len(), AtomicUsize::new(0));

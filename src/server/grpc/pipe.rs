@@ -15,12 +15,19 @@ use leakage::run::Run;
 use super::convert;
 use super::proto::{self, DataType, IngestRequest, ingest_request};
 
-/// A declaration and a batch of it.
-pub fn batch(input: &mut impl Read) -> Result<(Run, Batch), FieldError> {
-    let run = convert::run(read(input).map_err(unreadable)?)?;
-    let tensors = tensors(input)?.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
+/// A declaration and a batch of it, and the bytes of its tensors, which are refused above `memory`.
+pub fn batch(input: &mut impl Read, memory: usize) -> Result<(Run, Batch, usize), FieldError> {
+    let declared = length(input)?;
+    let run = convert::run(message(input, declared)?)?;
+    let logged = length(input)?;
+    if logged > memory {
+        let (needs, limit) = (logged.div_ceil(1 << 20), memory >> 20);
+        let message = format!("need {needs} MiB, expected at most {limit}: see --memory-mib");
+        return Err(FieldError::new("tensors", message));
+    }
+    let tensors = tensors(input, logged)?.into_iter().map(convert::tensor).collect::<Result<_, _>>()?;
     let batch = Batch::new(tensors, &run, NonFinite::Reject)?;
-    Ok((run, batch))
+    Ok((run, batch, logged))
 }
 
 /// A column of class numbers or of vectors of numbers, and how many values a row has.
@@ -29,9 +36,10 @@ pub enum Columns {
     Numbers(Vec<Vec<f64>>, usize),
 }
 
-/// The columns of each array of shape [1, columns, rows, values of a row], by its name.
+/// The columns of each array of shape [1, columns, rows, values of a row], with its name.
 pub fn columns(input: &mut impl Read) -> Result<Vec<(String, Columns)>, FieldError> {
-    tensors(input)?.into_iter().map(|tensor| Ok((tensor.name.clone(), columns_of(&tensor)?))).collect()
+    let length = length(input)?;
+    tensors(input, length)?.into_iter().map(|tensor| Ok((tensor.name.clone(), columns_of(&tensor)?))).collect()
 }
 
 fn columns_of(tensor: &proto::Tensor) -> Result<Columns, FieldError> {
@@ -62,21 +70,24 @@ pub fn answer(point: &Point, concluded: Assessment) -> Vec<u8> {
     [&length[..], &point, &convert::assessment(concluded).encode_to_vec()].concat()
 }
 
-fn tensors(input: &mut impl Read) -> Result<Vec<proto::Tensor>, FieldError> {
-    match read(input).map_err(unreadable)? {
+fn tensors(input: &mut impl Read, length: usize) -> Result<Vec<proto::Tensor>, FieldError> {
+    match message(input, length)? {
         IngestRequest { message: Some(ingest_request::Message::Chunk(chunk)) } => Ok(chunk.tensors),
         _ => Err(FieldError::new("standard input", "got no tensors")),
     }
 }
 
-fn read<M: Message + Default>(input: &mut impl Read) -> Result<M, Error> {
+fn length(input: &mut impl Read) -> Result<usize, FieldError> {
     let mut length = [0; 8];
-    input.read_exact(&mut length)?;
-    let length = usize::try_from(u64::from_le_bytes(length)).map_err(Error::other)?;
+    input.read_exact(&mut length).map_err(unreadable)?;
+    usize::try_from(u64::from_le_bytes(length)).map_err(|error| unreadable(Error::other(error)))
+}
+
+fn message<M: Message + Default>(input: &mut impl Read, length: usize) -> Result<M, FieldError> {
     let mut bytes = vec![0; length];
-    input.read_exact(&mut bytes)?;
+    input.read_exact(&mut bytes).map_err(unreadable)?;
     // Bytes fields of the message share this memory.
-    M::decode(Bytes::from(bytes)).map_err(Error::other)
+    M::decode(Bytes::from(bytes)).map_err(|error| unreadable(Error::other(error)))
 }
 
 fn unreadable(error: Error) -> FieldError {
