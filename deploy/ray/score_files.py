@@ -1,34 +1,32 @@
-"""Scores files of model outputs as tasks of a Ray cluster, and prints a table with a line for each file.
+"""Scores archives of model outputs as tasks of a Ray cluster, and prints a table with a line for each file.
 
 usage: python score_files.py [--scores ID,ID] [--threads N] FILE... > scores.csv
 
-Every node needs conceptwatch, and the files at the same paths. Ray repeats the tasks of a node that is lost.
+The archives (.npz) hold arrays and options that are named like the keywords of `conceptwatch.score`. Every node needs
+conceptwatch, and the files at the same paths. Ray repeats the tasks of a node that is lost.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
-import subprocess
 import sys
 
+import numpy as np
 import ray
+
+import conceptwatch
 
 
 @ray.remote(max_retries=3)
 def score(file: str, scores: str, threads: int) -> dict[str, object]:
     """A line of the table: the values of the file's scores, or why there are none."""
-    options = ["--threads", str(threads), *(["--scores", scores] if scores else [])]
-    done = subprocess.run(
-        ["conceptwatch", "score", file, "--json", *options],  # noqa: S607, where each node has it
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        return {"file": file, "error": done.stderr.strip()}
-    found = json.loads(done.stdout)
-    values = {name: of["value"] for name, of in found["scores"].items() if "value" in of}
-    return {"file": file, "rows": found["rows"], **values}
+    try:
+        given = {name: array if array.ndim else array.item() for name, array in np.load(file).items()}
+        found = conceptwatch.score(**given, scores=scores.split(",") if scores else None, threads=threads)
+    except (OSError, ValueError, conceptwatch.ConceptwatchError) as error:
+        return {"file": file, "error": str(error)}
+    return {"file": file, "rows": found.rows, **found.defined}
 
 
 def main() -> None:
