@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ._child import answer_of, batch_of, number
-from ._declaration import Constants, checks_of, declared, kind_of
+from ._declaration import Constants, checks_of, classes_of, declared, kind_of
 from ._diagnosis import Diagnosis
 from ._encode import outside_unit
 from ._head import Head, Recent
@@ -36,6 +36,7 @@ def score(
     latents: int | None = None,
     concept_kind: str = "class",
     task_kind: str = "class",
+    task_classes: Sequence[str] | None = None,
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
     training: str = "joint",
@@ -85,7 +86,7 @@ def score(
         head=own_head,
         constants=constants,
     )
-    checks, labels = checks_of(run, signed_labels)
+    checks, labels = checks_of(run, signed_labels, classes_of(task_classes))
     try:
         plain = labels.plain(given)
         check_counts(plain, len(run.concepts), run.constants.intervention_counts)

@@ -138,6 +138,9 @@ def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
     assert found["ctl"] == pytest.approx(found["ctl"].per_concept[2])
     signed = {**tensors, "concept_labels": 2 * tensors["concept_labels"] - 1}
     assert conceptwatch.score(**signed, signed_labels=True, scores="ctl") == conceptwatch.score(**tensors, scores="ctl")
+    named = {**tensors, "task_labels": np.array(["no", "yes"])[tensors["task_labels"]]}
+    found = conceptwatch.score(**named, task_classes=["no", "yes"], scores="ctl")
+    assert found == conceptwatch.score(**tensors, scores="ctl")
     unknown = np.where(np.arange(400)[:, None] % 4, tensors["concept_labels"], -1)
     some = conceptwatch.score(**{**tensors, "concept_labels": unknown}, missing_concept_labels=True, scores="ctl")
     assert some.concept_rows == (300, 300, 300)
@@ -152,7 +155,7 @@ def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
         ),
         ({"task_labels": np.zeros(399, int)}, "task_labels has 399 rows, but concept_activations has 400"),
         ({"concept_activation": np.zeros((400, 3))}, "did you mean concept_activations"),
-        ({"task_labels": np.array(["a"] * 400)}, "task_labels are strings; send class numbers"),
+        ({"task_labels": np.array(["a"] * 400)}, "task_labels are strings; pass their names as task_classes, or send"),
         ({"concept_activations": np.full((400, 3), np.nan)}, "^concept_activations: "),
         ({"concept_labels": np.full((400, 3), -1)}, "^concept_labels: "),
         ({"scores": ["ctl_conditonal"]}, "^scores: got 'ctl_conditonal', expected .* such as ctl_conditional, "),
