@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test missing npm test-quick test-rust test-core test-widths test-python test-page check sanitize bench bench-peers \
-	bench-alerts bench-joint bench-scale bench-page screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
+	bench-alerts bench-information bench-joint bench-scale bench-page screenshot dashboard protocol reproduce evidence fuzz torture torture-slice soak \
 	nightly licences release-check sbom docs reference wheels workflows
 
 PYTHON ?= python3
@@ -121,6 +121,10 @@ bench-peers: .venv-peers/ready ## the estimators beside scikit-learn's and other
 	if cargo build --release --locked --quiet --features infomeasure-rs; then also=--infomeasure-rs; \
 	else cargo build --release --locked --quiet; fi; \
 	../../.venv-peers/bin/python peers.py target/release/peers $$also $(ARGS)
+
+bench-information: .venv/ready ## mutual_information beside scikit-learn's: the table of docs/peers.md
+	cargo build --release --locked
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/mutual_information.py
 
 bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, beside gradient boosting
 	cargo build --release --locked
