@@ -2,6 +2,7 @@
 
 pub mod carried;
 pub mod compute;
+mod cpu_quota;
 mod fast;
 mod inbox;
 pub mod onward;

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use sysinfo::{Cpu, CpuRefreshKind, RefreshKind, System};
 
+use super::cpu_quota::CpuQuota;
+
 /// Minimum time between two measurements; shorter periods contain too few clock ticks.
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -23,6 +25,7 @@ const NEWEST: f64 = 0.4;
 /// A moving average of the free cores.
 pub struct Spare {
     system: System,
+    quota: CpuQuota,
     before: Option<Instant>,
     cores: Option<f64>,
 }
@@ -30,26 +33,29 @@ pub struct Spare {
 impl Default for Spare {
     fn default() -> Self {
         let cpu = CpuRefreshKind::nothing().with_cpu_usage();
-        Self { system: System::new_with_specifics(RefreshKind::nothing().with_cpu(cpu)), before: None, cores: None }
+        let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(cpu));
+        Self { system, quota: CpuQuota::default(), before: None, cores: None }
     }
 }
 
 impl Spare {
-    /// The free cores among those that this process may run on: idle cores less half a core for gaps, averaged over the
-    /// last seconds. `None` less than a period after the last measurement, and if the system does not report CPU usage.
+    /// The free cores among those that this process may run on: idle cores, or what its control group has left of its
+    /// quota, less half a core for gaps, averaged over the last seconds. `None` less than a period after the last measurement, and if the system does not report CPU usage.
     pub fn look(&mut self, now: Instant) -> Option<f64> {
         if self.before.is_some_and(|before| now.duration_since(before) < PERIOD) {
             return None;
         }
         self.system.refresh_cpu_usage();
-        self.before.replace(now)?;
+        let before = self.before.replace(now);
+        let left = self.quota.look(before.map_or(PERIOD, |before| now.duration_since(before)).as_secs_f64());
+        before?;
         if self.system.cpus().is_empty() {
             return None;
         }
         let allowed = allowed();
         let idle = |cpu: &Cpu| if allowed(cpu) { 1.0 - f64::from(cpu.cpu_usage()) / 100.0 } else { 0.0 };
         let idle: f64 = self.system.cpus().iter().map(idle).sum();
-        self.cores = Some(free(self.cores, idle));
+        self.cores = Some(free(self.cores, left.map_or(idle, |left| left.min(idle))));
         self.cores
     }
 }
