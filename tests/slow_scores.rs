@@ -14,7 +14,7 @@ const ROWS: u64 = 800;
 
 fn run_of(name: &str, concepts: u64) -> StartRunRequest {
     let mut request = run(name);
-    let named = (0..concepts).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
+    let named = (0..concepts).map(|i| Concept { name: format!("c{i}"), cardinality: 2, ..Concept::default() });
     request.run.as_mut().unwrap().concepts = named.collect();
     request
 }

@@ -52,8 +52,9 @@ fn main() {
 }
 
 fn declared(name: &str, lambda: &str, seed: usize, concepts: u64) -> Run {
-    let concepts =
-        (0..concepts).map(|place| Concept { name: format!("has_part::kind_{place}"), cardinality: 2 }).collect();
+    let concepts = (0..concepts)
+        .map(|place| Concept { name: format!("has_part::kind_{place}"), cardinality: 2, ..Concept::default() })
+        .collect();
     let labels = [("lambda".to_owned(), lambda.to_owned()), ("seed".to_owned(), seed.to_string())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }

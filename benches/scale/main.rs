@@ -55,7 +55,9 @@ fn lambda(at: usize) -> &'static str {
 }
 
 fn run(name: &str, at: usize, concepts: usize) -> Run {
-    let concepts = (0..concepts).map(|place| Concept { name: format!("concept {place}"), cardinality: 2 }).collect();
+    let concepts = (0..concepts)
+        .map(|place| Concept { name: format!("concept {place}"), cardinality: 2, ..Concept::default() })
+        .collect();
     let labels = [("lambda".to_owned(), lambda(at).to_owned())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }

@@ -16,7 +16,7 @@ pub const SPLIT: &str = "val";
 
 /// The declaration of a run.
 pub fn declaration(run: &str) -> Run {
-    let concept = |i| Concept { name: format!("concept {i}"), cardinality: 2 };
+    let concept = |i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() };
     let concepts = (0..CONCEPTS).map(concept).collect();
     Run::try_from(RunFields { name: run.into(), concepts, ..RunFields::default() }).expect("a valid declaration")
 }
@@ -24,7 +24,8 @@ pub fn declaration(run: &str) -> Run {
 /// The call that starts a run.
 pub fn start_run(run: &str, client: &str) -> StartRunRequest {
     use conceptwatch::server::proto;
-    let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
+    let concept =
+        |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality, ..proto::Concept::default() };
     let concepts = declaration(run).concepts.iter().map(concept).collect();
     let run = proto::Run { name: run.into(), concepts, world_size: 1, ..proto::Run::default() };
     StartRunRequest { run: Some(run), client: client.into(), ..Default::default() }

@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
 static RUN: LazyLock<Arc<Run>> = LazyLock::new(|| {
-    let concepts = ["wing", "beak"].map(|name| Concept { name: name.into(), cardinality: 2 });
+    let concepts = ["wing", "beak"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() });
     let fields = RunFields { name: "r".into(), concepts: concepts.into(), world_size: 2, ..RunFields::default() };
     Arc::new(Run::try_from(fields).expect("a declaration that is right"))
 });

@@ -21,7 +21,7 @@ fn history() -> Sqlite {
     for name in ["a", "b"] {
         let fields = RunFields {
             name: name.into(),
-            concepts: vec![Concept { name: "c".into(), cardinality: 2 }],
+            concepts: vec![Concept { name: "c".into(), cardinality: 2, ..Concept::default() }],
             labels: [("lambda".to_owned(), "0.1".to_owned())].into(),
             ..RunFields::default()
         };
@@ -51,7 +51,7 @@ fn ask(text: &str, history: &Sqlite) -> u32 {
     for (name, value) in &parameters {
         let fields = RunFields {
             name: name.clone(),
-            concepts: vec![Concept { name: value.clone(), cardinality: 2 }],
+            concepts: vec![Concept { name: value.clone(), cardinality: 2, ..Concept::default() }],
             ..RunFields::default()
         };
         if let Ok(run) = Run::try_from(fields) {

@@ -34,7 +34,7 @@ struct Made {
 /// Declarations that differ in what their activations and labels are.
 static RUNS: LazyLock<Vec<Run>> = LazyLock::new(|| {
     let concepts = |classes: &[u32]| {
-        let concept = |(at, cardinality): (usize, &u32)| Concept { name: format!("c{at}"), cardinality: *cardinality };
+        let concept = |(at, cardinality): (usize, &u32)| Concept { name: format!("c{at}"), cardinality: *cardinality, ..Concept::default() };
         classes.iter().enumerate().map(concept).collect::<Vec<_>>()
     };
     let run = |kind, labels, classes: &[u32], missing| {

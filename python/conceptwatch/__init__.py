@@ -1,6 +1,7 @@
 """Streams concept activations, embeddings and labels of a training run to the conceptwatch sidecar."""
 
 from . import _fork as _fork
+from ._concepts import Binary, Categorical, Continuous
 from ._diagnosis import Action, Diagnosis, Evidence, Finding, Verdict
 from ._head import Head, embedding_head, percentiles
 from ._information import mutual_information
@@ -18,7 +19,10 @@ from ._version import __version__
 
 __all__ = [
     "Action",
+    "Binary",
+    "Categorical",
     "ConceptwatchError",
+    "Continuous",
     "Diagnosis",
     "Estimates",
     "Evidence",

@@ -12,6 +12,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from ._concepts import Binary, Categorical, Continuous
+from ._concepts import Concepts as Given
 from ._head import Head, even_counts
 from ._labels import Labels
 from ._names import checked
@@ -29,7 +31,7 @@ ACTIVATION_COLUMNS = {
     "two_per_concept": messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT,
 }
 MOST_LATENTS = MOST_CLASSES = 65_536
-CONCEPT = "name or (name, number of classes) pair"
+CONCEPT = "name, (name, number of classes) pair, Binary, Categorical or Continuous"
 TRAININGS = {
     "joint": messages.TRAINING_JOINT,
     "sequential": messages.TRAINING_SEQUENTIAL,
@@ -38,15 +40,17 @@ TRAININGS = {
 LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
 
 
-def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
-    """Concepts from names, (name, cardinality) pairs, or their number alone."""
+def concepts_of(concepts: Given) -> list[Any]:
+    """Concepts from names, (name, cardinality) pairs, concepts with kinds, or their number alone."""
     if isinstance(concepts, (int, np.integer)) and not isinstance(concepts, bool):
         if concepts < 1:
             raise ValueError(f"concepts: got {concepts}, expected at least one")
         concepts = [f"c{i}" for i in range(int(concepts))]
     # A text would be a concept for each character, a dict its keys alone, and a set has another order on each rank.
     elif isinstance(concepts, (str, bytes, Mapping, Set)) or not isinstance(concepts, Iterable):
-        raise ValueError(f"concepts: got {shortened(concepts)}, expected a list of {CONCEPT}s, or their number")
+        raise ValueError(
+            f"concepts: got {shortened(concepts)}, expected a list of concepts, each a {CONCEPT}; or their number"
+        )
     found = [_concept(f"concepts[{place}]", concept) for place, concept in enumerate(concepts)]
     if not found:
         raise ValueError("concepts: got none, expected at least one")
@@ -59,7 +63,20 @@ def concepts_of(concepts: int | Sequence[str | tuple[str, int]]) -> list[Any]:
 def _concept(field: str, concept: Any) -> Any:
     name: Any = None
     cardinality: Any = None
-    if isinstance(concept, str):
+    kind = getattr(concept, "activation_kind", None)
+    declared: dict[str, Any] = {}
+    if isinstance(concept, (Binary, Categorical)):
+        name, cardinality = concept.name, getattr(concept, "classes", 0)
+        if isinstance(concept, Categorical) and isinstance(cardinality, (int, np.integer)) and cardinality < 2:
+            raise ValueError(f"{field}.classes: got {cardinality}, expected 2 to {MOST_CLASSES}")
+        declared["label_kind"] = messages.LABEL_KIND_CLASS
+        if kind is not None:
+            declared["activation_kind"] = kind_of(f"{field}.activation_kind", kind, ACTIVATION_KINDS)
+    elif isinstance(concept, Continuous):
+        name, cardinality = concept.name, 0
+        declared["label_kind"] = messages.LABEL_KIND_CONTINUOUS
+        declared["activation_kind"] = messages.ACTIVATION_KIND_CONTINUOUS
+    elif isinstance(concept, str):
         name, cardinality = concept, 0
     elif isinstance(concept, (tuple, list)) and len(concept) == 2:
         name, cardinality = concept
@@ -69,7 +86,7 @@ def _concept(field: str, concept: Any) -> Any:
     name = checked(field, name)
     if not 0 <= cardinality <= MOST_CLASSES:
         raise ValueError(f"{field}: got {cardinality} classes, expected 0 to {MOST_CLASSES}")
-    return messages.Concept(name=name, cardinality=int(cardinality))
+    return messages.Concept(name=name, cardinality=int(cardinality), **declared)
 
 
 def labels_of(labels: Mapping[str, Any] | None, project: str | None) -> dict[str, str]:
@@ -114,7 +131,7 @@ class Constants(TypedDict, total=False):
 def declared(
     name: str,
     *,
-    concepts: int | Sequence[str | tuple[str, int]],
+    concepts: Given,
     activation_kind: str,
     activation_columns: str,
     latents: int | None,
@@ -150,12 +167,40 @@ def declared(
     )
 
 
-def checks_of(declared: Any, signed_labels: bool, task_classes: Sequence[str] = ()) -> tuple[Checks, Labels]:
-    """What checks the tensors of a run, and makes plain arrays of its labels."""
+def checks_of(
+    declared: Any,
+    signed_labels: bool,
+    soft_labels: Bounds | None = None,
+    missing: bool | None = None,
+    task_classes: Sequence[str] = (),
+) -> tuple[Checks, Labels]:
+    """What checks the tensors of a run, and makes plain arrays of its labels. missing: whether those may be unknown
+    that are logged, if not as declared.
+    """
+    binary = tuple(
+        concept.cardinality <= 2 and not number
+        for concept, number in zip(declared.concepts, continuous_concepts(declared), strict=True)
+    )
+    missing = declared.missing_concept_labels if missing is None else missing
+    labels = Labels(
+        tuple(concept.name for concept in declared.concepts),
+        binary,
+        missing,
+        signed_labels,
+        soft_labels,
+        any(continuous_concepts(declared)),
+        task_classes,
+    )
+    return Checks(layout_of(declared)), labels
+
+
+def layout_of(declared: Any) -> Concepts:
+    """The columns of a run's activations."""
     two_columns = declared.activation_columns == messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT
+    numbers = continuous_concepts(declared)
+    beside_others = frozenset(i for i, number in enumerate(numbers) if number and not all(numbers))
     cardinalities = tuple(concept.cardinality for concept in declared.concepts)
-    checks = Checks(Concepts(cardinalities, two_columns, declared.latents))
-    return checks, Labels(cardinalities, declared.missing_concept_labels, signed_labels, task_classes)
+    return Concepts(cardinalities, two_columns, declared.latents, beside_others)
 
 
 def classes_of(task_classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -171,6 +216,40 @@ def classes_of(task_classes: Sequence[str] | None) -> tuple[str, ...]:
     if twice is not None:
         raise ValueError(f"task_classes: two classes are named {twice!r}")
     return names
+
+
+def continuous_concepts(declared: Any) -> list[bool]:
+    """Whether the labels of each concept are measured quantities."""
+    of_run = declared.concept_label_kind
+    return [(concept.label_kind or of_run) == messages.LABEL_KIND_CONTINUOUS for concept in declared.concepts]
+
+
+def activation_kinds(declared: Any) -> list[Any]:
+    """The kind of each concept's activation, as the protocol has it."""
+    of_run = declared.activation_kind or messages.ACTIVATION_KIND_PROBABILITY
+    return [concept.activation_kind or of_run for concept in declared.concepts]
+
+
+Bounds = tuple[float, float]
+
+
+def soft_of(soft_labels: str | Sequence[float] | None, signed_labels: bool) -> Bounds | None:
+    """The bounds between which certainties are unknown."""
+    if soft_labels is None:
+        return None
+    if signed_labels:
+        raise ValueError("soft_labels: leave it out with signed_labels: certainties are from 0 to 1")
+    if soft_labels == "threshold":
+        return 0.5, 0.5
+    try:
+        low, high = (float(bound) for bound in soft_labels)
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if isinstance(soft_labels, str) or not 0 <= low <= high <= 1:
+        raise ValueError(
+            f'soft_labels: got {shortened(soft_labels)}, expected "threshold", or two bounds with 0 <= low <= high <= 1'
+        )
+    return low, high
 
 
 def constants_of(linear_head: bool, constants: Constants) -> Any:
@@ -202,13 +281,13 @@ def _numbers(values: Any) -> Any:
     return [] if values is None else np.asarray(values, np.float64).ravel()
 
 
-def set_as(declared: Any) -> str:
-    """The `kind` by which interventions set a run's concepts."""
-    if declared.concept_label_kind == messages.LABEL_KIND_CONTINUOUS:
-        return "continuous"
-    kind = next(name for name, number in ACTIVATION_KINDS.items() if number == declared.activation_kind)
+def set_as(declared: Any) -> list[str]:
+    """The `kind` by which interventions set each concept of a run."""
+    names = {number: name for name, number in ACTIVATION_KINDS.items()}
     # A regressed quantity with classes for labels: present and absent are its ends, as with logits.
-    return "logit" if kind == "continuous" else kind
+    names[messages.ACTIVATION_KIND_CONTINUOUS] = "logit"
+    kinds = [names[kind] for kind in activation_kinds(declared)]
+    return ["continuous" if number else kind for kind, number in zip(kinds, continuous_concepts(declared), strict=True)]
 
 
 def latents_of(latents: int | None, activation_columns: str, concepts: int) -> int:

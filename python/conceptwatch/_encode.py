@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._declaration import activation_kinds, layout_of
 from ._presample import Panel, UInt64s, client_hash, identities, priorities
 from ._protocol import messages
 from ._tensors import Copy, as_row_ids
@@ -67,7 +68,9 @@ class Batch:
 
 def outside_unit(declared: Any, tensors: list[Copy]) -> str | None:
     """A remark on an activation that is declared a probability and is none. Called on the sending thread."""
-    if declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY or declared.latents:
+    kinds = activation_kinds(declared)
+    probabilities = [kind == messages.ACTIVATION_KIND_PROBABILITY for kind in kinds]
+    if not any(probabilities) or declared.latents:
         return None
     found = next((tensor for tensor in tensors if tensor.name == "concept_activations"), None)
     if found is None or found.array is None or not found.array.size:
@@ -76,6 +79,9 @@ def outside_unit(declared: Any, tensors: list[Copy]) -> str | None:
     values = found.array
     if found.dtype == messages.DATA_TYPE_BFLOAT16:
         values = (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if not all(probabilities):
+        layout = layout_of(declared)
+        values = values[:, np.repeat(probabilities, layout.widths(layout.two_columns))]
     for value in (float(values.min()), float(values.max())):
         if not -ROUNDING <= value <= 1 + ROUNDING and math.isfinite(value):
             return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -75,14 +75,9 @@ class Head:
             parts.pop()
         return bool(parts) and all(_is_linear(part, is_last=part is parts[-1]) for part in parts)
 
-    def is_measured(self, kind: str) -> bool:
-        """Whether percentiles set the values of concepts of this kind."""
-        return kind == "logit" and (self.low is None or self.high is None)
-
-    def between(self, ends: tuple[Any, Any] | None) -> Head:
-        """A copy that takes `low` and `high` from `ends` where they are not given."""
-        low, high = ends or (None, None)
-        return replace(self, low=low if self.low is None else self.low, high=high if self.high is None else self.high)
+    def is_measured(self, kinds: Sequence[str]) -> bool:
+        """Whether percentiles set the values of some concepts, which have these kinds."""
+        return "logit" in kinds and (self.low is None or self.high is None)
 
     def units(self, k: int) -> NDArray[np.int64]:
         """The group number of each concept; a concept in no group is a group of its own."""

@@ -105,7 +105,7 @@ def _of_table(value: Any) -> list[NDArray[Any]] | None:
 
 def _array(name: str, value: Any) -> NDArray[Any]:
     """The values without what is missing, which is a fault."""
-    value = Labels(()).plain({name: value})[name]
+    value = Labels().plain({name: value})[name]
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()

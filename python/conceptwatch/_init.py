@@ -11,6 +11,7 @@ from types import EllipsisType
 from typing import Any
 
 from . import _declaration, _sidecar
+from ._concepts import Concepts
 from ._connection import Contact, contact_to, is_local
 from ._disabled import DisabledRun
 from ._head import Head
@@ -32,7 +33,7 @@ DEFAULT_FOLDER = "conceptwatch-offline"
 def init(
     name: str,
     *,
-    concepts: int | Sequence[str | tuple[str, int]],
+    concepts: Concepts,
     activation_kind: str = "probability",
     activation_columns: str = "one_per_concept",
     latents: int | None = None,
@@ -41,6 +42,7 @@ def init(
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
     task_classes: Sequence[str] | None = None,
+    soft_labels: str | Sequence[float] | None = None,
     labels: Mapping[str, object] | None = None,
     project: str | None = None,
     training: str = "joint",
@@ -78,7 +80,8 @@ def init(
 ) -> Run:
     """Starts a run. Where another job has used the name, the run becomes name-2, name-3, ...; see `Run.name`.
 
-    concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...
+    concepts: names, (name, number of classes) pairs, or a number k for concepts named c0, c1, ...; in a model that
+        mixes kinds `Binary`, `Categorical` and `Continuous`.
     activation_kind: "hard", "probability" (sigmoid or softmax outputs), "logit" or "continuous".
     activation_columns: "one_per_concept", or "two_per_concept": absent and present. Categorical concepts have a column
         for each class.
@@ -89,6 +92,8 @@ def init(
     signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
     task_classes: names of the task's classes, in the order of the logits, where task_labels and task_predictions are
         such names. State the same on all ranks.
+    soft_labels: labels of binary concepts are certainties or shares of annotators, from 0 to 1. "threshold": present
+        above 0.5, absent below, unknown at 0.5. Two bounds (low, high): unknown from one to the other.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
     project: the label `project`, by which the page and searches group runs. By default the name of the script's
         repository, or of its folder.
@@ -146,7 +151,7 @@ def init(
         latents=latents,
         concept_labels=("concept_labels", concept_labels),
         task_labels=("task_labels", task_labels),
-        missing_concept_labels=missing_concept_labels,
+        missing_concept_labels=missing_concept_labels or soft_labels is not None,
         training=training,
         head=own_head,
         constants={
@@ -164,6 +169,9 @@ def init(
             "intervention_counts": intervention_counts,
         },
     )
+    checks = _declaration.checks_of(
+        declared, signed_labels, _declaration.soft_of(soft_labels, signed_labels), missing_concept_labels, classes
+    )
     declared.world_size, name = world_size, declared.name
     declared.labels.update(_declaration.labels_of(labels, project))
     declared.reference = "" if reference is None else checked("reference", reference)
@@ -180,9 +188,7 @@ def init(
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)
         if loggers:
             link.warn("log_to: offline there are no scores, so nothing is logged", is_fault=False)
-        return Run(
-            link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, own_head, None, signed_labels, classes
-        )
+        return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, checks, own_head)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
     token = None if token_file is None else _declaration.token_of(token_file)
@@ -207,7 +213,7 @@ def init(
         wish, data_dir = _sidecar.Wish(token_file, None), None
     reached = reach(stated, wish, token, spawn=spawn, rank=rank)
     link.ends_unused, link.told_place, link.wanted_dir = reached.started, reached.told, wish.directory
-    run = Run(link, replace(contact, address=reached.address), raise_errors, own_head, loggers, signed_labels, classes)
+    run = Run(link, replace(contact, address=reached.address), raise_errors, checks, own_head, loggers)
     run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
         run._sender.replace = partial(_sidecar.replace, reached.address, wish)

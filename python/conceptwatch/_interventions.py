@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._call import MOST_LOGIT, calling
-from ._declaration import set_as
 from ._head import Call, Head, Recent, even_counts, percentiles
 from ._presample import UInt64s, siphash
 from ._protocol import messages
@@ -38,7 +37,7 @@ def interventions(
     activations: Any,
     labels: Any,
     *,
-    kind: str = "probability",
+    kind: str | Sequence[str] = "probability",
     task_labels: str = "class",
     policy: str | Sequence[int] = "random",
     steps: int | Sequence[int] | None = None,
@@ -60,7 +59,7 @@ def interventions(
 
     activations: [n, k] or [n, sum of cardinalities], as the head receives them; Monte-Carlo samples [n, k, m] are
         averaged. labels: [n, k] class numbers; unknown ones (-1 or NaN) are never set.
-    kind, task_labels: as activation_kind and task_labels of `init`.
+    kind, task_labels: as activation_kind and task_labels of `init`; kind may be a list with one for each concept.
     cardinalities: numbers of classes where concepts are categorical.
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
@@ -75,11 +74,13 @@ def interventions(
         options = Head(
             head, policy=policy, steps=steps, groups=groups, low=low, high=high, threshold=threshold, seed=seed
         )
-    if kind not in KINDS:
-        raise ValueError(f"kind: got {kind!r}, expected one of {', '.join(KINDS)}")
+    kinds = kind if isinstance(kind, str) else list(kind)
+    for one in [kinds] if isinstance(kinds, str) else kinds:
+        if one not in KINDS:
+            raise ValueError(f"kind: got {one!r}, expected one of {', '.join(KINDS)}")
     if task_labels not in TASKS:
         raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
-    batch = _Batch(options, activations, labels, kind, cardinalities, sample_ids)
+    batch = _Batch(options, activations, labels, kinds, cardinalities, sample_ids)
     return batch.predictions(numbers=task_labels == "continuous")
 
 
@@ -89,25 +90,25 @@ def lacks_predictions(tensors: Mapping[str, Any]) -> bool:
     return needed and CORRECT not in tensors and WRONG not in tensors
 
 
-def with_head(head: Head, declared: Any, tensors: Mapping[str, Any], recent: Recent, first_row: int) -> Predictions:
-    """The predictions of a head after interventions on a batch of a run, whose rows are numbered from `first_row`."""
+def with_head(
+    head: Head, declared: Any, kinds: Sequence[str], tensors: Mapping[str, Any], recent: Recent, first_row: int
+) -> Predictions:
+    """The predictions of a head after interventions on a batch of a run, whose rows are numbered from `first_row`.
+
+    kinds: by which each concept is set.
+    """
     if declared.latents:
         raise Fault("head: leave it out with latents: their columns are no concepts that an intervention could set")
     activations, labels = tensors["concept_activations"], tensors["concept_labels"]
     ids = tensors.get("sample_ids")
-    kind = set_as(declared)
-    if head.is_measured(kind):
+    measured = None
+    if head.is_measured(kinds):
         recent.add(activations, trained=False)
-        head = head.between(recent.percentiles())
-    return interventions(
-        head,
-        activations,
-        labels,
-        kind=kind,
-        task_labels="continuous" if are_numbers(declared) else "class",
-        cardinalities=[concept.cardinality for concept in declared.concepts],
-        sample_ids=np.arange(first_row, first_row + len(labels)) if ids is None else ids,
-    )
+        measured = recent.percentiles()
+    ids = np.arange(first_row, first_row + len(labels)) if ids is None else ids
+    cardinalities = [concept.cardinality for concept in declared.concepts]
+    batch = _Batch(head, activations, labels, kinds, cardinalities, ids, measured)
+    return batch.predictions(numbers=are_numbers(declared))
 
 
 def are_numbers(declared: Any) -> bool:
@@ -138,12 +139,20 @@ class _Batch:
     """A batch whose concepts are set. `xp` is numpy or torch, whichever the activations are of."""
 
     def __init__(
-        self, head: Head, activations: Any, labels: Any, kind: str, cardinalities: Sequence[int] | None, ids: Any
+        self,
+        head: Head,
+        activations: Any,
+        labels: Any,
+        kinds: str | Sequence[str],
+        cardinalities: Sequence[int] | None,
+        ids: Any,
+        measured: tuple[Any, Any] | None = None,
     ) -> None:
+        """measured: percentiles of earlier activations, for logits."""
         torch = sys.modules.get("torch")
         is_torch = torch is not None and isinstance(activations, torch.Tensor)
         self.xp: Any = torch if is_torch else np
-        self.head, self.kind = head, kind
+        self.head, self.measured = head, measured
         self.c_hat: Any = activations.detach() if is_torch else np.asarray(activations)
         self.c = self._like(labels)
         if self.c_hat.ndim == 3:
@@ -153,7 +162,11 @@ class _Batch:
             raise Fault(f"interventions: got {shapes}, expected [n, K] and [n, k]")
         self.n, self.k = self.c.shape
         cardinalities = [0] * self.k if cardinalities is None else list(cardinalities)
-        self.blocks = _blocks(cardinalities, self.c_hat.shape[1])
+        self.kinds = [kinds] * self.k if isinstance(kinds, str) else list(kinds)
+        if len(self.kinds) != self.k:
+            raise Fault(f"kind: got {len(self.kinds)} kinds, expected one, or one for each of {self.k} concepts")
+        numbers = [kind == "continuous" for kind in self.kinds]
+        self.blocks = _blocks(cardinalities, [number and not all(numbers) for number in numbers], self.c_hat.shape[1])
         if len(cardinalities) != self.k or self.blocks is None:
             raise Fault(
                 f"interventions: got {shapes} for cardinalities {cardinalities}; activations need a column for each "
@@ -185,17 +198,31 @@ class _Batch:
     def _known(self) -> Any:
         """Columns of concepts whose label is known, [n, K]."""
         known = self.c == self.c  # NaN is unknown
-        if self.kind != "continuous":
-            known = known & (self.c >= 0)
+        known = known & ((self.c >= 0) | self._like(np.array([kind == "continuous" for kind in self.kinds])))
         return known[:, self._like(self._concept_of_column())]
+
+    def _is(self, kind: str) -> NDArray[np.bool_]:
+        """The columns of concepts that are set by this kind, [K]."""
+        return np.array([found == kind for found in self.kinds])[self._concept_of_column()]
 
     def _values(self) -> tuple[Any, Any]:
         """What concepts are set to, [n, K] each: true values and wrong ones."""
-        if self.kind == "continuous":
-            low, high = self._ends(self.c)
-            c = self._cast(self.c)
-            return c, self.xp.where(2 * c > low + high, low, high)
-        low, high = self._ends(self.c_hat)
+        low, high = self._ends()
+        numbers = self._is("continuous")
+        if numbers.all():
+            return self._numbers(low, high)
+        found = self._class_values(low, high)
+        if not numbers.any():
+            return found
+        pairs = zip(self._numbers(low, high), found, strict=True)
+        true, wrong = (self.xp.where(self._like(numbers), number, value) for number, value in pairs)
+        return true, wrong
+
+    def _numbers(self, low: Any, high: Any) -> tuple[Any, Any]:
+        c = self._cast(self.c)[:, self._like(self._concept_of_column())]
+        return c, self.xp.where(2 * c > low + high, low, high)
+
+    def _class_values(self, low: Any, high: Any) -> tuple[Any, Any]:
         classes = self._classes()
         column_class, of = self._column_classes(), self._like(self._concept_of_column())
         true = self.xp.where(classes[:, of] == column_class, high, low)
@@ -226,20 +253,29 @@ class _Batch:
         assert self.blocks is not None
         return np.repeat(np.arange(self.k), [len(block) for block in self.blocks])
 
-    def _ends(self, of: Any) -> tuple[Any, Any]:
+    def _ends(self) -> tuple[Any, Any]:
         """`low` and `high` for each column, in the activations' type."""
-        given = [self.head.low, self.head.high]
-        measured: Any = [0.0, 1.0]
-        if self.kind in ("logit", "continuous") and any(end is None for end in given):
-            measured = percentiles(of)
-        ends = [self._end(name, end, of) for name, end in zip(("low", "high"), given, strict=True)]
-        low, high = (found if end is None else end for end, found in zip(ends, measured, strict=True))
+        given = [self._end(name, end) for name, end in (("low", self.head.low), ("high", self.head.high))]
+        measured: list[Any] = [0.0, 1.0]
+        if any(end is None for end in given):
+            of = self._like(self._concept_of_column())
+            # Of numbers the percentiles of the labels.
+            for kind, source in (("logit", lambda: self.measured or percentiles(self.c_hat)),
+                                 ("continuous", lambda: [end[of] for end in percentiles(self.c)])):  # fmt: skip
+                columns = self._is(kind)
+                if columns.any():
+                    ends = [self._like(end) for end in source()]
+                    measured = [
+                        self.xp.where(self._like(columns), end, other)
+                        for end, other in zip(ends, measured, strict=True)
+                    ]
+        low, high = (found if end is None else end for end, found in zip(given, measured, strict=True))
         return self._cast(self._like(low)), self._cast(self._like(high))
 
-    def _end(self, name: str, end: Any, of: Any) -> Any:
+    def _end(self, name: str, end: Any) -> Any:
         if end is None:
             return None
-        end, columns = self._like(end), of.shape[1]
+        end, columns = self._like(end), self.c_hat.shape[1]
         if tuple(end.shape) == (self.k,) and columns != self.k:
             end = end[self._like(self._concept_of_column())]
         if tuple(end.shape) not in ((), (columns,)):
@@ -266,9 +302,11 @@ class _Batch:
         """How sure the model is of each concept or, on average, of those of a group, [n, groups]."""
         assert self.blocks is not None
         c_hat = self.c_hat.float() if self._is_torch else self.c_hat.astype(np.float64)
-        if self.kind == "continuous":
+        if "continuous" in self.kinds:
             raise Fault("policy: 'least_confident' needs probabilities or logits, but the concepts are continuous")
-        middle = 0.0 if self.kind == "logit" else 0.5
+        if "logit" in self.kinds and set(self.kinds) != {"logit"}:
+            raise Fault("policy: 'least_confident' compares activations of one kind, but the concepts have several")
+        middle = 0.0 if "logit" in self.kinds else 0.5
         parts = []
         for block in self.blocks:
             part = c_hat[:, block.start : block.stop]
@@ -289,17 +327,18 @@ class _Batch:
         concept is set to a class drawn from that prediction; of groups the mean.
         """
         assert self.blocks is not None
-        if self.kind not in ("probability", "logit"):
-            raise Fault(f"policy: 'coop' needs probabilities or logits, but the concepts are {self.kind}")
+        other = next((kind for kind in self.kinds if kind not in ("probability", "logit")), None)
+        if other is not None:
+            raise Fault(f"policy: 'coop' needs probabilities or logits, but the concepts are {other}")
         xp, scores = self.xp, []
-        low, high = self._ends(self.c_hat)
+        low, high = self._ends()
         column_class, of = self._column_classes(), self._concept_of_column()
         rows = self._like(np.arange(self.n))
         with calling(self.head.call, self.head.threshold, self.c_hat, probabilities=True) as probabilities:
             base = self._like(probabilities(self.c_hat))
             task = base.argmax(1)
             for concept, block in enumerate(self.blocks):
-                share = self._shares(block)
+                share = self._shares(block, self.kinds[concept])
                 score = -xp.where(share > 0, share * xp.log(xp.where(share > 0, share, 1.0)), 0.0).sum(1)
                 inside = self._like(of == concept)
                 for number in range(share.shape[1]):
@@ -311,17 +350,17 @@ class _Batch:
         members = [np.flatnonzero(self.units == unit) for unit in range(most)]
         return xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
 
-    def _shares(self, block: range) -> Any:
+    def _shares(self, block: range, kind: str) -> Any:
         """The predicted probability of each class of a concept, [n, classes]."""
         part = self.c_hat[:, block.start : block.stop]
         part = part.float() if self._is_torch else part.astype(np.float64)
         if len(block) == 1:
             one = part[:, 0]
-            if self.kind == "logit":
+            if kind == "logit":
                 one = 1 / (1 + self.xp.exp(self.xp.clip(-one, -MOST_LOGIT, MOST_LOGIT)))
             one = self.xp.clip(one, 0, 1)
             return self.xp.stack([1 - one, one], 1)
-        if self.kind == "probability":
+        if kind == "probability":
             return self.xp.clip(part, 0, 1)
         exponentials = self.xp.exp(part - (part.max(1)[0] if self._is_torch else part.max(1))[:, None])
         return exponentials / exponentials.sum(1)[:, None]
@@ -365,13 +404,18 @@ def _made(correct: Any, wrong: Any, counts: tuple[int, ...]) -> Predictions:
     return made
 
 
-def _blocks(cardinalities: Sequence[int], columns: int) -> list[range] | None:
-    """The columns of each concept: one for a binary one, or two where the job sends one for each class of all."""
-    layouts: tuple[Callable[[int], int], ...] = (lambda m: m if m > 2 else 1, lambda m: max(m, 2))
-    for width in layouts:
-        ends = np.cumsum([width(m) for m in cardinalities])
-        if len(ends) and ends[-1] == columns:
-            return [range(end - width(m), end) for end, m in zip(ends.tolist(), cardinalities, strict=True)]
+def _blocks(cardinalities: Sequence[int], single: Sequence[bool], columns: int) -> list[range] | None:
+    """The columns of each concept: one for a binary one, or two where the job sends one for each class of all.
+
+    single: whether a concept has one column in either layout.
+    """
+    if len(cardinalities) != len(single):
+        return None
+    for of_two in (1, 2):
+        widths = [1 if one else m if m > 2 else of_two for m, one in zip(cardinalities, single, strict=True)]
+        ends = np.cumsum(widths).tolist()
+        if ends and ends[-1] == columns:
+            return [range(end - width, end) for end, width in zip(ends, widths, strict=True)]
     return None
 
 

@@ -1,4 +1,6 @@
-"""What is logged, as plain arrays: masks and missing values become unknown labels, and -1 and 1 become 0 and 1."""
+"""What is logged, as plain arrays: masks and missing values become unknown labels, -1 and 1 become 0 and 1, and so do
+certainties.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,27 @@ MOST_ROWS = 5
 class Labels:
     """How a run declares its concept labels."""
 
-    cardinalities: Sequence[int]
+    names: Sequence[str] = ()
+    # Whether each concept is binary.
+    binary: Sequence[bool] = ()
     missing: bool = False
     signed: bool = False
+    # The bounds between which certainties of binary concepts are unknown.
+    soft: tuple[float, float] | None = None
+    # Some concepts are numbers, whose unknown labels are NaN.
+    has_numbers: bool = False
+    # Names of the task's classes.
     task_classes: Sequence[str] = ()
 
     def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
         named = {name: self._numbered(name, value) for name, value in tensors.items()}
         plain = {name: self._plain(name, value) for name, value in named.items()}
-        if self.signed and plain.get(LABELS) is not None:
-            plain[LABELS] = self._unsigned(plain[LABELS])
+        if plain.get(LABELS) is not None:
+            if self.signed:
+                plain[LABELS] = self._unsigned(plain[LABELS])
+            if self.soft is not None:
+                plain[LABELS] = self._decided(plain[LABELS], *self.soft)
         return plain
 
     def _numbered(self, name: str, value: Any) -> Any:
@@ -81,8 +93,9 @@ class Labels:
             named = ", ".join(map(str, rows[:MOST_ROWS])) + ", …" * (rows.size > MOST_ROWS)
             advice = "; for unknown labels declare missing_concept_labels=True" if name == LABELS else ""
             raise Fault(f"{name}: got masked or missing values in row {named}, expected a value in each{advice}")
-        unknown = np.nan if values.dtype.kind == "f" else -1
-        kind = values.dtype if values.dtype.kind == "f" else np.int64
+        is_float = values.dtype.kind == "f"
+        unknown = np.nan if is_float or self.has_numbers else -1
+        kind = values.dtype if is_float else np.float64 if self.has_numbers else np.int64
         filled: NDArray[Any] = np.where(absent, unknown, values.astype(kind))
         return filled
 
@@ -92,12 +105,12 @@ class Labels:
         is_torch = torch is not None and isinstance(labels, torch.Tensor)
         values: Any = labels if is_torch else np.asarray(labels)
         dtype = str(values.dtype)
-        if "bool" in dtype or len(values.shape) != 2 or values.shape[1] != len(self.cardinalities):
+        if "bool" in dtype or len(values.shape) != 2 or values.shape[1] != len(self.binary):
             return labels
         if "uint" in dtype:
             values = values.to(torch.int64) if is_torch else values.astype(np.int64)
         where: Any = torch.where if is_torch else np.where
-        binary: Any = np.asarray([cardinality <= 2 for cardinality in self.cardinalities])
+        binary: Any = np.asarray(self.binary)
         if is_torch:
             binary = torch.as_tensor(binary, device=values.device)
         elif dtype.startswith(("int", "float")):
@@ -107,6 +120,37 @@ class Labels:
         recoded = where(values == -1, 0, where(values == 0, zero, values))
         recoded = where(binary, recoded, values)
         return recoded.to(values.dtype) if is_torch else recoded.astype(values.dtype)
+
+    def _decided(self, labels: Any, low: float, high: float) -> Any:
+        """1 above `high`, 0 below `low` and -1 from one to the other in the columns of binary concepts."""
+        torch: Any = sys.modules.get("torch")
+        is_torch = torch is not None and isinstance(labels, torch.Tensor)
+        values: Any = labels if is_torch else np.asarray(labels)
+        if "float" not in str(values.dtype) or len(values.shape) != 2 or values.shape[1] != len(self.binary):
+            return labels  # class numbers are certain; another shape is refused
+        where: Any = torch.where if is_torch else np.where
+        binary: Any = np.asarray(self.binary)
+        if is_torch:
+            binary = torch.as_tensor(binary, device=values.device)
+        is_unknown = self.missing & ((values == -1) | ~((values < 0) | (values >= 0)))
+        wrong = binary & ~is_unknown & ~((values >= 0) & (values <= 1))
+        if bool(wrong.any()):
+            row, column = (int(at) for at in (wrong.nonzero()[0] if is_torch else np.argwhere(wrong)[0]))
+            unknown = ", or -1 or NaN where unknown" if self.missing else ""
+            raise Fault(
+                f"{LABELS}: row {row} has {float(values[row, column]):g} for concept {self.names[column]!r}, expected "
+                f"0 to 1{unknown}, as soft_labels is declared"
+            )
+        decided = where(is_unknown, -1, where(values > high, 1, where(values < low, 0, -1)))
+        decided = where(binary, decided, values)
+        return decided.to(values.dtype) if is_torch else decided.astype(values.dtype)
+
+    def unknown(self, tensors: Mapping[str, Any]) -> int:
+        """How many labels of binary concepts are unknown among those that certainties decide."""
+        labels: Any = tensors.get(LABELS)
+        if self.soft is None or getattr(labels, "ndim", 0) != 2 or labels.shape[1] != len(self.binary):
+            return 0
+        return int((labels == -1)[:, np.flatnonzero(self.binary)].sum())
 
     def _check_signed(self, values: NDArray[Any], binary: NDArray[np.bool_]) -> None:
         allowed = (np.abs(values) == 1) | np.isnan(values) | ((values == 0) & self.missing)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ._child import answer_of, batch_of, number
-from ._declaration import Constants, checks_of, classes_of, declared, kind_of
+from ._concepts import Concepts
+from ._declaration import Constants, checks_of, classes_of, declared, kind_of, set_as, soft_of
 from ._diagnosis import Diagnosis
 from ._encode import outside_unit
 from ._head import Head, Recent
@@ -30,7 +31,7 @@ class Given(Tensors, Constants, total=False):
 
 def score(
     *,
-    concepts: int | Sequence[str | tuple[str, int]] | None = None,
+    concepts: Concepts | None = None,
     activation_kind: str = "probability",
     activation_columns: str = "one_per_concept",
     latents: int | None = None,
@@ -39,6 +40,7 @@ def score(
     task_classes: Sequence[str] | None = None,
     missing_concept_labels: bool = False,
     signed_labels: bool = False,
+    soft_labels: str | Sequence[float] | None = None,
     training: str = "joint",
     head: Any = None,
     scores: Sequence[str] | None = None,
@@ -81,12 +83,13 @@ def score(
         latents=latents,
         concept_labels=("concept_kind", concept_kind),
         task_labels=("task_kind", task_kind),
-        missing_concept_labels=missing_concept_labels,
+        missing_concept_labels=missing_concept_labels or soft_labels is not None,
         training=training,
         head=own_head,
         constants=constants,
     )
-    checks, labels = checks_of(run, signed_labels, classes_of(task_classes))
+    soft = soft_of(soft_labels, signed_labels)
+    checks, labels = checks_of(run, signed_labels, soft, missing_concept_labels, classes_of(task_classes))
     try:
         plain = labels.plain(given)
         check_counts(plain, len(run.concepts), run.constants.intervention_counts)
@@ -94,7 +97,7 @@ def score(
     except Fault as fault:
         raise Fault(str(fault).replace("init declared", "score got").replace(" to init", "")) from None
     if own_head is not None and lacks_predictions(plain):
-        found += checks.logged(with_head(own_head, run, plain, Recent(), 0))
+        found += checks.logged(with_head(own_head, run, set_as(run), plain, Recent(), 0))
     arguments = ["--estimator", kind_of("estimator", estimator, ESTIMATORS)]
     arguments += ["--neighbours", number("neighbors", neighbors, 1, 1000)]
     arguments += ["--repeats", number("repeats", repeats, 1, 1000), "--seed", number("seed", seed, 0, (1 << 64) - 1)]

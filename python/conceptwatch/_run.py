@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +26,7 @@ from ._fork import usable
 from ._forward import Forward
 from ._head import Head, Recent
 from ._interventions import are_numbers, check_counts, lacks_predictions, with_head, without_predictions
+from ._labels import Labels
 from ._loggers import Loggers
 from ._names import composed
 from ._outcome import failure, handled, outcome_of, uncaught
@@ -39,7 +40,7 @@ from ._source import ReadError, source_of
 from ._stats import Stats
 from ._summary import dropped_rows, evaluations, is_quiet, summary
 from ._tables import html_table
-from ._tensors import Fault, Logged, Tensors
+from ._tensors import Checks, Fault, Logged, Tensors
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,17 +74,17 @@ class Run:
         link: Link,
         contact: Contact,
         raise_errors: bool,
+        checks: tuple[Checks, Labels],
         head: Head | None = None,
         loggers: Loggers | None = None,
-        signed_labels: bool = False,
-        task_classes: Sequence[str] = (),
     ) -> None:
         self.address = contact.address
         self._link = link
         self._head = head
         self._recent = Recent()
         self._sender: Sender = sender_to(contact)
-        self._checks, self._labels = _declaration.checks_of(link.run, signed_labels, task_classes)
+        self._checks, self._labels = checks
+        self._set_as = _declaration.set_as(link.run)
         self._raise_errors = raise_errors
         self._goes_on = False
         self._process = os.getpid()
@@ -418,7 +419,11 @@ class Run:
     def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The tensors without masks and missing values, labels as class numbers. None where they are refused."""
         try:
-            return self._labels.plain(tensors)
+            plain = self._labels.plain(tensors)
+            unknown = self._labels.unknown(plain)
+            if unknown:
+                self._sender.count_unknown_labels(self._link, unknown)
+            return plain
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, _rows(tensors))
             return None
@@ -445,7 +450,7 @@ class Run:
     def _note(self, activations: Any) -> None:
         """Keeps the newest training logits, whose percentiles stand for concepts that are set."""
         try:
-            if self._head is not None and self._head.is_measured(_declaration.set_as(self._link.run)):
+            if self._head is not None and self._head.is_measured(self._set_as):
                 self._recent.add(activations, trained=True)
         except Exception as error:  # monitoring must not end a training run
             self._link.warn(f"concept_activations: {type(error).__name__}: {error}")
@@ -462,7 +467,7 @@ class Run:
         options = self._head
         try:
             options = Head.of(head)
-            found = with_head(options, declared, tensors, self._recent, first_row)
+            found = with_head(options, declared, self._set_as, tensors, self._recent, first_row)
         except Exception as error:  # monitoring must not end a training run
             self._sender.count_failed_head(self._link)
             message = str(error) if isinstance(error, Fault) else f"head: {type(error).__name__}: {error}"

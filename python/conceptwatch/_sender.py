@@ -237,6 +237,10 @@ class Sender:
         with self._wake:
             link.stats.heads_failed += 1
 
+    def count_unknown_labels(self, link: Link, labels: int) -> None:
+        with self._wake:
+            link.stats.labels_unknown += labels
+
     # ------------------------------------------------------------ the sending thread
 
     def _send_now(self) -> None:
@@ -526,11 +530,10 @@ class Sender:
     @staticmethod
     def _check_range(link: Link, batch: _encode.Batch) -> None:
         """Warns where what is declared as probabilities is none."""
-        declared = link.run
-        if link.range_checks <= 0 or declared.activation_kind != messages.ACTIVATION_KIND_PROBABILITY:
+        if link.range_checks <= 0:
             return
         link.range_checks -= 1
-        remark = _encode.outside_unit(declared, batch.tensors)
+        remark = _encode.outside_unit(link.run, batch.tensors)
         if remark is not None:
             link.range_checks = 0
             link.warn(remark, is_fault=False)

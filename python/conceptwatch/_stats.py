@@ -50,6 +50,7 @@ class Stats:
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)
     heads_failed: int = 0  # batches logged without predictions after interventions, because the head failed
+    labels_unknown: int = 0  # with `soft_labels`: labels of binary concepts that are too uncertain
     retries: int = 0  # connections that failed, or that the sidecar told to wait
     queue_bytes: int = 0  # now waiting, or sent and not acknowledged
     unsettled_bytes: int = 0  # now kept of passes that are not settled; with queue_bytes at most the limit of `init`

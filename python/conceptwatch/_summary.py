@@ -113,6 +113,8 @@ def summary(
                 lines.append(f"    {score:<20} {scores[score]}")
         lines += [f"    note: {warning}" for warning in scores.warnings]
     lines += [f"  {loss}" for loss in _losses(stats)]
+    if stats.labels_unknown:
+        lines.append(f"  {counted(stats.labels_unknown, 'label')} taken as unknown, by soft_labels")
     alerts = sorted(fired, key=lambda alert: alert.step)
     for alert in alerts[:MOST_ALERTS]:
         lines.append(f"  alert at step {alert.step}, {alert.severity}: {alert.rule}: {alert.evidence}")

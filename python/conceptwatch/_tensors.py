@@ -99,6 +99,8 @@ class Concepts:
     cardinalities: tuple[int, ...]
     two_columns: bool = False
     latents: int = 0
+    # Continuous concepts beside others, which have one column in either layout.
+    numbers: frozenset[int] = frozenset()
 
     def width(self, letter: str) -> int | None:
         """The size of a dimension, or None for any."""
@@ -110,7 +112,12 @@ class Concepts:
 
     def columns(self, two_columns: bool) -> int:
         """Activation columns of the concepts, with one or two for a binary concept."""
-        return sum(m if m > 2 else 1 + two_columns for m in self.cardinalities)
+        return sum(self.widths(two_columns))
+
+    def widths(self, two_columns: bool) -> list[int]:
+        """The activation columns of each concept."""
+        of_two = 1 + two_columns
+        return [1 if i in self.numbers else m if m > 2 else of_two for i, m in enumerate(self.cardinalities)]
 
     def misfit(self, columns: int) -> str:
         """Why this number of activation columns does not fit, and what to pass to `init` so that it does."""

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ._concepts import Concept, Continuous
 from ._head import Call, Wrapped, embedding_head
 
 
@@ -188,24 +189,30 @@ def pytorch_concepts(
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
     Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py and tensor.py. `outputs` have
-    `logits` by variable; those of older versions are one tensor, in the order of the annotations. Batches are
-    {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, in the order of the annotations.
+    `logits` by variable, and `loc` or `value` of continuous ones; those of older versions are one tensor, in the order
+    of the annotations. Batches are {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, and numbers of
+    continuous variables, in the order of the annotations. Both are of the same unit: undo what scales the numbers.
 
-    annotations: of the data, with `labels` and `cardinalities`. task: the variable that is the task; all others are
-    concepts. head: from the columns of these concepts, in the order of the annotations and with one column for two
-    classes, to the task.
+    annotations: of the data, with `labels`, `cardinalities` and `types`. task: the variable that is the task; all
+    others are concepts. head: from the columns of these concepts, in the order of the annotations and with one column
+    for two classes, to the task.
     """
     labels, widths = list(annotations.labels), list(annotations.cardinalities)
     if task not in labels:
         raise ValueError(f"task: got {task!r}, expected one of {', '.join(labels)}")
     c = _plain(batch["concepts"]["c"])
-    logits = getattr(outputs, "logits", outputs)
     by_name = hasattr(outputs, "logits")
     starts = [sum(widths[:index]) for index in range(len(widths))]
+    numbers = _numbers_of(annotations)
 
     def columns(index: int) -> Any:
-        found = logits[labels[index]] if by_name else logits[:, starts[index] : starts[index] + widths[index]]
-        return _plain(found)
+        if not by_name:
+            return _plain(outputs[:, starts[index] : starts[index] + widths[index]])
+        found = outputs.logits
+        if index in numbers:
+            # Of a normal distribution and of a point.
+            found = next(found for name in ("loc", "value") if (found := getattr(outputs, name, None)) is not None)
+        return _plain(found[labels[index]])
 
     concepts = [index for index, label in enumerate(labels) if label != task]
     parts = [columns(index) for index in concepts]
@@ -214,17 +221,38 @@ def pytorch_concepts(
     index = labels.index(task)
     return {
         "concept_activations": sys.modules["torch"].cat(parts, 1),
-        "concept_labels": _classes(c[:, concepts], missing_concept_labels),
+        "concept_labels": _mixed(c, concepts, numbers, missing_concept_labels),
         **_task(c[:, index], columns(index)),
         **_ids(batch),
         **_head(head),
     }
 
 
-def pytorch_concepts_of(annotations: Any, task: str) -> list[tuple[str, int]]:
+def pytorch_concepts_of(annotations: Any, task: str) -> list[Concept]:
     """The concepts for `conceptwatch.init`: all variables of the annotations except the task."""
-    variables = zip(annotations.labels, annotations.cardinalities, strict=True)
-    return [(str(name), int(classes) if classes > 2 else 0) for name, classes in variables if name != task]
+    numbers = _numbers_of(annotations)
+
+    def concept(index: int, name: str, classes: int) -> Concept:
+        return Continuous(name) if index in numbers else (name, classes if classes > 2 else 0)
+
+    variables = enumerate(zip(annotations.labels, annotations.cardinalities, strict=True))
+    return [concept(index, str(name), int(classes)) for index, (name, classes) in variables if name != task]
+
+
+def _numbers_of(annotations: Any) -> set[int]:
+    """The continuous variables of PyC's annotations; older ones have no types."""
+    types = getattr(annotations, "types", None) or ()
+    return {index for index, kind in enumerate(types) if kind == "continuous"}
+
+
+def _mixed(c: Any, concepts: Sequence[int], numbers: set[int], missing: bool) -> Any:
+    """The labels of these concepts: class numbers, and numbers as they are."""
+    classes = _classes(c[:, [index for index in concepts if index not in numbers]], missing)
+    if not numbers.intersection(concepts):
+        return classes
+    of_classes = iter(classes.to(c.dtype).unbind(1))
+    torch = sys.modules["torch"]
+    return torch.stack([c[:, index] if index in numbers else next(of_classes) for index in concepts], 1)
 
 
 def _present(c: Any, missing: bool) -> Any:

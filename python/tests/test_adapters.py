@@ -359,6 +359,47 @@ def test_pytorch_concepts(torch: Any, toy: Any, address: str, named: bool) -> No
         adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="parity")
 
 
+@pytest.mark.parametrize("quantity", ["loc", "value"])
+def test_pytorch_concepts_that_are_mixed(torch: Any, toy: Any, address: str, quantity: str) -> None:
+    """As annotated by 1.0.0a7: a number among binary and categorical variables, which has a quantity of its own."""
+    rows = validation(toy)
+    annotations = SimpleNamespace(
+        labels=["size", "sign", "colour", "task"], cardinalities=[1, 1, 3, 1],
+        types=["continuous", "binary", "categorical", "binary"],
+    )  # fmt: skip
+    size, colour = rows.x[:, 5] - 3, rows.c[:, 2] + (rows.x[:, 6] > 2)
+    labels = torch.stack([size, rows.c[:, 0], colour, rows.y], 1)
+    logits = torch.randn(ROWS, 5)
+    logits[:, 0] += 4 * (labels[:, 1] - 0.5)
+    logits[torch.arange(ROWS), 1 + colour.long()] += 3
+    logits[:, 4] += 4 * (rows.y - 0.5)
+    loc = (size + 0.1 * torch.randn(ROWS))[:, None]
+    places = {"sign": slice(0, 1), "colour": slice(1, 4), "task": slice(4, 5)}
+    concepts = adapters.pytorch_concepts_of(annotations, "task")
+    assert concepts == [conceptwatch.Continuous("size"), ("sign", 0), ("colour", 3)]
+    batch = {"concepts": {"c": labels}, "sample_ids": torch.arange(ROWS)}
+    quantities = {"loc": None, "value": None, quantity: Annotated(loc, {"size": slice(0, 1)})}
+    outputs = SimpleNamespace(logits=Annotated(logits, places), **quantities)
+    with start(f"pyc mixed {quantity}", address, concepts=concepts, activation_kind="logit") as run:
+        with run.evaluation("val", step=1) as p:
+            p.log(**adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="task"))
+        scores = scores_of(run)
+    right = [
+        ((logits[:, 0] > 0) == labels[:, 1]).float().mean(),
+        (logits[:, 1:4].argmax(1) == colour).float().mean(),
+    ]
+    assert value(scores, "concept_accuracy") == pytest.approx(torch.stack(right).mean().item())
+    assert value(scores, "concept_r2") > 0.9
+    unknown = labels.clone()
+    unknown[0] = torch.tensor([math.nan, math.nan, -1.0, 1.0])
+    found = adapters.pytorch_concepts(
+        {"concepts": {"c": unknown}}, outputs, annotations=annotations, task="task", missing_concept_labels=True
+    )["concept_labels"]
+    assert math.isnan(found[0, 0])
+    assert found[0, 1:].tolist() == [-1, -1]
+    assert found[1:].equal(labels[1:, :3])
+
+
 def test_numbers_behind_the_parts_that_a_training_reads(torch: Any) -> None:
     """IntCEM and IntCBM take the fourth part of a batch for competencies and the fifth for interventions."""
     rows = [(torch.rand(4), torch.tensor(1), torch.tensor([1.0, 0.0])) for _ in range(6)]

@@ -555,3 +555,40 @@ def test_percentiles_take_more_than_torch_s_quantiles(torch: Any) -> None:
     low, high = percentiles(torch.arange(17_000_001).flip(0)[:, None])
     assert (low.item(), high.item()) == (850_000, 16_150_000)
     assert percentiles(values.half())[0].dtype == torch.float32
+
+
+def test_each_concept_is_set_by_its_own_kind(array: Any) -> None:
+    """A probability, a logit, three classes and a number: the head shows what it is given."""
+    random = np.random.default_rng(0)
+    labels = np.stack([np.arange(N) % 2, np.arange(N) % 2, np.arange(N) % 3, random.normal(size=N) * 10], 1)
+    c_hat = random.normal(size=(N, 6)).astype(np.float32)
+    c_hat[:, 0] = 0.5
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x).copy())
+        return x[:, 0]
+
+    kinds = ["probability", "logit", "probability", "continuous"]
+    options = {"kind": kinds, "cardinalities": [0, 0, 3, 0], "policy": "in_order", "steps": [0, 4]}
+    interventions(head, array(c_hat), array(labels.astype(np.float32)), **options)
+    _, true, wrong = seen
+    ends = np.percentile(c_hat[:, 1].astype(np.float64), [5, 95]).astype(np.float32)
+    assert np.array_equal(true[:, 0], labels[:, 0])
+    assert np.array_equal(wrong[:, 0], 1 - labels[:, 0])
+    np.testing.assert_allclose(true[:, 1], ends[labels[:, 1].astype(int)], rtol=1e-6)
+    assert np.array_equal(true[:, 2:5].argmax(1), labels[:, 2])
+    assert (wrong[:, 2:5].argmax(1) != labels[:, 2]).all()
+    np.testing.assert_allclose(true[:, 5], labels[:, 3], rtol=1e-6)
+    low, high = np.percentile(labels[:, 3], [5, 95])
+    np.testing.assert_allclose(wrong[:, 5], np.where(2 * labels[:, 3] > low + high, low, high), rtol=1e-5)
+    # A number may be negative, and only NaN is unknown.
+    unknown = labels.copy()
+    unknown[0] = [-1, -1, -1, np.nan]
+    seen.clear()
+    interventions(head, array(c_hat), array(unknown.astype(np.float32)), **options)
+    assert np.array_equal(seen[1][0], c_hat[0])
+    with pytest.raises(ValueError, match="kind: got 2 kinds, expected one, or one for each of 4 concepts"):
+        interventions(head, array(c_hat), array(labels), **{**options, "kind": ["logit", "logit"]})
+    with pytest.raises(ValueError, match="kind: got 'number', expected one of hard"):
+        interventions(head, array(c_hat), array(labels), **{**options, "kind": ["number"] * 4})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,14 @@ from conftest import K, batch, package, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar
 
-BINARY = Labels((0, 2))
+
+def declared(*cardinalities: int, **options: Any) -> Labels:
+    """Labels of concepts c0, c1, ... with these numbers of classes."""
+    names = tuple(f"c{i}" for i in range(len(cardinalities)))
+    return Labels(names, tuple(cardinality <= 2 for cardinality in cardinalities), **options)
+
+
+BINARY = declared(0, 2)
 
 
 def unknown_or_refused(labels: Any) -> np.ndarray[Any, Any]:
@@ -25,7 +33,7 @@ def unknown_or_refused(labels: Any) -> np.ndarray[Any, Any]:
         Fault, match=r"^concept_labels: got masked or missing values in row 1, 3, .*missing_concept_labels"
     ):
         BINARY.plain({"concept_labels": labels})
-    plain = Labels((0, 2), missing=True).plain({"concept_labels": labels})["concept_labels"]
+    plain = declared(0, 2, missing=True).plain({"concept_labels": labels})["concept_labels"]
     assert type(plain) is np.ndarray
     assert plain.dtype.kind in "if"
     return plain
@@ -61,11 +69,11 @@ def test_other_tensors_have_no_missing_values(name: str) -> None:
     pandas = package("pandas")
     for value in (np.ma.array([1, 2, 3], mask=[0, 0, 1]), pandas.Series([1, 2, pandas.NA], dtype="Int64")):
         with pytest.raises(Fault, match=f"^{name}: got masked or missing values in row 2, expected a value in each"):
-            Labels((0,), missing=True).plain({name: value})
+            declared(0, missing=True).plain({name: value})
 
 
 def test_signed_labels_are_absent_and_present(torch: Any) -> None:
-    signed = Labels((0, 2, 5), signed=True)
+    signed = declared(0, 2, 5, signed=True)
     labels = np.array([[-1, 1, 4], [1, -1, 0]])
     for kind in ("int8", "int64", "float16", "float32"):
         plain = signed.plain({"concept_labels": labels.astype(kind)})["concept_labels"]
@@ -80,12 +88,58 @@ def test_signed_labels_are_absent_and_present(torch: Any) -> None:
 def test_a_signed_label_of_0_is_unknown_or_refused(torch: Any) -> None:
     labels = np.array([[-1, 1], [1, 0]])
     with pytest.raises(Fault, match=r"^concept_labels: row 1 has 0 in column 1, expected -1 or 1, as signed_labels"):
-        Labels((0, 0), signed=True).plain({"concept_labels": labels})
-    missing = Labels((0, 0), missing=True, signed=True)
+        declared(0, 0, signed=True).plain({"concept_labels": labels})
+    missing = declared(0, 0, missing=True, signed=True)
     assert missing.plain({"concept_labels": labels})["concept_labels"].tolist() == [[0, 1], [1, -1]]
     # On a device it is not looked at, so a class follows that the sidecar refuses.
-    plain = Labels((0, 0), signed=True).plain({"concept_labels": torch.as_tensor(labels)})
+    plain = declared(0, 0, signed=True).plain({"concept_labels": torch.as_tensor(labels)})
     assert plain["concept_labels"].tolist() == [[0, 1], [1, 2]]
+
+
+def test_certainties_are_present_absent_or_unknown(torch: Any) -> None:
+    labels = np.array([[0.0, 0.5, 3.0, 0.25], [1.0, 0.51, 0.0, 0.75], [0.4, 0.6, 2.0, 7.5]])
+    for low, high, expected in (
+        (0.5, 0.5, [[0, -1, 3, 0.25], [1, 1, 0, 0.75], [0, 1, 2, 7.5]]),
+        (0.4, 0.6, [[0, -1, 3, 0.25], [1, -1, 0, 0.75], [-1, -1, 2, 7.5]]),
+    ):
+        # The third has classes, and the fourth is a number.
+        soft = Labels(("a", "b", "c", "d"), (True, True, False, False), soft=(low, high))
+        for kind in ("float32", "float64"):
+            for array in (labels.astype(kind), torch.as_tensor(labels.astype(kind))):
+                plain = soft.plain({"concept_labels": array})
+                assert str(plain["concept_labels"].dtype) == str(array.dtype)
+                assert plain["concept_labels"].tolist() == expected
+                assert soft.unknown(plain) == str(expected).count("-1")
+    certain = np.array([[0, 1, 3, 1]])
+    assert soft.plain({"concept_labels": certain})["concept_labels"] is certain
+
+
+@pytest.mark.parametrize(("value", "says"), [(1.25, "1.25"), (-0.5, "-0.5"), (math.nan, "nan"), (-1.0, "-1")])
+def test_what_is_no_certainty_is_named(torch: Any, value: float, says: str) -> None:
+    labels = np.array([[0.0, 1.0], [1.0, value]], np.float32)
+    message = f"^concept_labels: row 1 has {says} for concept 'c1', expected 0 to 1, as soft_labels is declared"
+    for array in (labels, torch.as_tensor(labels)):
+        with pytest.raises(Fault, match=message):
+            declared(0, 0, soft=(0.5, 0.5)).plain({"concept_labels": array})
+        if says in ("nan", "-1"):
+            plain = declared(0, 0, soft=(0.5, 0.5), missing=True).plain({"concept_labels": array})
+            assert plain["concept_labels"].tolist() == [[0, 1], [1, -1]]
+
+
+def test_a_run_counts_the_labels_that_are_too_uncertain(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    run = start(soft_labels=(0.4, 0.6))
+    labels = np.array([[0.0, 0.5, 1.0], [0.6, 0.9, 0.39]], np.float32)
+    with run.evaluation(step=1) as p:
+        p.log(concept_activations=np.full((2, 3), 0.25), concept_labels=labels)
+    assert run.finish()
+    arrived = np.frombuffer(sidecar.received[0].data("concept_labels"), np.float32)
+    assert arrived.tolist() == [0, -1, 1, -1, 1, 0]
+    assert sidecar.starts[0].run.missing_concept_labels
+    assert run.stats.labels_unknown == 2
+    with pytest.raises(ValueError, match=r'soft_labels: got .*, expected "threshold", or two bounds'):
+        start(soft_labels=(0.6, 0.4))
+    with pytest.raises(ValueError, match="soft_labels: leave it out with signed_labels"):
+        start(soft_labels="threshold", signed_labels=True)
 
 
 def test_a_run_sends_signed_labels_as_0_and_1(sidecar: Sidecar, start: Callable[..., Run]) -> None:
@@ -187,7 +241,7 @@ def test_names_of_classes_are_their_numbers() -> None:
     names = ["wren", "auk", "wren", "owl"]
     forms = [names, tuple(names), np.array(names), np.array(names, object)]
     forms += [pandas.Series(names), pandas.Series(names, dtype="string"), pandas.Categorical(names)]
-    named = Labels((0, 2), task_classes=["auk", "wren", "owl"])
+    named = declared(0, 2, task_classes=["auk", "wren", "owl"])
     for form in (*forms, np.array([1, 0, 1, 2]), [1, 0, 1, 2]):
         plain = named.plain({"task_labels": form, "task_predictions": form})
         assert [np.asarray(plain[name]).tolist() for name in plain] == [[1, 0, 1, 2]] * 2

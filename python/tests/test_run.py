@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run
+from conceptwatch import Binary, Categorical, Continuous, Run
 from conceptwatch._declaration import concepts_of
 from conceptwatch._protocol import messages
 from conftest import batch, wait_for
@@ -79,18 +79,22 @@ def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, 
 @pytest.mark.parametrize(
     ("concepts", "says"),
     [
-        ("abc", "concepts: got 'abc', expected a list of name or (name, number of classes) pairs, or their number"),
+        ("abc", "concepts: got 'abc', expected a list of concepts, each a name"),
         (3.5, "concepts: got 3.5, expected a list"),
         (None, "concepts: got None, expected a list"),
         (True, "concepts: got True, expected a list"),
         ({"a": 3}, "concepts: got {'a': 3}, expected a list"),
         ({"a", }, "concepts: got {'a'}, expected a list"),
         (-1, "concepts: got -1, expected at least one"),
-        (["a", 3], "concepts[1]: got 3, expected a name or (name, number of classes) pair"),
-        ([("a", 3, 4)], "concepts[0]: got ('a', 3, 4), expected a name or"),
-        ([("a", 2.5)], "concepts[0]: got ('a', 2.5), expected a name or"),
-        ([(3, "a")], "concepts[0]: got (3, 'a'), expected a name or"),
+        (["a", 3], "concepts[1]: got 3, expected a name, (name, number of classes) pair, Binary, Categorical or Co"),
+        ([("a", 3, 4)], "concepts[0]: got ('a', 3, 4), expected a name, (name"),
+        ([("a", 2.5)], "concepts[0]: got ('a', 2.5), expected a name, (name"),
+        ([(3, "a")], "concepts[0]: got (3, 'a'), expected a name, (name"),
         ([("a", -1)], "concepts[0]: got -1 classes, expected 0 to 65536"),
+        ([Categorical("a", 1)], "concepts[0].classes: got 1, expected 2 to 65536"),
+        ([Binary("a", "relu")], "concepts[0].activation_kind: got 'relu', expected one of hard, probability"),
+        ([Continuous("a"), "a"], "concepts: two concepts are named 'a'"),
+        ([Continuous(3)], "concepts[0]: got Continuous(name=3), expected a name"),
     ],
 )  # fmt: skip
 def test_what_is_no_list_of_concepts_is_named(concepts: Any, says: str) -> None:
@@ -104,6 +108,18 @@ def test_concepts_are_any_sequence_of_names_and_pairs() -> None:
     found = concepts_of([("a", np.int64(3)), ["b", 2], np.str_("c")])
     assert [(one.name, one.cardinality) for one in found] == [("a", 3), ("b", 2), ("c", 0)]
     assert len(concepts_of(np.int64(2))) == 2
+
+
+def test_concepts_of_several_kinds_are_declared() -> None:
+    kinds = [Binary("a"), Binary("b", "hard"), Categorical("c", 3, "logit"), Continuous("d"), "e", ("f", 4)]
+    found = concepts_of(kinds)
+    of_class, number = messages.LABEL_KIND_CLASS, messages.LABEL_KIND_CONTINUOUS
+    hard, logit = messages.ACTIVATION_KIND_HARD, messages.ACTIVATION_KIND_LOGIT
+    continuous = messages.ACTIVATION_KIND_CONTINUOUS
+    assert [(one.name, one.cardinality, one.activation_kind, one.label_kind) for one in found] == [
+        ("a", 0, 0, of_class), ("b", 0, hard, of_class), ("c", 3, logit, of_class), ("d", 0, continuous, number),
+        ("e", 0, 0, 0), ("f", 4, 0, 0),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("epoch", [float("nan"), np.float32("inf"), -1.0, "two"])

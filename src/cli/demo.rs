@@ -126,7 +126,7 @@ impl Watched {
     fn start(runtime: &Runtime, grpc: SocketAddr, lambda: f32, options: &DemoOptions) -> Result<Self, String> {
         let labels =
             [("lambda", lambda.to_string()), ("bottleneck", "soft".into()), ("seed", options.seed.to_string())];
-        let concept = |name: &str| Concept { name: name.into(), cardinality: 2 };
+        let concept = |name: &str| Concept { name: name.into(), cardinality: 2, ..Concept::default() };
         let run = Run::try_from(RunFields {
             name: format!("demo lambda {lambda}"),
             concepts: ["z1 > 0", "z2 > 0", "z3 > 0"].map(|name| concept(&name.replace(" > 0", " positive"))).to_vec(),

@@ -48,6 +48,10 @@ pub struct Options {
     /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
     #[arg(long)]
     signed_labels: bool,
+    /// Take labels of binary concepts as certainties or shares of annotators, from 0 to 1: present above one half, absent
+    /// below, unknown at one half; with LOW,HIGH unknown from LOW to HIGH.
+    #[arg(long, value_name = "threshold|LOW,HIGH", conflicts_with = "signed_labels")]
+    soft_labels: Option<outputs::Soft>,
     /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
     /// [default: the file's array activation_columns, or one_per_concept]
     #[arg(long, value_parser = activation_columns, value_name = "LAYOUT")]
@@ -56,12 +60,14 @@ pub struct Options {
     /// file's array latents, their number]
     #[arg(long, conflicts_with = "activation_columns")]
     latents: bool,
-    /// Kind of concept_activations [default: the file's array activation_kind, or a guess from the values, which is printed]
-    #[arg(long, value_parser = activation_kind(), value_name = "KIND")]
-    activation_kind: Option<ActivationKind>,
-    /// Kind of concept_labels; measured quantities are continuous [default: a guess from the values, which is printed]
-    #[arg(long, value_parser = label_kind(), value_name = "KIND", conflicts_with = "signed_labels")]
-    concept_kind: Option<LabelKind>,
+    /// Kind of concept_activations: hard, probability, logit or continuous; or of one concept, as in
+    /// logit,wing=probability [default: the file's array activation_kind, or a guess from the values, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
+    activation_kind: Vec<outputs::Stated<ActivationKind>>,
+    /// Kind of concept_labels: class, or continuous for measured quantities; or of one concept, as in size=continuous
+    /// [default: a guess from the values of each, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…", conflicts_with = "signed_labels")]
+    concept_kind: Vec<outputs::Stated<LabelKind>>,
     /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
     #[arg(long, value_parser = label_kind(), value_name = "KIND")]
     task_kind: Option<LabelKind>,
@@ -70,11 +76,6 @@ pub struct Options {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-fn activation_kind() -> impl TypedValueParser<Value = ActivationKind> {
-    PossibleValuesParser::new(ActivationKind::ALL.map(ActivationKind::text))
-        .map(|text| ActivationKind::parse(&text).expect("one of the possible values"))
 }
 
 fn label_kind() -> impl TypedValueParser<Value = LabelKind> {
@@ -102,8 +103,9 @@ fn score(options: &Options) -> Result<String, String> {
         latents: options.latents,
         missing_labels: options.missing_labels,
         signed_labels: options.signed_labels,
-        activation_kind: options.activation_kind,
-        concept_kind: options.concept_kind,
+        soft_labels: options.soft_labels,
+        activation_kind: options.activation_kind.clone(),
+        concept_kind: options.concept_kind.clone(),
         task_kind: options.task_kind,
     };
     let mut memory = outputs::Memory { limit: scoring.memory(), used: 0 };
@@ -144,7 +146,7 @@ fn score(options: &Options) -> Result<String, String> {
         run.concept_count(),
         point.estimator,
         100.0 * tie_fraction,
-        guessed(&kinds, &guesses.guessed),
+        guessed(&run, &kinds, &guesses.guessed),
     );
     if let (Some(fewest), Some(most)) = (known.iter().min(), known.iter().max()) {
         text += &format!("labels of a concept known in {fewest} to {most} rows\n\n");
@@ -193,7 +195,7 @@ fn score(options: &Options) -> Result<String, String> {
             object["repeated_rows"] = json!(repeated);
         }
         for (name, kind) in kinds {
-            object[name] = json!(kind);
+            object[name] = if let [of_all] = kind[..] { json!(of_all) } else { json!(kind) };
         }
         object["guessed"] = json!(guesses.guessed);
         if !passed_over.is_empty() {
@@ -207,22 +209,38 @@ fn score(options: &Options) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the kinds that the arrays were read as, by their names in the JSON.
-fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, &'static str)> {
+/// Returns the kinds that the arrays were read as, by their names in the JSON: one, or one for each concept where they
+/// differ.
+fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, Vec<&'static str>)> {
     use TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
+    let of_concepts = |kind: &dyn Fn(usize) -> &'static str| {
+        let kinds: Vec<&str> = (0..run.concept_count()).map(kind).collect();
+        if kinds.iter().all(|kind| *kind == kinds[0]) { vec![kinds[0]] } else { kinds }
+    };
     let kinds = [
-        (ConceptActivations, "activation_kind", run.activation_kind.text()),
-        (ConceptLabels, "concept_kind", run.concept_label_kind.text()),
-        (TaskLabels, "task_kind", run.task_label_kind.text()),
+        (ConceptActivations, "activation_kind", of_concepts(&|i| run.activation_kind(i).text())),
+        (ConceptLabels, "concept_kind", of_concepts(&|i| run.label_kind(i).text())),
+        (TaskLabels, "task_kind", vec![run.task_label_kind.text()]),
     ];
     let given = kinds.into_iter().filter(|(tensor, ..)| sample.column(*tensor).is_some());
     given.map(|(_, name, kind)| (name, kind)).collect()
 }
 
 /// The kinds that were guessed, for the first line.
-fn guessed(kinds: &[(&str, &str)], guessed: &[&str]) -> String {
+fn guessed(run: &Run, kinds: &[(&str, Vec<&str>)], guessed: &[&str]) -> String {
+    let of_all = |of: &[&str]| match of {
+        [kind] => (*kind).to_owned(),
+        several => in_short(
+            &several
+                .iter()
+                .zip(&run.concepts)
+                .map(|(kind, of)| format!("{}={kind}", of.name))
+                .collect::<Vec<_>>()
+                .join(","),
+        ),
+    };
     let guesses = kinds.iter().filter(|(name, _)| guessed.contains(name));
-    let guesses: Vec<String> = guesses.map(|(name, kind)| format!("{name} {kind}")).collect();
+    let guesses: Vec<String> = guesses.map(|(name, kinds)| format!("{name} {}", of_all(kinds))).collect();
     if guesses.is_empty() { String::new() } else { format!("; guessed: {}", guesses.join(", ")) }
 }
 

@@ -426,7 +426,7 @@ mod tests {
 
     fn settlement() -> Settlement {
         let history = Sqlite::open(None, Limits { bytes: 1 << 26 }).unwrap();
-        let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+        let concepts = vec![Concept { name: "c".into(), cardinality: 2, ..Concept::default() }];
         let run = Run::try_from(RunFields { name: "r".into(), concepts, ..Default::default() }).unwrap();
         history.record_run(&run, &Identity::default(), 0.0).unwrap();
         let metrics = Metrics::register(&prometheus::Registry::new(), "", 0).unwrap();

@@ -43,7 +43,8 @@ pub fn cases() -> Vec<Case> {
         case("none", "run", "is missing", |r| r.run = None),
         declared("no concepts", "run.concepts", "got 0 concepts, expected 1 to 4096", |r| r.concepts.clear()),
         declared("4097 concepts", "run.concepts", "got 4097 concepts", |r| {
-            r.concepts = (0..4097).map(|i| Concept { name: format!("c{i}"), cardinality: 2 }).collect();
+            r.concepts =
+                (0..4097).map(|i| Concept { name: format!("c{i}"), cardinality: 2, ..Concept::default() }).collect();
         }),
         declared("a concept twice", "run.concepts[1].name", "names two concepts", |r| {
             r.concepts[1] = r.concepts[0].clone();

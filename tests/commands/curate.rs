@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 const LIMITS: Limits = Limits { bytes: 1 << 30 };
 
 fn declared(name: &str, seed: u32) -> Run {
-    let concepts = ["wing, \"grey\"", "λ"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    let concepts = ["wing, \"grey\"", "λ"]
+        .map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() })
+        .to_vec();
     let labels = [("seed".to_owned(), seed.to_string()), ("note".to_owned(), "a,\"b\"".to_owned())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }

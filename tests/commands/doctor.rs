@@ -15,7 +15,8 @@ const LIMITS: Limits = Limits { bytes: 1 << 30 };
 const STEPS: u64 = 50;
 
 fn fill(directory: &Path) {
-    let concepts = (0..8).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let concepts =
+        (0..8).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
     let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
     let history = Sqlite::open(Some(directory), LIMITS).unwrap();
     history.record_run(&run, &Identity::default(), 1.0).unwrap();

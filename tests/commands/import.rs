@@ -14,7 +14,8 @@ use leakage::sample::Attempt;
 use leakage::step::Rank;
 
 fn run(name: &str, k: usize) -> Run {
-    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let concepts =
+        (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
     let labels = [("lambda".to_owned(), "5".to_owned())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }

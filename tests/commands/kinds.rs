@@ -142,14 +142,83 @@ fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
     assert!(
         logits
             .refused(&["--activation-kind", "soft"])
-            .contains("possible values: hard, probability, logit, continuous")
+            .contains("got 'soft', expected one of hard, probability, logit, continuous")
     );
     let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| if at == 5 { 0.5 } else { *c }).collect();
     let error = of(&data.logits, &halves).refused(&["--concept-kind", "class"]);
     assert!(
-        error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind continuous"),
+        error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind NAME=continuous"),
         "{error}"
     );
+}
+
+#[test]
+fn a_soft_column_is_a_number_and_leaves_the_others_as_they_are() {
+    let data = data();
+    let soften = |at: usize, c: f64| if at.is_multiple_of(K) && (at / K).is_multiple_of(10) { 0.5 } else { c };
+    let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| soften(at, *c)).collect();
+    let (whole, _) = of(&data.probabilities(), &data.labels).json(&[]);
+    let table = of(&data.probabilities(), &halves);
+    let (object, said) = table.json(&[]);
+    assert_eq!(object["concept_kind"], json!(["continuous", "class", "class"]));
+    assert_eq!(object["activation_kind"], json!(["continuous", "probability", "probability"]));
+    assert!(
+        table
+            .text(&[])
+            .contains("; guessed: activation_kind c0=continuous,c1=probability,c2=probability, concept_kind")
+    );
+    let doubt =
+        "40 of 400 labels of 'c0' are between 0 and 1, such as 0.5: it is read as a number, the others as classes";
+    assert!(said.contains(doubt) && said.contains("pass --soft-labels threshold"), "{said}");
+    let accuracy = |object: &Value, i: usize| object["scores"]["concept_accuracy"]["per_concept"][i].clone();
+    assert_eq!(accuracy(&object, 0), json!(null));
+    for i in [1, 2] {
+        assert_eq!(accuracy(&object, i), accuracy(&whole, i), "{i}");
+        assert!(accuracy(&object, i).as_f64().unwrap() > 0.8);
+    }
+    // By the rule for certainties the halves are unknown, and everything is a class.
+    let (object, said) = table.json(&["--soft-labels", "threshold"]);
+    assert_eq!((&object["concept_kind"], &object["activation_kind"]), (&json!("class"), &json!("probability")));
+    assert_eq!(object["concept_rows"], json!([360, 400, 400]));
+    assert!(said.contains("40 of 1200 labels are unknown, being certainties of exactly 0.5"), "{said}");
+    let (wider, _) = table.json(&["--soft-labels", "0.4,0.6"]);
+    assert_eq!(wider["scores"], object["scores"]);
+    let beyond: Vec<f64> = halves.iter().enumerate().map(|(at, c)| if at == 4 { 1.25 } else { *c }).collect();
+    let error = of(&data.probabilities(), &beyond).refused(&["--soft-labels", "threshold"]);
+    assert!(error.starts_with("concept_labels: row 1 has 1.25 for concept 'c1', expected 0 to 1 with --soft-labels"));
+    assert!(table.refused(&["--soft-labels", "0.6,0.4"]).contains("expected threshold, or LOW,HIGH"));
+}
+
+#[test]
+fn a_concept_is_told_its_kinds_by_name() {
+    let data = data();
+    // The first concept is a number in a unit of its own, the second has probabilities, the third logits.
+    let activations = |at: usize, x: f64| [1_000.0 * x, sigmoid(x), x][at % K];
+    let mixed: Vec<f64> = data.logits.iter().enumerate().map(|(at, x)| activations(at, *x)).collect();
+    let numbers = |at: usize, c: f64| if at.is_multiple_of(K) { 3_000.0 * c + at as f64 } else { c };
+    let labels: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| numbers(at, *c)).collect();
+    let stated = ["--concept-kind", "class,c0=continuous", "--activation-kind", "logit,c1=probability"];
+    let (object, _) = of(&mixed, &labels).json(&stated);
+    assert_eq!(object["concept_kind"], json!(["continuous", "class", "class"]));
+    assert_eq!(object["activation_kind"], json!(["continuous", "probability", "logit"]));
+    assert_eq!(object["guessed"], json!(["task_kind"]));
+    let (expected, _) = of(&data.logits, &data.labels).json(&["--activation-kind", "logit"]);
+    for i in [1, 2] {
+        assert_eq!(
+            object["scores"]["concept_accuracy"]["per_concept"][i],
+            expected["scores"]["concept_accuracy"]["per_concept"][i]
+        );
+    }
+    let table = of(&mixed, &labels);
+    assert!(
+        table
+            .refused(&["--concept-kind", "size=continuous"])
+            .contains("got the concept 'size', expected one of c0, c1, c2")
+    );
+    let error = table.refused(&["--concept-kind", "class,c0=continuous", "--activation-kind", "c0=logit"]);
+    assert!(error.contains("got logit for 'c0', whose labels are continuous, expected continuous"), "{error}");
+    let error = table.refused(&["--concept-kind", "class"]);
+    assert!(error.contains("for concept 'c0'"), "{error}");
 }
 
 #[test]

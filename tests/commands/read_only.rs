@@ -24,7 +24,7 @@ fn curves_that_can_only_be_read_are_read_and_not_changed() {
     let data = directory.path().join("data");
     // Its last points are in the log alone, as after a kill.
     let history = Sqlite::open(Some(&data), Limits { bytes: 1 << 30 }).unwrap();
-    let concepts = vec![Concept { name: "a".into(), cardinality: 2 }];
+    let concepts = vec![Concept { name: "a".into(), cardinality: 2, ..Concept::default() }];
     let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
     history.record_run(&run, &Identity::default(), 1.0).unwrap();
     for step in 1..=3 {

@@ -43,7 +43,7 @@ fn another_program_at_a_port_hides_no_run() {
     let home = home.path();
     let directory = home.join("conceptwatch/host");
     let history = Sqlite::open(Some(&directory), Limits { bytes: 1 << 30 }).unwrap();
-    let concepts = vec![Concept { name: "wing".into(), cardinality: 2 }];
+    let concepts = vec![Concept { name: "wing".into(), cardinality: 2, ..Concept::default() }];
     let run = Run::try_from(RunFields { name: "cub".into(), concepts, ..RunFields::default() }).unwrap();
     history.record_run(&run, &Identity::default(), 1e9).unwrap();
     history.finish_run("cub", 1e9 + 60.0, &RunOutcome::Finished).unwrap();

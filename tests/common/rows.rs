@@ -33,7 +33,7 @@ pub const CLIENT: &str = "trainer-0";
 
 /// A run of two binary concepts.
 pub fn run(name: &str) -> StartRunRequest {
-    let concept = |name: &str| Concept { name: name.into(), cardinality: 2 };
+    let concept = |name: &str| Concept { name: name.into(), cardinality: 2, ..Concept::default() };
     let run = proto::Run {
         name: name.into(),
         concepts: vec![concept("wing"), concept("beak")],
@@ -139,7 +139,7 @@ pub fn run_of_ranks(name: &str, world_size: u32) -> StartRunRequest {
 /// The run `r` of `k` binary concepts.
 pub fn run_of(k: usize) -> StartRunRequest {
     let mut start = run("r");
-    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2 });
+    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2, ..Concept::default() });
     start.run.as_mut().unwrap().concepts = concepts.collect();
     start
 }

@@ -12,7 +12,8 @@ pub fn setting(name: &str, default: u64) -> u64 {
 }
 
 pub fn run(name: &str, k: usize) -> Run {
-    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let concepts =
+        (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
     Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 

@@ -469,7 +469,8 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
         let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
         history.begin_outbox().unwrap();
         let history: &dyn Store = &history;
-        let concepts = ["wing", "beak"].map(|name| Concept { name: name.into(), cardinality: 2 }).into();
+        let concepts =
+            ["wing", "beak"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).into();
         let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
         let by = Identity { job: "earlier", client: common::rows::CLIENT, ..Identity::default() };
         history.record_run(&run, &by, 1.0).unwrap();

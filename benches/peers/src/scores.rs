@@ -30,7 +30,7 @@ pub struct Files {
 
 impl Files {
     pub fn load(&self) -> (Run, Sample) {
-        let concepts = (0..self.concepts).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+        let concepts = (0..self.concepts).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
         let fields = RunFields { name: "peers".into(), concepts, ..RunFields::default() };
         let run = Run::try_from(fields).expect("a valid declaration");
         let (n, k) = (self.rows, self.concepts as u64);

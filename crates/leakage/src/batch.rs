@@ -111,9 +111,7 @@ impl Batch {
         let mut dropped = vec![false; rows];
         for tensor in tensors {
             let name = tensor.name();
-            let probabilities = run.activation_kind == ActivationKind::Probability && run.latents.is_none();
-            let rounds = name == TensorName::ConceptActivations && probabilities;
-            let tensor = if rounds { tensor.rounded_into_unit(ROUNDING) } else { tensor };
+            let tensor = if name == TensorName::ConceptActivations { rounded(tensor, run) } else { tensor };
             if tensor.rows() != rows {
                 return Err(FieldError::new(
                     format!("tensors.{name}.shape"),
@@ -265,6 +263,18 @@ impl Batch {
     }
 }
 
+/// Activations with probabilities a rounding error beyond 0 or 1 replaced by 0 or 1.
+fn rounded(activations: Tensor, run: &Run) -> Tensor {
+    let columns = activations.shape().get(1).copied().unwrap_or(1);
+    let samples = activations.width() / columns;
+    let kinds = run.column_kinds(columns);
+    if run.latents.is_some() || !kinds.contains(&ActivationKind::Probability) {
+        return activations;
+    }
+    let is_probability = |element: usize| kinds[element / samples % columns] == ActivationKind::Probability;
+    activations.rounded_into_unit(ROUNDING, is_probability)
+}
+
 fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
     let (name, shape) = (tensor.name(), tensor.shape());
     let k = run.concept_count();
@@ -335,32 +345,46 @@ fn check_type(tensor: &Tensor) -> Result<(), FieldError> {
     Ok(())
 }
 
+/// Whether column `at` of a tensor of labels has measured quantities rather than class numbers.
+fn is_continuous(name: TensorName, at: usize, run: &Run) -> bool {
+    if name == TensorName::ConceptLabels { run.is_continuous(at) } else { run.has_continuous_labels(name) }
+}
+
+/// Whether a tensor of labels has no class numbers.
+fn has_no_classes(name: TensorName, run: &Run) -> bool {
+    if name == TensorName::ConceptLabels { run.is_all_continuous() } else { run.has_continuous_labels(name) }
+}
+
 /// Class numbers may be floats with integral values.
 fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), FieldError> {
     let name = tensor.name();
     let numbers_classes = matches!(name.content(), Content::Labels | Content::LabelsOrNone);
-    let classes = numbers_classes && !run.has_continuous_labels(name);
+    let classes = numbers_classes && !has_no_classes(name, run);
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
     }
     let unknown = |value: f64| value.is_nan() && may_be_unknown(tensor, run);
     for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
-        let mut fraction = None;
+        let (mut column, mut fraction) = (0, None);
         tensor.for_each_float(row, |value| {
-            if value.fract() != 0.0 && !unknown(value) {
-                fraction = Some(value);
+            if value.fract() != 0.0 && !unknown(value) && !is_continuous(name, column, run) {
+                fraction = Some((column, value));
             }
+            column += 1;
         });
-        if let Some(value) = fraction {
+        if let Some((column, value)) = fraction {
+            let of = match name {
+                TensorName::ConceptLabels => format!(" for concept '{}'", run.concepts[column].name),
+                _ => String::new(),
+            };
             let hint = match name {
-                TensorName::ConceptLabels | TensorName::TaskLabels => {
-                    "; for measured quantities declare the run's label kind continuous"
-                }
+                TensorName::ConceptLabels => "; for measured quantities declare its label kind continuous",
+                TensorName::TaskLabels => "; for measured quantities declare the run's label kind continuous",
                 _ => "",
             };
             return Err(FieldError::new(
                 format!("tensors.{name}"),
-                format!("row {row} has {value}, expected class numbers{hint}"),
+                format!("row {row} has {value}{of}, expected class numbers{hint}"),
             ));
         }
     }
@@ -426,8 +450,11 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
         check_below(tensor, 2, "values of a bool", dropped)?;
     }
     match name.content() {
-        Content::Labels | Content::LabelsOrNone if run.has_continuous_labels(name) => Ok(()),
+        Content::Labels | Content::LabelsOrNone if has_no_classes(name, run) => Ok(()),
         Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
+            if run.is_continuous(column) {
+                return None;
+            }
             let classes = i64::from(run.concepts[column].classes());
             let unknown = value == -1 && run.missing_concept_labels;
             ((value < 0 && !unknown) || value >= classes).then(|| {

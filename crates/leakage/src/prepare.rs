@@ -156,6 +156,17 @@ impl<'a> Prepared<'a> {
         vec![1.0 / self.concepts() as f64; self.concepts()]
     }
 
+    /// 1/m for each of the m concepts whose labels are classes, 0 for the others.
+    pub fn class_weights(&self) -> Vec<f64> {
+        self.weights_where(|i| !self.run.is_continuous(i))
+    }
+
+    /// 1/m for each of the m concepts for which a score has a meaning, 0 for the others.
+    pub fn weights_where(&self, applies: impl Fn(usize) -> bool) -> Vec<f64> {
+        let count = (0..self.concepts()).filter(|&i| applies(i)).count().max(1);
+        (0..self.concepts()).map(|i| if applies(i) { 1.0 / count as f64 } else { 0.0 }).collect()
+    }
+
     /// `clarity_weights` of sparsity, precision and accuracy, or equal weights.
     pub fn clarity_weights(&self) -> [f64; 3] {
         match self.run.constants.clarity_weights[..] {
@@ -184,11 +195,13 @@ impl<'a> Prepared<'a> {
 
     /// One number for each row and concept, [n, k] row-major, derived from the concept's activation columns; `None`
     /// without activations.
-    pub fn activation_rows(&self, number: impl Fn(&[f64]) -> f64) -> Option<Vec<f64>> {
+    pub fn activation_rows(&self, number: impl Fn(usize, &[f64]) -> f64) -> Option<Vec<f64>> {
         let column = self.column(TensorName::ConceptActivations)?;
         let blocks = self.run.activation_blocks(column.width())?;
         let rows = column.block(0..column.width());
-        let of_row = |row: &[f64]| blocks.iter().map(|block| number(&row[block.clone()])).collect::<Vec<f64>>();
+        let of_row = |row: &[f64]| -> Vec<f64> {
+            blocks.iter().enumerate().map(|(i, block)| number(i, &row[block.clone()])).collect()
+        };
         Some(rows.chunks(column.width()).flat_map(of_row).collect())
     }
 
@@ -227,16 +240,34 @@ impl<'a> Prepared<'a> {
     }
 
     fn known_by_concept(&self) -> Vec<Option<Vec<bool>>> {
-        let column = self.column(TensorName::ConceptLabels).filter(|_| self.run.missing_concept_labels);
-        let Some(column) = column else { return Vec::new() };
+        if !self.run.missing_concept_labels || self.column(TensorName::ConceptLabels).is_none() {
+            return Vec::new();
+        }
         let known = |i: usize| {
-            let known: Vec<bool> = match column.integers(i) {
+            let known: Vec<bool> = match self.concept_classes(i) {
                 Some(labels) => labels.iter().map(|label| *label >= 0).collect(),
-                None => column.floats(i).iter().map(|label| !label.is_nan()).collect(),
+                None => self.concept_numbers(i)?.iter().map(|label| !label.is_nan()).collect(),
             };
             known.contains(&false).then_some(known)
         };
         (0..self.concepts()).map(known).collect()
+    }
+
+    /// The class of concept `i` in each row, −1 where it is unknown; `None` without labels, and of a continuous concept.
+    pub fn concept_classes(&self, i: usize) -> Option<Vec<i32>> {
+        let column = self.column(TensorName::ConceptLabels).filter(|_| !self.run.is_continuous(i))?;
+        // Beside continuous concepts classes are kept as floats.
+        let class = |label: f64| if label.is_nan() { -1 } else { label as i32 };
+        Some(column.integers(i).unwrap_or_else(|| column.floats(i).into_iter().map(class).collect()))
+    }
+
+    /// The label of concept `i` in each row as a number: where it is unknown −1, or NaN of a continuous concept. `None`
+    /// without labels.
+    pub fn concept_numbers(&self, i: usize) -> Option<Vec<f64>> {
+        match self.concept_classes(i) {
+            Some(classes) => Some(classes.into_iter().map(f64::from).collect()),
+            None => Some(self.column(TensorName::ConceptLabels)?.floats(i)),
+        }
     }
 
     /// ĉ_i on these rows.
@@ -254,9 +285,7 @@ impl<'a> Prepared<'a> {
         if rows.are_all() {
             return self.concept_labels()?.get(i).map(Cow::Borrowed);
         }
-        let continuous = self.run.concept_label_kind == LabelKind::Continuous;
-        let column = self.column(TensorName::ConceptLabels)?;
-        Some(Cow::Owned(self.labels(column, TensorName::ConceptLabels, i, continuous, rows)))
+        Some(Cow::Owned(self.concept_label(i, rows)?))
     }
 
     /// y on these rows.
@@ -275,7 +304,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn activation(&self, column: &Column, i: usize, block: Range<usize>, rows: &KnownRows) -> Variable {
-        let hard = self.run.activation_kind == ActivationKind::Hard;
+        let hard = self.run.activation_kind(i) == ActivationKind::Hard;
         match block.len() {
             1 if hard => classes(rows.of(column.floats(block.start), 1)),
             1 => self.scalar(TensorName::ConceptActivations, i, column.floats(block.start), rows),
@@ -287,15 +316,12 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// c_i for each concept: classes, or a scalar where the run declares its concepts continuous. Unknown labels are
-    /// class −1 or NaN: for scores see [`concept_label_in`](Self::concept_label_in).
+    /// c_i for each concept: classes, or a scalar of a continuous concept. Unknown labels are class −1 or NaN: for scores
+    /// see [`concept_label_in`](Self::concept_label_in).
     pub fn concept_labels(&self) -> Option<&[Variable]> {
         let build = || {
-            let column = self.column(TensorName::ConceptLabels)?;
-            let continuous = self.run.concept_label_kind == LabelKind::Continuous;
             let all = KnownRows::all(self.rows());
-            let variable = |i| self.labels(column, TensorName::ConceptLabels, i, continuous, &all);
-            Some((0..self.concepts()).map(variable).collect())
+            (0..self.concepts()).map(|i| self.concept_label(i, &all)).collect()
         };
         self.concept_labels.get_or_init(build).as_deref()
     }
@@ -383,6 +409,13 @@ impl<'a> Prepared<'a> {
         };
         let value = slot.get_or_init(|| Arc::new(build()));
         Arc::clone(value).downcast().unwrap_or_else(|_| panic!("'{name}' is shared under two types"))
+    }
+
+    fn concept_label(&self, i: usize, rows: &KnownRows) -> Option<Variable> {
+        Some(match self.concept_classes(i) {
+            Some(classes) => Variable::discrete(&rows.of(classes, 1)),
+            None => self.scalar(TensorName::ConceptLabels, i, self.concept_numbers(i)?, rows),
+        })
     }
 
     fn labels(&self, column: &Column, name: TensorName, i: usize, continuous: bool, rows: &KnownRows) -> Variable {

@@ -138,11 +138,17 @@ impl Training {
 }
 
 /// One concept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Concept {
     pub name: String,
     /// Number of classes; up to 2 means binary (or continuous), with one activation column.
     pub cardinality: u32,
+    /// `None`: the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_kind: Option<ActivationKind>,
+    /// `None`: the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_kind: Option<LabelKind>,
 }
 
 impl Concept {
@@ -277,6 +283,14 @@ impl TryFrom<RunFields> for Run {
                 ));
             }
         }
+        for i in 0..k {
+            check_kinds(i, &fields)?;
+            // One form for what means the same: a job that resumes may spell its concepts otherwise.
+            let (activation_kind, label_kind) = (fields.activation_kind, fields.concept_label_kind);
+            let concept = &mut fields.concepts[i];
+            concept.activation_kind = concept.activation_kind.filter(|kind| *kind != activation_kind);
+            concept.label_kind = concept.label_kind.filter(|kind| *kind != label_kind);
+        }
         fields.world_size = fields.world_size.max(1);
         if fields.world_size > MAX_WORLD_SIZE {
             return Err(FieldError::new(
@@ -326,8 +340,32 @@ impl Run {
 
     /// Whether scores of both are of the same concepts and a task of one kind.
     pub fn is_comparable(&self, other: &Self) -> bool {
-        self.concepts == other.concepts
-            && (self.concept_label_kind, self.task_label_kind) == (other.concept_label_kind, other.task_label_kind)
+        let concept = |run: &Self, i: usize| (run.concepts[i].cardinality, run.label_kind(i));
+        let is_same =
+            |i: usize| self.concepts[i].name == other.concepts[i].name && concept(self, i) == concept(other, i);
+        self.concept_count() == other.concept_count()
+            && (0..self.concept_count()).all(is_same)
+            && self.task_label_kind == other.task_label_kind
+    }
+
+    /// The kind of the activation of concept `i`.
+    pub fn activation_kind(&self, i: usize) -> ActivationKind {
+        self.concepts[i].activation_kind.unwrap_or(self.activation_kind)
+    }
+
+    /// The kind of the label of concept `i`.
+    pub fn label_kind(&self, i: usize) -> LabelKind {
+        self.concepts[i].label_kind.unwrap_or(self.concept_label_kind)
+    }
+
+    /// Whether the labels of concept `i` are measured quantities.
+    pub fn is_continuous(&self, i: usize) -> bool {
+        self.label_kind(i) == LabelKind::Continuous
+    }
+
+    /// Whether the labels of every concept are measured quantities.
+    pub fn is_all_continuous(&self) -> bool {
+        (0..self.concept_count()).all(|i| self.is_continuous(i))
     }
 
     /// Numbers of concepts that were set in the `columns` columns of `intervention_predictions`: as declared, or evenly
@@ -342,14 +380,14 @@ impl Run {
         (2..=k + 1).contains(&columns).then(|| (0..columns).map(even).collect())
     }
 
-    /// Whether the labels in this tensor are measured quantities rather than class numbers.
+    /// Whether labels in this tensor are measured quantities rather than class numbers; of concepts, those of any.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {
         self.continuous_labels().holds(name)
     }
 
     pub fn continuous_labels(&self) -> ContinuousLabels {
         ContinuousLabels {
-            concept: self.concept_label_kind == LabelKind::Continuous,
+            concept: (0..self.concept_count()).any(|i| self.is_continuous(i)),
             task: self.task_label_kind == LabelKind::Continuous,
         }
     }
@@ -363,7 +401,7 @@ impl Run {
     pub fn activation_width(&self) -> usize {
         match self.latents {
             Some(latents) => latents as usize,
-            None => self.concepts.iter().map(|concept| columns_of(concept, self.activation_columns)).sum(),
+            None => self.widths(self.activation_columns).sum(),
         }
     }
 
@@ -374,19 +412,30 @@ impl Run {
             return None;
         }
         let mut end = 0;
-        let block = |concept: &Concept| {
+        let block = |width| {
             let start = end;
-            end += columns_of(concept, self.activation_columns);
+            end += width;
             start..end
         };
-        Some(self.concepts.iter().map(block).collect())
+        Some(self.widths(self.activation_columns).map(block).collect())
+    }
+
+    /// The kind of each of the `total` columns of `concept_activations`. Latents, and rows that fit no layout, have the run's.
+    pub fn column_kinds(&self, total: usize) -> Vec<ActivationKind> {
+        match self.activation_blocks(total) {
+            Some(blocks) => {
+                let of_block = |(i, block): (usize, Range<usize>)| block.map(move |_| self.activation_kind(i));
+                blocks.into_iter().enumerate().flat_map(of_block).collect()
+            }
+            None => vec![self.activation_kind; total],
+        }
     }
 
     /// Returns what to declare so that rows of `total` activation columns fit, for the message that refuses them.
     pub fn activation_hint(&self, total: usize) -> String {
         let latents = format!("for columns learnt without labels declare latents {total}");
         let declares = |columns: ActivationColumns| {
-            let fits = self.concepts.iter().map(|concept| columns_of(concept, columns)).sum::<usize>() == total;
+            let fits = self.widths(columns).sum::<usize>() == total;
             (fits && columns != self.activation_columns).then_some(columns)
         };
         use ActivationColumns::{OnePerConcept, TwoPerConcept};
@@ -401,12 +450,15 @@ impl Run {
             None => format!("; {latents}"),
         }
     }
-}
 
-fn columns_of(concept: &Concept, columns: ActivationColumns) -> usize {
-    match columns {
-        ActivationColumns::OnePerConcept if !concept.is_categorical() => 1,
-        _ => concept.classes() as usize,
+    /// The number of columns of each concept. A continuous concept beside others has one in either layout.
+    fn widths(&self, columns: ActivationColumns) -> impl Iterator<Item = usize> {
+        let is_mixed = !self.is_all_continuous();
+        self.concepts.iter().enumerate().map(move |(i, concept)| match columns {
+            _ if is_mixed && self.is_continuous(i) => 1,
+            ActivationColumns::OnePerConcept if !concept.is_categorical() => 1,
+            _ => concept.classes() as usize,
+        })
     }
 }
 
@@ -432,6 +484,7 @@ pub struct ContinuousLabels {
 }
 
 impl ContinuousLabels {
+    /// Whether labels of this tensor are kept as numbers.
     pub fn holds(self, name: TensorName) -> bool {
         match name {
             TensorName::ConceptLabels => self.concept,
@@ -442,6 +495,27 @@ impl ContinuousLabels {
             | TensorName::WrongInterventionPredictions => self.task,
             _ => false,
         }
+    }
+}
+
+/// A concept that is a number has no classes, and its activation is no class either.
+fn check_kinds(i: usize, fields: &RunFields) -> Result<(), FieldError> {
+    let concept = &fields.concepts[i];
+    if concept.label_kind.unwrap_or(fields.concept_label_kind) == LabelKind::Class {
+        return Ok(());
+    }
+    if concept.label_kind.is_some() && concept.is_categorical() {
+        return Err(FieldError::new(
+            format!("run.concepts[{i}].label_kind"),
+            format!("got continuous for '{}' with {} classes, expected class", concept.name, concept.cardinality),
+        ));
+    }
+    match concept.activation_kind {
+        Some(kind) if kind != ActivationKind::Continuous => Err(FieldError::new(
+            format!("run.concepts[{i}].activation_kind"),
+            format!("got {} for '{}', whose labels are continuous, expected continuous", kind.text(), concept.name),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -51,7 +51,7 @@ fn line(k: usize) -> Option<String> {
 /// Labels that are fair coins, and activations that follow them.
 fn drawn(k: usize) -> Option<(Run, Sample)> {
     let mut random = ChaCha8Rng::seed_from_u64(0);
-    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2 }).collect();
+    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2, ..Concept::default() }).collect();
     let run = Run::try_from(RunFields { name: "doctor".into(), concepts, ..RunFields::default() }).ok()?;
     let labels: Vec<bool> = (0..ROWS * k).map(|_| random.random()).collect();
     let activation = |&label: &bool| f32::from(u8::from(label)) * 0.6 + random.random::<f32>() * 0.4;

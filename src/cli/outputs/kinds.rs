@@ -1,7 +1,7 @@
 //! Guesses the kind of activations and labels from their values, where neither the command nor the file states it.
 
 use leakage::batch::ROUNDING;
-use leakage::run::{ActivationKind, LabelKind, Run};
+use leakage::run::{ActivationKind, Concept, LabelKind, Run};
 use leakage::tensor::{Tensor, TensorName};
 
 /// Share of activations that may lie beyond 0 and 1 although the others are probabilities.
@@ -25,7 +25,7 @@ struct Span {
     high: f64,
 }
 
-/// The kind of activations, and why it is doubtful. Monte-Carlo samples are averaged first, because their mean is what is
+/// The kind of the activations of concepts that have none of their own, and why it is doubtful. Monte-Carlo samples are averaged first, because their mean is what is
 /// scored.
 ///
 /// Hard where all are class numbers of their concepts. Probabilities where all lie from 0 to 1, but for rounding and at
@@ -34,14 +34,15 @@ struct Span {
 pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) -> (ActivationKind, Option<String>) {
     let columns = activations.shape().get(1).copied().unwrap_or(1);
     let blocks = run.activation_blocks(columns).unwrap_or_default();
-    let mut classes = vec![2; columns];
+    let mut classes = vec![Some(2); columns];
     for (concept, block) in run.concepts.iter().zip(&blocks) {
-        classes[block.clone()].fill(concept.classes());
+        classes[block.clone()].fill(concept.activation_kind.is_none().then(|| concept.classes()));
     }
     let (mut hard, mut beyond, mut farthest) = (true, 0_usize, 0.5_f64);
     let mut spans = vec![Span { low: f64::INFINITY, high: f64::NEG_INFINITY }; columns];
     each_row(activations, |values| {
         for ((&value, span), &classes) in values.iter().zip(&mut spans).zip(&classes) {
+            let Some(classes) = classes else { continue };
             hard &= value.fract() == 0.0 && value >= 0.0 && value < f64::from(classes);
             *span = Span { low: span.low.min(value), high: span.high.max(value) };
             if !(-ROUNDING..=1.0 + ROUNDING).contains(&value) {
@@ -53,14 +54,15 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     if hard {
         return (ActivationKind::Hard, None);
     }
-    let count = activations.rows() * columns;
+    let count = activations.rows() * classes.iter().flatten().count();
     let (kind, threshold) = match beyond as f64 <= FEW * count as f64 {
         true => (ActivationKind::Probability, 0.5),
         false => (ActivationKind::Logit, 0.0),
     };
     // The columns of binary concepts, with the concept.
     let binary: Vec<(usize, usize)> =
-        blocks.iter().enumerate().filter(|(_, block)| block.len() == 1).map(|(i, block)| (i, block.start)).collect();
+        blocks.iter().enumerate().filter(|(_, at)| at.len() == 1).map(|(i, block)| (i, block.start)).collect();
+    let binary: Vec<(usize, usize)> = binary.into_iter().filter(|(_, at)| classes[*at].is_some()).collect();
     let crossed = binary.iter().filter(|(_, at)| spans[*at].low <= threshold && spans[*at].high > threshold).count();
     let labels = labels.filter(|_| run.concept_label_kind == LabelKind::Class);
     let positive = kind == ActivationKind::Logit && !binary.is_empty() && spans.iter().all(|span| span.low >= 0.0);
@@ -85,20 +87,57 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     (kind, doubt)
 }
 
-/// Whether floats are class numbers, column i below `classes(i)`. −1 and NaN are unknown labels, or refused later.
-pub fn of_labels(labels: &Tensor, classes: impl Fn(usize) -> u32) -> LabelKind {
-    let mut all = true;
+/// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1 and NaN are
+/// unknown labels, or refused later. The columns of another shape are refused later.
+pub fn of_labels(labels: &Tensor, columns: usize, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
+    let mut kinds = vec![LabelKind::Class; columns];
     if labels.dtype().is_float() {
         for row in 0..labels.rows() {
             let mut at = 0;
             labels.for_each_float(row, |value| {
                 let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
-                all &= class || value.is_nan();
+                if !class && !value.is_nan() && at < columns {
+                    kinds[at] = LabelKind::Continuous;
+                }
                 at += 1;
             });
         }
     }
-    if all { LabelKind::Class } else { LabelKind::Continuous }
+    kinds
+}
+
+/// The remark that some concepts are read as numbers because of labels within 0 and 1, which certainties have as well.
+pub fn fractions(
+    labels: &Tensor,
+    concepts: &[Concept],
+    stated: &[Option<LabelKind>],
+    kinds: &[LabelKind],
+) -> Option<String> {
+    // For each concept the number of fractions, the first of them, and whether no label is beyond 0 and 1.
+    let mut found = vec![(0_usize, f64::NAN, true); concepts.len()];
+    for row in 0..labels.rows() {
+        let mut of = found.iter_mut();
+        labels.for_each_float(row, |label| {
+            let Some((count, first, within)) = of.next() else { return };
+            if label.fract() != 0.0 && !label.is_nan() {
+                *first = if *count == 0 { label } else { *first };
+                *count += 1;
+            }
+            *within &= label.is_nan() || label == -1.0 || (0.0..=1.0).contains(&label);
+        });
+    }
+    let doubtful = |&i: &usize| stated[i].is_none() && kinds[i] == LabelKind::Continuous && found[i].2;
+    let doubtful: Vec<usize> = (0..concepts.len()).filter(doubtful).collect();
+    let first = *doubtful.first()?;
+    let more = if doubtful.len() > 1 { format!(" and {} more", doubtful.len() - 1) } else { String::new() };
+    Some(format!(
+        "concept_labels: {} of {} labels of '{}' are between 0 and 1, such as {}: it{more} is read as a number, the others \
+         as classes. If they are certainties, pass --soft-labels threshold",
+        found[first].0,
+        labels.rows(),
+        concepts[first].name,
+        found[first].1
+    ))
 }
 
 /// Calls `visit` with the activations of each row, samples averaged.

@@ -9,6 +9,8 @@ mod npy;
 mod npz;
 mod signed;
 mod sink;
+mod soft;
+mod stated;
 mod table;
 mod tensors;
 
@@ -23,11 +25,13 @@ pub use array::Memory;
 pub use kinds::Guesses;
 pub use names::{CONSTANTS, Mapping, Names};
 pub use sink::Say;
+pub use soft::Soft;
+pub use stated::Stated;
 
 use array::Array;
 
 /// The command line's statements about the arrays, which take precedence over those of the file.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// The columns of `concept_activations`.
     pub columns: Option<ActivationColumns>,
@@ -37,8 +41,10 @@ pub struct Layout {
     pub missing_labels: bool,
     /// Concept labels of −1 mean absent.
     pub signed_labels: bool,
-    pub activation_kind: Option<ActivationKind>,
-    pub concept_kind: Option<LabelKind>,
+    /// Labels of binary concepts are certainties.
+    pub soft_labels: Option<Soft>,
+    pub activation_kind: Vec<Stated<ActivationKind>>,
+    pub concept_kind: Vec<Stated<LabelKind>>,
     pub task_kind: Option<LabelKind>,
 }
 
@@ -86,29 +92,51 @@ pub fn read(
         .map(|i| Concept {
             name: concept_names.get(i).cloned().unwrap_or_else(|| format!("c{i}")),
             cardinality: cardinalities.get(i).copied().unwrap_or_default(),
+            ..Concept::default()
         })
         .collect();
-    fields.missing_concept_labels = layout.missing_labels;
+    fields.missing_concept_labels = layout.missing_labels || layout.soft_labels.is_some();
+    let names: Vec<&str> = fields.concepts.iter().map(|concept| concept.name.as_str()).collect();
+    let (stated_activations, of_activations) =
+        stated::by_concept("--activation-kind", &layout.activation_kind, &names)?;
+    let (stated_labels, of_labels) = stated::by_concept("--concept-kind", &layout.concept_kind, &names)?;
     let mut guesses = Guesses::default();
-    let mut stated_or = |stated: Option<LabelKind>, name: &'static str, guess: LabelKind| {
-        guesses.guessed.extend(stated.is_none().then_some(name));
-        stated.unwrap_or(guess)
-    };
     if let Some(at) = tensors.iter().position(|tensor| tensor.name() == TensorName::ConceptLabels) {
         if layout.signed_labels {
             tensors[at] = signed::recoded(&tensors[at], &fields.concepts, layout.missing_labels)?;
         }
+        let stated: Vec<Option<LabelKind>> = of_labels.iter().map(|of| of.or(stated_labels)).collect();
+        if let Some(soft) = layout.soft_labels {
+            let (recoded, remark) = soft.recoded(&tensors[at], &fields.concepts, &stated, layout.missing_labels)?;
+            tensors[at] = recoded;
+            guesses.doubts.extend(remark);
+        }
         let labels = &tensors[at];
-        let guess = kinds::of_labels(labels, |i| fields.concepts.get(i).map_or(2, Concept::classes));
-        fields.concept_label_kind = stated_or(layout.concept_kind, "concept_kind", guess);
+        let guess = kinds::of_labels(labels, k, |i| fields.concepts.get(i).map_or(2, Concept::classes));
+        guesses.guessed.extend(stated.contains(&None).then_some("concept_kind"));
+        let kinds: Vec<LabelKind> = stated.iter().zip(&guess).map(|(stated, guess)| stated.unwrap_or(*guess)).collect();
+        // One kind of all is the run's.
+        let is_mixed = kinds.iter().any(|kind| *kind != kinds[0]);
+        fields.concept_label_kind = if is_mixed { LabelKind::Class } else { kinds[0] };
+        if is_mixed {
+            guesses.doubts.extend(kinds::fractions(labels, &fields.concepts, &stated, &kinds));
+            for (concept, kind) in fields.concepts.iter_mut().zip(kinds) {
+                concept.label_kind = Some(kind);
+                concept.activation_kind = (kind == LabelKind::Continuous).then_some(ActivationKind::Continuous);
+            }
+        }
         if fields.concept_label_kind == LabelKind::Class && !layout.signed_labels {
             signed::check_unsigned(labels, &fields.concepts)?;
         }
     }
+    for (concept, stated) in fields.concepts.iter_mut().zip(of_activations) {
+        concept.activation_kind = stated.or(concept.activation_kind);
+    }
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
     if let Some(labels) = find(TensorName::TaskLabels) {
-        let guess = kinds::of_labels(labels, |_| MAX_CLASS as u32 + 1);
-        fields.task_label_kind = stated_or(layout.task_kind, "task_kind", guess);
+        let guess = kinds::of_labels(labels, 1, |_| MAX_CLASS as u32 + 1)[0];
+        guesses.guessed.extend(layout.task_kind.is_none().then_some("task_kind"));
+        fields.task_label_kind = layout.task_kind.unwrap_or(guess);
     }
     fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
     if layout.latents {
@@ -118,8 +146,9 @@ pub fn read(
     }
     let mut run = Run::try_from(fields.clone()).map_err(in_array_terms)?;
     if let Some(activations) = find(TensorName::ConceptActivations) {
-        let stated = layout.activation_kind.or(kind);
-        fields.activation_kind = stated.unwrap_or_else(|| {
+        let stated = stated_activations.or(kind);
+        let all_stated = fields.concepts.iter().all(|concept| concept.activation_kind.is_some());
+        fields.activation_kind = stated.or(all_stated.then(ActivationKind::default)).unwrap_or_else(|| {
             let (guess, doubt) = kinds::of_activations(activations, find(TensorName::ConceptLabels), &run);
             guesses.guessed.insert(0, "activation_kind");
             guesses.doubts.extend(doubt);
@@ -142,6 +171,8 @@ fn in_array_terms(fault: FieldError) -> FieldError {
     let field = fault.field.as_str();
     let array = match field.strip_prefix("run.concepts[").and_then(|rest| rest.split_once("].")) {
         Some((_, "name")) => "concept_names",
+        Some((_, "activation_kind")) => "--activation-kind",
+        Some((_, "label_kind")) => "--concept-kind",
         Some(_) => "cardinalities",
         None => ["tensors.", "run.constants.", "run."]
             .into_iter()
@@ -150,12 +181,12 @@ fn in_array_terms(fault: FieldError) -> FieldError {
     };
     // A fault of `tensors` means that the file has no tensor except sample ids.
     let array = if array == "tensors" { TensorName::SampleIds.text() } else { array };
-    let label_kind = if array == TensorName::TaskLabels.text() { "--task-kind" } else { "--concept-kind" };
     let message = fault
         .message
         .replace("declare missing_concept_labels", "pass --missing-labels")
         .replace("pass signed_labels=True", "pass --signed-labels")
-        .replace("declare the run's label kind continuous", &format!("pass {label_kind} continuous"));
+        .replace("declare its label kind continuous", "pass --concept-kind NAME=continuous")
+        .replace("declare the run's label kind continuous", "pass --task-kind continuous");
     FieldError::new(array, message)
 }
 

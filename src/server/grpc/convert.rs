@@ -24,13 +24,20 @@ const MAX_WAIT: Duration = Duration::from_secs(3600);
 const MOST_OF_MESSAGE: usize = 500;
 
 pub fn run(message: proto::Run) -> Result<Run, FieldError> {
-    let concepts = message.concepts.into_iter();
+    let concepts = message.concepts.into_iter().enumerate().map(|(i, c)| {
+        Ok(Concept {
+            activation_kind: activation_kind(&format!("run.concepts[{i}].activation_kind"), c.activation_kind)?,
+            label_kind: label_kind(&format!("run.concepts[{i}].label_kind"), c.label_kind)?,
+            name: c.name,
+            cardinality: c.cardinality,
+        })
+    });
     let fields = RunFields {
-        activation_kind: activation_kind(message.activation_kind)?,
-        concept_label_kind: label_kind("run.concept_label_kind", message.concept_label_kind)?,
-        task_label_kind: label_kind("run.task_label_kind", message.task_label_kind)?,
+        concepts: concepts.collect::<Result<_, FieldError>>()?,
+        activation_kind: activation_kind("run.activation_kind", message.activation_kind)?.unwrap_or_default(),
+        concept_label_kind: label_kind("run.concept_label_kind", message.concept_label_kind)?.unwrap_or_default(),
+        task_label_kind: label_kind("run.task_label_kind", message.task_label_kind)?.unwrap_or_default(),
         name: message.name,
-        concepts: concepts.map(|c| Concept { name: c.name, cardinality: c.cardinality }).collect(),
         world_size: message.world_size,
         missing_concept_labels: message.missing_concept_labels,
         constants: message.constants.map(constants).unwrap_or_default(),
@@ -43,15 +50,16 @@ pub fn run(message: proto::Run) -> Result<Run, FieldError> {
     Run::try_from(fields)
 }
 
-fn activation_kind(number: i32) -> Result<ActivationKind, FieldError> {
+fn activation_kind(field: &str, number: i32) -> Result<Option<ActivationKind>, FieldError> {
     use proto::ActivationKind as Message;
-    match Message::try_from(number) {
-        Ok(Message::Unspecified | Message::Probability) => Ok(ActivationKind::Probability),
-        Ok(Message::Hard) => Ok(ActivationKind::Hard),
-        Ok(Message::Logit) => Ok(ActivationKind::Logit),
-        Ok(Message::Continuous) => Ok(ActivationKind::Continuous),
-        Err(_) => Err(FieldError::new("run.activation_kind", format!("got {number}, expected 0 to 4"))),
-    }
+    Ok(match Message::try_from(number) {
+        Ok(Message::Unspecified) => None,
+        Ok(Message::Probability) => Some(ActivationKind::Probability),
+        Ok(Message::Hard) => Some(ActivationKind::Hard),
+        Ok(Message::Logit) => Some(ActivationKind::Logit),
+        Ok(Message::Continuous) => Some(ActivationKind::Continuous),
+        Err(_) => return Err(FieldError::new(field, format!("got {number}, expected 0 to 4"))),
+    })
 }
 
 fn activation_columns(number: i32) -> Result<ActivationColumns, FieldError> {
@@ -73,13 +81,14 @@ fn training(number: i32) -> Result<Training, FieldError> {
     }
 }
 
-fn label_kind(field: &str, number: i32) -> Result<LabelKind, FieldError> {
+fn label_kind(field: &str, number: i32) -> Result<Option<LabelKind>, FieldError> {
     use proto::LabelKind as Message;
-    match Message::try_from(number) {
-        Ok(Message::Unspecified | Message::Class) => Ok(LabelKind::Class),
-        Ok(Message::Continuous) => Ok(LabelKind::Continuous),
-        Err(_) => Err(FieldError::new(field, format!("got {number}, expected 0 to 2"))),
-    }
+    Ok(match Message::try_from(number) {
+        Ok(Message::Unspecified) => None,
+        Ok(Message::Class) => Some(LabelKind::Class),
+        Ok(Message::Continuous) => Some(LabelKind::Continuous),
+        Err(_) => return Err(FieldError::new(field, format!("got {number}, expected 0 to 2"))),
+    })
 }
 
 fn constants(message: proto::RunConstants) -> RunConstants {
@@ -109,7 +118,7 @@ pub fn run_message(run: &Run) -> proto::Run {
         LabelKind::Class => proto::LabelKind::Class,
         LabelKind::Continuous => proto::LabelKind::Continuous,
     };
-    let activation_kind = match run.activation_kind {
+    let activation_kind = |kind| match kind {
         ActivationKind::Hard => proto::ActivationKind::Hard,
         ActivationKind::Probability => proto::ActivationKind::Probability,
         ActivationKind::Logit => proto::ActivationKind::Logit,
@@ -124,11 +133,16 @@ pub fn run_message(run: &Run) -> proto::Run {
         Training::Sequential => proto::Training::Sequential,
         Training::Independent => proto::Training::Independent,
     };
-    let concept = |c: &Concept| proto::Concept { name: c.name.clone(), cardinality: c.cardinality };
+    let concept = |c: &Concept| proto::Concept {
+        name: c.name.clone(),
+        cardinality: c.cardinality,
+        activation_kind: c.activation_kind.map_or(0, |kind| activation_kind(kind).into()),
+        label_kind: c.label_kind.map_or(0, |kind| label_kind(kind).into()),
+    };
     proto::Run {
         name: run.name.clone(),
         concepts: run.concepts.iter().map(concept).collect(),
-        activation_kind: activation_kind.into(),
+        activation_kind: activation_kind(run.activation_kind).into(),
         concept_label_kind: label_kind(run.concept_label_kind).into(),
         task_label_kind: label_kind(run.task_label_kind).into(),
         world_size: run.world_size,

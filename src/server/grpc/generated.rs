@@ -7,6 +7,12 @@ pub struct Concept {
     /// classes, 1 to 65536; 0, 1 or 2: binary (or continuous), one activation column; m > 2: m columns
     #[prost(uint32, tag = "2")]
     pub cardinality: u32,
+    /// UNSPECIFIED: the run's
+    #[prost(enumeration = "ActivationKind", tag = "3")]
+    pub activation_kind: i32,
+    /// UNSPECIFIED: the run's; CONTINUOUS: no classes, and one activation column
+    #[prost(enumeration = "LabelKind", tag = "4")]
+    pub label_kind: i32,
 }
 /// Properties of a run that its batches do not carry. All optional.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -101,7 +101,7 @@ mod tests {
     const NOW: f64 = 10_000.0;
 
     fn run(world_size: u32) -> StoredRun {
-        let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+        let concepts = vec![Concept { name: "c".into(), cardinality: 2, ..Concept::default() }];
         let fields = RunFields { name: "r".into(), concepts, world_size, ..Default::default() };
         let run = Run::try_from(fields).unwrap();
         StoredRun { run, started: STARTED, finished: None, outcome: None, open: true, title: None, note: None }

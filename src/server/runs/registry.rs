@@ -163,7 +163,7 @@ mod tests {
         let log = AlertLog::new(default_rules(), Events::new(Bounds::default()), notifier);
         let registry = Registry::new(Duration::ZERO, Arc::new(log));
         let enter = |cardinality| {
-            let concepts = vec![Concept { name: "c".into(), cardinality }];
+            let concepts = vec![Concept { name: "c".into(), cardinality, ..Concept::default() }];
             let run = Run::try_from(RunFields { name: "r".into(), concepts, ..Default::default() }).unwrap();
             registry.enter(run, Now { elapsed: Duration::ZERO, unix: 0.0 }, None)
         };

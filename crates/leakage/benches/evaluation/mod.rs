@@ -10,7 +10,9 @@ use rand_chacha::ChaCha8Rng;
 pub fn declaration(k: usize) -> Run {
     Run::try_from(RunFields {
         name: "benchmark".into(),
-        concepts: (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect(),
+        concepts: (0..k)
+            .map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() })
+            .collect(),
         constants: RunConstants { reference_task_accuracy: Some(0.9), ..RunConstants::default() },
         ..RunFields::default()
     })

@@ -1,6 +1,6 @@
 //! Why a run leaks, and what its leakage does.
 
-use crate::run::ActivationKind;
+use crate::run::{ActivationKind, Run};
 
 use super::curve::{Curve, Measured};
 use super::heads::{best_on_true_concepts, falls_short, misspecified_head};
@@ -189,12 +189,7 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
     if has_vectors(curve) {
         return over_expressive_vectors(curve);
     }
-    let kind = match curve.run.activation_kind {
-        ActivationKind::Hard => "hard values",
-        ActivationKind::Probability => "probabilities",
-        ActivationKind::Logit => "logits",
-        ActivationKind::Continuous => "continuous values",
-    };
+    let kind = kinds_of_activations(curve.run);
     let concepts = match concepts(curve) {
         Ok(concepts) => concepts,
         Err(why) => return Judgement::Unknown(why),
@@ -223,6 +218,22 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
     Judgement::of(other.is_none(), text, evidence)
 }
 
+/// The kinds that activations of the run have, such as "logits and continuous values".
+fn kinds_of_activations(run: &Run) -> String {
+    let name = |kind: ActivationKind| match kind {
+        ActivationKind::Hard => "hard values",
+        ActivationKind::Probability => "probabilities",
+        ActivationKind::Logit => "logits",
+        ActivationKind::Continuous => "continuous values",
+    };
+    let has = |kind: &ActivationKind| (0..run.concept_count()).any(|i| run.activation_kind(i) == *kind);
+    let names: Vec<&str> = ActivationKind::ALL.into_iter().filter(has).map(name).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// Returns the explanation of leakage that takes precedence over the encoding, if there is one.
 fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
     if poor {
@@ -231,7 +242,7 @@ fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
     if !well {
         return Some("it is not certain that the concepts are well learnt");
     }
-    if curve.run.activation_kind == ActivationKind::Hard {
+    if (0..curve.run.concept_count()).all(|i| curve.run.activation_kind(i) == ActivationKind::Hard) {
         return Some("hard values have no room beside the concept: they are its errors");
     }
     if falls_short(curve).is_ok_and(|(short, _)| short) {

@@ -49,15 +49,16 @@ impl Distance {
 
 impl Points {
     /// Reads at most `most` columns of the activations, spread evenly. `None` where copies cannot be recognised:
-    /// without activations, with hard ones, or where fewer than two of these columns vary.
+    /// without activations, or where fewer than two of these columns vary and are not hard.
     pub fn new(sample: &Sample, run: &Run, most: usize) -> Option<Self> {
         let activations = sample.column(TensorName::ConceptActivations)?;
-        if run.activation_kind == ActivationKind::Hard {
-            return None;
-        }
+        let kinds = run.column_kinds(activations.width());
         let column = |at: usize| {
+            if kinds[at] == ActivationKind::Hard {
+                return None;
+            }
             let mut values = activations.floats(at);
-            if run.activation_kind == ActivationKind::Probability {
+            if kinds[at] == ActivationKind::Probability {
                 values.iter_mut().for_each(|value| *value = logit(*value));
             }
             standardised(&values)

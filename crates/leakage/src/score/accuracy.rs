@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::point::Outcome;
 use crate::prepare::{Prepared, first_largest};
-use crate::run::{ActivationKind, LabelKind};
+use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
 use super::concept_rows::{ConceptRows, ascending, concept_rows};
@@ -103,19 +103,19 @@ pub fn concept_f1(p: &Prepared) -> Outcome {
 ///
 /// A concept that is a number: its [concordance](concordance::of_concept), which is the AUC where there are two values.
 pub fn concept_auc(p: &Prepared) -> Outcome {
-    if p.run().concept_label_kind == LabelKind::Continuous {
-        let terms: Vec<Result<Term, String>> =
-            (0..p.concepts()).into_par_iter().map(|i| concordance::of_concept(p, i)).collect();
-        return mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value);
-    }
-    let auc = over_concepts(p, false, |concept| {
+    let of_classes = |concept: &ConceptRows| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
             return auc_in(&concept.ascending(), &concept.activations, &present);
         }
         auc_of_classes(&concept.activations, width, &concept.labels)
-    });
+    };
+    let term = |i: usize| {
+        if p.run().is_continuous(i) { concordance::of_concept(p, i) } else { of_concept(p, i, &of_classes) }
+    };
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let auc = mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value);
     misdeclared::order(p, &auc);
     auc
 }
@@ -140,19 +140,24 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
     })
 }
 
-/// The mean over concepts of a term. Continuous activations predict no class, but they order the rows.
+/// The mean of a term over the concepts that have classes. Continuous activations predict no class, but they order the rows.
 fn over_concepts(
     p: &Prepared,
     of_predictions: bool,
     term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync,
 ) -> Outcome {
-    if p.run().concept_label_kind == LabelKind::Continuous
-        || (of_predictions && p.run().activation_kind == ActivationKind::Continuous)
-    {
+    let applies = |i: usize| {
+        let predicts_class = p.run().activation_kind(i) != ActivationKind::Continuous;
+        !p.run().is_continuous(i) && (predicts_class || !of_predictions)
+    };
+    if !(0..p.concepts()).any(applies) {
         return Outcome::undefined("the concepts are continuous, they predict no class");
     }
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| of_concept(p, i, &term)).collect();
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+    let term = |i: usize| {
+        if applies(i) { of_concept(p, i, &term) } else { Err("it is continuous and predicts no class".into()) }
+    };
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    mean_over_concepts(p, &p.weights_where(applies), &terms, |term| term.value)
 }
 
 /// The term of a concept on the rows in which its label is known.

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use crate::prepare::Prepared;
-use crate::run::{ActivationKind, LabelKind};
+use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
 use super::accuracy::predicted_task;
@@ -118,8 +118,11 @@ pub fn known(p: &Prepared) -> Arc<Flags> {
 }
 
 fn check_binary(p: &Prepared) -> Result<(), String> {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Err("the concepts are continuous, none is present or absent".into());
+    }
+    if let Some(i) = (0..p.concepts()).find(|&i| p.run().is_continuous(i)) {
+        return Err(format!("concept '{}' is continuous, expected two classes", p.run().concepts[i].name));
     }
     match p.run().concepts.iter().find(|concept| concept.is_categorical()) {
         Some(concept) => Err(format!("concept '{}' has {} classes, expected two", concept.name, concept.cardinality)),
@@ -129,15 +132,15 @@ fn check_binary(p: &Prepared) -> Result<(), String> {
 
 /// Probabilities of presence, or the activations themselves where they are none.
 fn activations(p: &Prepared) -> Result<Strength, String> {
-    let kind = p.run().activation_kind;
-    if kind == ActivationKind::Continuous {
+    let kind = |i| p.run().activation_kind(i);
+    if (0..p.concepts()).any(|i| kind(i) == ActivationKind::Continuous) {
         return Err("the activations are continuous, none is on or off".into());
     }
-    let logit = kind == ActivationKind::Logit;
-    let values = p.activation_rows(|columns| match columns {
-        [activation] if logit => sigmoid(*activation),
+    let is_logit: Vec<bool> = (0..p.concepts()).map(|i| kind(i) == ActivationKind::Logit).collect();
+    let values = p.activation_rows(|i, columns| match columns {
+        [activation] if is_logit[i] => sigmoid(*activation),
         [activation] => *activation,
-        [absent, present, ..] if logit => sigmoid(present - absent),
+        [absent, present, ..] if is_logit[i] => sigmoid(present - absent),
         [_, present, ..] => *present,
         [] => f64::NAN,
     });

@@ -10,10 +10,10 @@ use rayon::prelude::*;
 
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
-use crate::run::LabelKind;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
+use super::concept_rows::NO_CLASSES;
 use super::representation::Representation;
 use super::term::{Term, mean_over_concepts};
 
@@ -28,24 +28,24 @@ const STREAM: u64 = 0x636c_7573_7465_7200;
 
 /// Mean over concepts.
 pub fn concept_alignment(p: &Prepared) -> Outcome {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Outcome::undefined("the concepts are continuous and have no classes that clusters could share");
     }
-    let Some(labels) = p.column(TensorName::ConceptLabels) else {
+    if p.column(TensorName::ConceptLabels).is_none() {
         return Outcome::undefined("there are no concept labels");
-    };
+    }
     let concept = |i: usize| {
         p.pause();
         let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
         let rows = clustered_rows(p, known.numbers());
-        let labels = labels.integers(i).ok_or("its labels are not classes")?;
+        let labels = p.concept_classes(i).ok_or(NO_CLASSES)?;
         let labels: Vec<i32> = rows.iter().map(|&row| labels[row]).collect();
         let points = representation(p, i, &rows)?;
         let value = mean_homogeneity(&Distances::new(&points, rows.len()), &labels)?;
         Ok(Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 })
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(concept).collect();
-    match mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value) {
+    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
         Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
         undefined => undefined,
     }

@@ -8,6 +8,9 @@ use crate::prepare::{KnownRows, Prepared, first_largest, nearest_class};
 use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
+/// Why a concept whose labels are numbers has no value of a score of classes.
+pub const NO_CLASSES: &str = "its labels are not classes";
+
 /// One concept's columns, in the rows in which its label is known.
 pub struct ConceptRows<'p> {
     /// [n, columns of the concept].
@@ -59,8 +62,7 @@ pub fn ascending(values: &[f64]) -> Vec<u32> {
 /// The rows in which a concept's label is known.
 pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<ConceptRows<'p>, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
-    let labels = rows.of(labels.ok_or("its labels are not classes")?, 1);
+    let labels = rows.of(p.concept_classes(i).ok_or(NO_CLASSES)?, 1);
     let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
     let scalar = match p.activations().filter(|_| rows.are_all()).and_then(|all| all.get(i)) {
         Some(Variable::Scalar(scalar)) => Some(scalar),
@@ -75,7 +77,7 @@ pub fn concept_rows<'p>(p: &'p Prepared, i: usize, rows: &KnownRows) -> Result<C
         scalar,
         activations,
         labels,
-        kind: p.run().activation_kind,
+        kind: p.run().activation_kind(i),
         classes: p.run().concepts[i].classes() as i32,
     })
 }

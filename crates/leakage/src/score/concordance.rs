@@ -20,14 +20,17 @@ pub fn of_concept(p: &Prepared, i: usize) -> Result<Term, String> {
     Ok(concordance(&activations, &labels)?.spread(&rows))
 }
 
-/// 1 − Σ(ĉ − c)² / Σ(c − mean c)², mean over concepts: how well activations are the numbers, in their unit.
+/// 1 − Σ(ĉ − c)² / Σ(c − mean c)², mean over concepts that are numbers: how well activations are the numbers, in their unit.
 pub fn r2(p: &Prepared) -> Outcome {
     let term = |i: usize| {
+        if !p.run().is_continuous(i) {
+            return Err("its labels are classes".into());
+        }
         let (activations, labels, rows) = numbers(p, i)?;
         Ok::<_, String>(Numbers::new(labels)?.r2(&activations).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+    mean_over_concepts(p, &p.weights_where(|i| p.run().is_continuous(i)), &terms, |term| term.value)
 }
 
 /// A concept's activations and labels, in the rows in which the label is known.

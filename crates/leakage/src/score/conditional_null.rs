@@ -112,7 +112,9 @@ fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<
 fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p, Variable>> + Sync) -> Significance {
     let k = p.concepts();
     let Some(labels) = p.concept_labels() else { return Significance::default() };
-    if k < 2 || labels.iter().any(|label| !matches!(label, Variable::Discrete(_))) {
+    // Pairs with continuous concepts have no test.
+    let has_classes = |at: usize| matches!(labels[at], Variable::Discrete(_));
+    if k < 2 || !(0..k).any(has_classes) {
         return Significance::default();
     }
     if p.has_unknown_labels() {
@@ -121,9 +123,11 @@ fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p,
     let all = KnownRows::all(p.rows());
     let concept = |i: usize| -> (Option<Tested>, Vec<Option<f64>>) {
         let none = || (None, vec![None; k]);
-        let Some(x) = x(i, &all).filter(|x| !has_one_class(x) && !has_one_class(&labels[i])) else { return none() };
+        let is_tested = |x: &Cow<Variable>| has_classes(i) && !has_one_class(x) && !has_one_class(&labels[i]);
+        let Some(x) = x(i, &all).filter(is_tested) else { return none() };
         let Ok(strata) = Strata::new(&x, &labels[i], p.settings()) else { return none() };
-        let others: Vec<usize> = with_others(i, k).map(|(_, j)| j).filter(|&j| !has_one_class(&labels[j])).collect();
+        let is_other = |j: &usize| has_classes(*j) && !has_one_class(&labels[*j]);
+        let others: Vec<usize> = with_others(i, k).map(|(_, j)| j).filter(is_other).collect();
         let of_others: Vec<&Variable> = others.iter().map(|&j| &labels[j]).collect();
         let mut permutations = Permutations::new(&strata, ORDERS_OF_PAIRS, seed_of(p, i));
         let (_, mut row) = none();
@@ -158,7 +162,10 @@ fn of_known_pairs<'p>(
     let pair = |i: usize, j: usize| -> Option<f64> {
         let rows = p.known(&[i, j]).ok()?;
         let (x, own, other) = (x(i, &rows)?, p.concept_label_in(i, &rows)?, p.concept_label_in(j, &rows)?);
-        if [&*x, &*own, &*other].into_iter().any(has_one_class) {
+        let labels = [&*own, &*other];
+        if [&*x, &*own, &*other].into_iter().any(has_one_class)
+            || labels.into_iter().any(|label| !matches!(label, Variable::Discrete(_)))
+        {
             return None;
         }
         let strata = Strata::new(&x, &own, p.settings()).ok()?;

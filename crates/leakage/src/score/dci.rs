@@ -12,11 +12,11 @@ use rayon::prelude::*;
 
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{Prepared, first_largest};
-use crate::run::LabelKind;
 use crate::sample::Column;
 use crate::tensor::TensorName;
 use crate::trees::{Classifier, Ordered};
 
+use super::concept_rows::NO_CLASSES;
 use super::holdout::Holdout;
 use super::matching::{MOST_COLUMNS, midranks, most_predictive};
 use super::pairs::Matrix;
@@ -80,7 +80,7 @@ fn over_concepts(p: &Prepared, term: impl Fn(&Concept) -> Term) -> Outcome {
         Ok(dci) => {
             let terms: Vec<Result<Term, String>> =
                 dci.concepts.iter().map(|concept| concept.as_ref().map(&term).map_err(String::clone)).collect();
-            mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+            mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
         }
         Err(why) => Outcome::undefined(why),
     }
@@ -108,18 +108,17 @@ struct Concept {
 
 fn dci(p: &Prepared) -> Arc<Result<Dci, String>> {
     p.shared("boosted trees", || {
-        if p.run().concept_label_kind == LabelKind::Continuous {
+        if p.run().is_all_continuous() {
             return Err("the concepts are continuous and have no classes to predict".into());
         }
         let activations = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-        let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
         let columns = activations.width();
         if columns < 2 {
             return Err("there is one activation column, importances are spread over at least two".into());
         }
         let of_all = Inputs::new(activations, Holdout::of(p, 0)?);
         let concept = |i: usize| {
-            let labels = labels.integers(i).ok_or("its labels are not classes")?;
+            let labels = p.concept_classes(i).ok_or(NO_CLASSES)?;
             let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
             if rows.are_all() {
                 return concept(p, &of_all, &labels);

@@ -12,9 +12,9 @@ use rayon::prelude::*;
 
 use crate::point::Outcome;
 use crate::prepare::Prepared;
-use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
+use super::concept_rows::NO_CLASSES;
 use super::holdout::Holdout;
 use super::matching::{midranks, most_predictive};
 use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
@@ -36,7 +36,7 @@ pub fn mig(p: &Prepared) -> Outcome {
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
         let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
         let entropy: Normaliser = normaliser(&label, p)?;
-        let Variable::Discrete(classes) = &*label else { return Err("its labels are not classes".into()) };
+        let Variable::Discrete(classes) = &*label else { return Err(NO_CLASSES.into()) };
         // Bins span the values of the rows in use.
         let binned = match rows.are_all() {
             true => Cow::Borrowed(&of_all),
@@ -49,14 +49,14 @@ pub fn mig(p: &Prepared) -> Outcome {
         Ok(largest_gap(terms.map_err(|e| e.to_string())?).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(gap).collect();
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+    mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
 }
 
 /// For each true concept, the gap between the two highest test accuracies of linear classifiers that read one
 /// activation each; mean over concepts.
 pub fn sap(p: &Prepared) -> Outcome {
     match sap_terms(p) {
-        Ok(terms) => mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value),
+        Ok(terms) => mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value),
         Err(why) => Outcome::undefined(why),
     }
 }
@@ -64,7 +64,6 @@ pub fn sap(p: &Prepared) -> Outcome {
 fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     let codes = codes(p)?;
     let of_all = Holdout::of(p, 0)?;
-    let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let at = |code: &[f64], rows: &[usize]| rows.iter().map(|&row| code[row]).collect::<Vec<f64>>();
     let split_by =
         |holdout: &Holdout| codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
@@ -75,7 +74,7 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     };
     let ranks_of_all = p.latents().map(|_| ranks(&split_of_all));
     let gap = |j: usize| {
-        let labels = labels.integers(j).ok_or("its labels are not classes")?;
+        let labels = p.concept_classes(j).ok_or(NO_CLASSES)?;
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
         let of_known = if rows.are_all() { None } else { Some(Holdout::of_concepts(p, 0, &[j], &rows)?) };
         let split_of_known = of_known.as_ref().map(split_by);
@@ -96,7 +95,7 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
 
 /// One number a row for each activation: of a concept each, or latents.
 fn codes(p: &Prepared) -> Result<Vec<Vec<f64>>, String> {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
     let (k, column) = (p.concepts(), p.column(TensorName::ConceptActivations));

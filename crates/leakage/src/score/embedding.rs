@@ -14,6 +14,7 @@ use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
+use super::concept_rows::NO_CLASSES;
 use super::labels::Labels;
 use super::pairs::{Pairs, Symmetry, error_of_unit, outcome, with_others};
 use super::term::{Concepts, Normaliser, Sum, Term, known_pair, mean_over_concepts, normaliser};
@@ -87,7 +88,7 @@ fn own_concept_of(p: &Prepared, name: TensorName) -> Outcome {
 /// the subtraction.
 pub fn alignment(p: &Prepared) -> Outcome {
     let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| alignment_of(p, i)).collect();
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+    mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
 }
 
 /// The information in embeddings, from one neighbour search per concept for all labels. The task is among them for the
@@ -226,8 +227,7 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
 }
 
 fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {
-    let labels = p.column(TensorName::ConceptLabels).and_then(|column| column.integers(i));
-    let labels = labels.ok_or("its labels are not classes")?;
+    let labels = p.concept_classes(i).ok_or(NO_CLASSES)?;
     p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
     // An unknown label is negative.
     let rows_where = |present: bool| -> Vec<usize> {

@@ -31,9 +31,8 @@ impl Holdout {
 
     /// The same of some rows, with the classes of these concepts in both parts.
     pub fn of_concepts(p: &Prepared, draw: u64, concepts: &[usize], rows: &KnownRows) -> Result<Self, String> {
-        let labels = p.column(TensorName::ConceptLabels);
-        let of_concept = |&i: &usize| labels.and_then(|labels| labels.integers(i));
-        Self::stratified(p, draw, rows.numbers(), concepts.iter().filter_map(of_concept).collect())
+        let labels = concepts.iter().filter_map(|&i| p.concept_classes(i)).collect();
+        Self::stratified(p, draw, rows.numbers(), labels)
     }
 
     /// The same of some rows, with the classes of the task in both parts.

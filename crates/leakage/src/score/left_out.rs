@@ -2,7 +2,8 @@
 //!
 //! A sample of a large concept set nearly always has a concept that does not occur or an activation that is constant. A
 //! score is the mean over the others, with their weights renormalised, and says what it leaves out. With less than half
-//! of the weight or of the pairs it would be the mean of something else, and is undefined.
+//! of the weight or of the pairs it would be the mean of something else, and is undefined. Concepts for which a score has
+//! no meaning, such as continuous ones for an accuracy, are left out too, and have no weight to begin with.
 
 use crate::point::LeftOut;
 
@@ -47,6 +48,12 @@ impl Over {
     /// Returns the set that a score over the pairs i ≠ j of a k × k matrix is a mean over; `why` says why the first
     /// pair without a value has none.
     pub fn pairs(matrix: &Matrix, why: Option<&str>) -> Self {
+        Self::pairs_among(matrix, matrix.len(), why)
+    }
+
+    /// The same of a score that has a meaning for `among` of the concepts: too little is left where less than half of
+    /// their pairs have a value.
+    pub fn pairs_among(matrix: &Matrix, among: usize, why: Option<&str>) -> Self {
         let k = matrix.len();
         let has = |i: usize, j: usize| i != j && matrix[i][j].is_some();
         let with_value = (0..k).map(|i| (0..k).filter(|&j| has(i, j)).count()).sum::<usize>();
@@ -55,7 +62,8 @@ impl Over {
             return Self { left_out: None, undefined: None };
         }
         let why = why.unwrap_or("a pair has no value");
-        let undefined = too_few(with_value as f64 / all as f64, with_value, all, "pairs", why);
+        let of = among * among.saturating_sub(1);
+        let undefined = too_few(with_value as f64 / of as f64, with_value, of, "pairs", why);
         let concepts = (0..k).filter(|&i| (0..k).all(|j| !has(i, j) && !has(j, i))).map(|i| i as u32).collect();
         let left_out = LeftOut { concepts, pairs: (all - with_value) as u64, of: k as u32, why: why.to_owned() };
         Self { left_out: Some(left_out), undefined }

@@ -128,8 +128,11 @@ fn block_width(p: &Prepared, input: &Input) -> usize {
 
 fn shape(p: &Prepared) -> Shape {
     let (run, rows) = (p.run(), p.rows());
-    let continuous = run.concept_label_kind == LabelKind::Continuous;
-    let classes = || run.concepts.iter().map(|concept| concept.classes() as usize);
+    let concepts = 0..p.concepts();
+    let classes = |i: usize| run.concepts[i].classes() as usize;
+    let or = |of_continuous: usize, i: usize, of_classes: usize| {
+        if run.is_continuous(i) { of_continuous } else { of_classes }
+    };
     let activations = p.column(TensorName::ConceptActivations);
     let embeddings = p.column(TensorName::ConceptEmbeddings).map_or(0, Column::width);
     let width = activations.map_or(0, Column::width);
@@ -142,18 +145,20 @@ fn shape(p: &Prepared) -> Shape {
         embeddings,
         flags: blocks
             .iter()
-            .zip(&run.concepts)
-            .map(|(block, concept)| match activations {
-                Some(activations) if run.activation_kind == ActivationKind::Hard && concept.is_categorical() => {
+            .enumerate()
+            .map(|(i, block)| match activations {
+                Some(activations)
+                    if run.activation_kind(i) == ActivationKind::Hard && run.concepts[i].is_categorical() =>
+                {
                     block.clone().map(|at| distinct(activations, at)).sum()
                 }
                 _ => block.len(),
             })
             .sum(),
         // A continuous concept has a column for its value, and one for whether that is known.
-        declared: if continuous { p.concepts() } else { classes().sum() },
-        occurring: if continuous { 2 * p.concepts() } else { classes().map(|classes| classes.min(rows + 1)).sum() },
-        classes: if continuous { 1 } else { classes().max().unwrap_or(1) },
+        declared: concepts.clone().map(|i| or(1, i, classes(i))).sum(),
+        occurring: concepts.clone().map(|i| or(2, i, classes(i).min(rows + 1))).sum(),
+        classes: concepts.map(|i| or(1, i, classes(i))).max().unwrap_or(1),
         widest: [blocks.iter().map(Range::len).max().unwrap_or(1), embeddings / p.concepts()],
         task_classes: p.column(TensorName::TaskLabels).map_or(0, |labels| match run.task_label_kind {
             LabelKind::Continuous => 8,

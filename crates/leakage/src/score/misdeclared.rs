@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::batch::ROUNDING;
 use crate::point::{Outcome, Point};
 use crate::prepare::{KnownRows, Prepared};
-use crate::run::{ActivationKind, LabelKind};
+use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
 use super::concept_rows::concept_rows;
@@ -56,7 +56,9 @@ pub fn are_probabilities(logits: &[f64]) -> bool {
 
 /// Remarks on activations and labels that do not fit their declared kinds.
 pub fn kinds(p: &Prepared) {
-    [beyond_unit(p), other_threshold(p), signed_labels(p)].into_iter().flatten().for_each(|remark| p.remark(remark));
+    let thresholds = [ActivationKind::Probability, ActivationKind::Logit].map(|kind| other_threshold(p, kind));
+    let remarks = [beyond_unit(p)].into_iter().chain(thresholds).chain([signed_labels(p)]);
+    remarks.flatten().for_each(|remark| p.remark(remark));
 }
 
 /// The remark that the only column of task logits has probabilities.
@@ -85,13 +87,14 @@ pub fn rare_class(p: &Prepared) {
 
 /// Values that are no probabilities although the run declares them.
 fn beyond_unit(p: &Prepared) -> Option<String> {
-    if p.run().activation_kind != ActivationKind::Probability || p.latents().is_some() {
-        return None;
-    }
-    let column = p.column(TensorName::ConceptActivations)?;
+    let column = p.column(TensorName::ConceptActivations).filter(|_| p.latents().is_none())?;
+    let kinds = p.run().column_kinds(column.width());
+    let declared: Vec<usize> = (0..kinds.len()).filter(|&at| kinds[at] == ActivationKind::Probability).collect();
     let beyond = |value: f64| (-value).max(value - 1.0);
     let (mut outside, mut farthest) = (0_usize, 0.5);
-    for value in column.block(0..column.width()).into_iter().filter(|value| beyond(*value) > ROUNDING) {
+    let rows = column.block(0..column.width());
+    let values = rows.chunks(column.width()).flat_map(|row| declared.iter().map(|&at| row[at]));
+    for value in values.filter(|value| beyond(*value) > ROUNDING) {
         outside += 1;
         farthest = if beyond(value) > beyond(farthest) { value } else { farthest };
     }
@@ -99,30 +102,27 @@ fn beyond_unit(p: &Prepared) -> Option<String> {
         format!(
             "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are declared \
              as probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
-            column.rows() * column.width()
+            column.rows() * declared.len()
         )
     })
 }
 
-/// The declared threshold separates nothing although another one would.
-fn other_threshold(p: &Prepared) -> Option<String> {
-    let kind = p.run().activation_kind;
-    let threshold = kind.threshold().filter(|_| kind != ActivationKind::Hard)?;
-    if p.run().concept_label_kind == LabelKind::Continuous || p.latents().is_some() {
-        return None;
-    }
+/// The declared threshold of activations of this kind separates nothing although another one would.
+fn other_threshold(p: &Prepared, kind: ActivationKind) -> Option<String> {
+    let threshold = kind.threshold().filter(|_| p.latents().is_none())?;
+    let of_kind: Vec<usize> = (0..p.concepts()).filter(|&i| p.run().activation_kind(i) == kind).collect();
     let share_off = |i: usize| {
         let (activations, labels) = binary(p, i)?;
         let predicted = activations.iter().filter(|activation| **activation > threshold).count();
         let present = labels.iter().filter(|label| **label > 0).count();
         Some(predicted.abs_diff(present) as f64 / labels.len() as f64)
     };
-    let off: Vec<f64> = (0..p.concepts()).into_par_iter().filter_map(share_off).collect();
+    let off: Vec<f64> = of_kind.par_iter().copied().filter_map(share_off).collect();
     let n = off.len() as f64;
     if off.is_empty() || off.iter().sum::<f64>() / n < OTHER_SHARE {
         return None;
     }
-    let accuracies = (0..p.concepts()).into_par_iter().filter_map(|i| {
+    let accuracies = of_kind.par_iter().copied().filter_map(|i| {
         let (activations, labels) = binary(p, i)?;
         Some([accuracy(&activations, &labels, threshold), best(&activations, &labels)])
     });
@@ -170,13 +170,14 @@ fn best(activations: &[f64], labels: &[i32]) -> f64 {
 
 /// Labels of −1 that are read as unknown where they may mean absent.
 fn signed_labels(p: &Prepared) -> Option<String> {
-    let unknown = p.run().missing_concept_labels && p.run().concept_label_kind == LabelKind::Class;
-    let labels = p.column(TensorName::ConceptLabels).filter(|_| unknown)?;
+    if !p.run().missing_concept_labels {
+        return None;
+    }
     let only_present = |&i: &usize| {
         let binary = !p.run().concepts[i].is_categorical();
         let known = p.known(&[i]).ok().filter(|rows| binary && !rows.are_all());
         known.is_some_and(|rows| {
-            let labels = labels.integers(i).map(|labels| rows.of(labels, 1));
+            let labels = p.concept_classes(i).map(|labels| rows.of(labels, 1));
             labels.is_some_and(|labels| labels.iter().all(|label| *label == 1))
         })
     };
@@ -194,7 +195,8 @@ fn signed_labels(p: &Prepared) -> Option<String> {
 /// predicts the label of another of them far better than its own. `own` has the AUC of each concept.
 pub fn order(p: &Prepared, own: &Outcome) {
     let Some(own) = own.per_concept().filter(|_| p.latents().is_none()) else { return };
-    let is_poor = |&i: &usize| !p.run().concepts[i].is_categorical() && own[i].is_some_and(|auc| auc < POOR_AUC);
+    let is_binary = |i: usize| !p.run().concepts[i].is_categorical() && !p.run().is_continuous(i);
+    let is_poor = |&i: &usize| is_binary(i) && own[i].is_some_and(|auc| auc < POOR_AUC);
     let poor: Vec<usize> = (0..own.len()).filter(is_poor).take(MOST_COLUMNS).collect();
     let Some(Ordered { aucs, ranks, labels }) = (poor.len() > 1).then(|| ordered(p, &poor)).flatten() else { return };
     let pairs = aucs.iter().enumerate().flat_map(|(a, of)| of.iter().enumerate().map(move |(c, auc)| (*auc, a, c)));
@@ -243,7 +245,6 @@ struct Ordered {
 
 /// Returns `None` without activations and labels.
 fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
-    let column = p.column(TensorName::ConceptLabels)?;
     let (all, n, k) = (KnownRows::all(p.rows()), p.rows(), concepts.len());
     let mut ranks: Vec<f32> = Vec::with_capacity(k * n);
     for &i in concepts {
@@ -256,7 +257,7 @@ fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
         ranks.extend(midranks(&values).into_iter().map(|rank| rank as f32));
     }
     let ranks = Array2::from_shape_vec((k, n), ranks).ok()?;
-    let labels: Vec<Vec<i32>> = concepts.iter().map(|&of| column.integers(of)).collect::<Option<_>>()?;
+    let labels: Vec<Vec<i32>> = concepts.iter().map(|&of| p.concept_classes(of)).collect::<Option<_>>()?;
     // The number of rows whose label `is`, and the sums of their ranks by activation and label.
     let of_rows = |is: fn(i32) -> bool| {
         let members = Array2::from_shape_fn((n, k), |(row, c)| f32::from(u8::from(is(labels[c][row]))));

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_test_that_panics_leaves_a_remark() {
-        let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+        let concepts = vec![Concept { name: "c".into(), cardinality: 2, ..Concept::default() }];
         let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
         let labels = Tensor::numbers(TensorName::TaskLabels, DataType::UInt8, &[2], vec![0, 1].into()).unwrap();
         let sample = Sample::of_batch(&Batch::new(vec![labels], &run, NonFinite::Reject).unwrap(), &run);

@@ -17,10 +17,10 @@ use crate::nn::random_state::RandomState;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_scikit_learn};
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
-use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
 use super::accuracy::auc;
+use super::concept_rows::NO_CLASSES;
 use super::holdout::Holdout;
 use super::representation::Representation;
 use super::term::{Term, mean_over_concepts};
@@ -70,7 +70,7 @@ fn scaled(p: &Prepared, representation: Representation, value: impl Fn(f64) -> f
         })
     };
     let terms: Vec<Result<Term, String>> = niches.integrals.iter().map(scaled).collect();
-    match mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value) {
+    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
         Outcome::Value(value) => Outcome::Value(ScoreValue { curve: Some(niches.curve.clone()), ..value }),
         undefined => undefined,
     }
@@ -143,13 +143,13 @@ fn train_classifier(
 }
 
 fn outputs(p: &Prepared) -> Result<Vec<Output>, String> {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
-    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
+    p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let mut outputs = Vec::new();
     for (concept, declared) in p.run().concepts.iter().enumerate() {
-        let labels = column.integers(concept).ok_or("the concept labels are not classes")?;
+        let Some(labels) = p.concept_classes(concept) else { continue };
         if declared.is_categorical() {
             let occurring = (0..declared.cardinality as i32).filter(|class| labels.contains(class));
             outputs.extend(occurring.map(|class| Output {
@@ -264,6 +264,9 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         (0..p.concepts()).map(|i| p.known(&[i]).map(|_| ()).map_err(|why| format!("labels: {why}"))).collect();
     let of_concept = |beta: usize, i: usize| -> Result<Term, String> {
         known[i].clone()?;
+        if p.run().is_continuous(i) {
+            return Err(NO_CLASSES.into());
+        }
         let own: Vec<&Term> = outputs
             .iter()
             .zip(&terms[beta])
@@ -282,10 +285,11 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         }
         weighted(weights.into_iter(), holdout.test.len()).map(|term| holdout.spread(&term))
     };
+    let of_classes = (0..p.concepts()).filter(|&i| !p.run().is_continuous(i)).count();
     let mean = |terms: &Vec<Result<Term, String>>| {
         // Over the concepts that the score is over.
         let values = || terms.iter().flatten().map(|term| term.value);
-        (2 * values().count() >= p.concepts()).then(|| values().sum::<f64>() / values().count() as f64)
+        (2 * values().count() >= of_classes).then(|| values().sum::<f64>() / values().count() as f64)
     };
     let curve = by_threshold.iter().enumerate().map(|(beta, terms)| (beta as f64 * STEP, mean(terms))).collect();
     Niches { integrals: (0..p.concepts()).map(integral).collect(), curve }

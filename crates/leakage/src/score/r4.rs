@@ -9,10 +9,11 @@ use rayon::prelude::*;
 
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{Prepared, first_largest};
-use crate::run::{ActivationKind, LabelKind};
+use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 use crate::trees::{Loss, Ordered, fit_column};
 
+use super::concept_rows::NO_CLASSES;
 use super::holdout::Holdout;
 use super::matching::{midranks, most_predictive};
 use super::term::{Term, mean_over_concepts};
@@ -26,7 +27,7 @@ pub fn r4(p: &Prepared) -> Outcome {
         Ok(terms) => terms,
         Err(why) => return Outcome::undefined(why),
     };
-    match mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value) {
+    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
         // The largest of several has no error that rows give.
         Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
         undefined => undefined,
@@ -34,22 +35,23 @@ pub fn r4(p: &Prepared) -> Outcome {
 }
 
 fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
     let activations = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
-    let hard = p.run().activation_kind == ActivationKind::Hard;
+    let kinds = p.run().column_kinds(activations.width());
+    let hard = |at: usize| kinds[at] == ActivationKind::Hard;
     let columns: Vec<Vec<f64>> = (0..activations.width()).into_par_iter().map(|at| activations.floats(at)).collect();
     let of_all = (0..DRAWS).map(|draw| Holdout::of(p, draw)).collect::<Result<Vec<_>, _>>()?;
     let sides = |values: &[f64], draws: &[Holdout], classes| -> Vec<Side> {
         draws.iter().map(|draw| Side::new(values, draw, classes)).collect()
     };
-    let inputs_of_all: Vec<Vec<Side>> = columns.par_iter().map(|values| sides(values, &of_all, hard)).collect();
+    let inputs_of_all: Vec<Vec<Side>> =
+        columns.par_iter().enumerate().map(|(at, values)| sides(values, &of_all, hard(at))).collect();
     let ranks: Vec<Vec<f64>> = columns.par_iter().map(|values| midranks(values)).collect();
     let concept = |i: usize| {
         p.pause();
-        let labels = labels.integers(i).ok_or("its labels are not classes")?;
+        let labels = p.concept_classes(i).ok_or(NO_CLASSES)?;
         let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
         let of_known = if rows.are_all() {
             None
@@ -63,7 +65,7 @@ fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
             return Err(format!("labels: there is one class only among the {} rows to train on", side.train.len()));
         }
         let both_ways = |at: usize| {
-            let of_known = of_known.as_ref().map(|draws| sides(&columns[at], draws, hard));
+            let of_known = of_known.as_ref().map(|draws| sides(&columns[at], draws, hard(at)));
             let pairs = || of_known.as_ref().unwrap_or(&inputs_of_all[at]).iter().zip(&truth);
             let forth = pairs().map(|(input, label)| explained(input, label)).sum::<f64>() / DRAWS as f64;
             let back = pairs().map(|(input, label)| explained(label, input)).sum::<f64>() / DRAWS as f64;

@@ -16,7 +16,6 @@ use crate::nn::mlp::Mlp;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared, first_largest};
-use crate::run::LabelKind;
 use crate::tensor::TensorName;
 
 use super::accuracy::{mean_over_classes, task_hits};
@@ -194,11 +193,10 @@ fn standardised(values: &[f64]) -> Vec<f32> {
 /// True concepts [n, d]: 0 or 1, one column for each class of a categorical concept, or a continuous one's distance from
 /// its mean in standard deviations.
 fn concepts(p: &Prepared) -> Result<Array2<f32>, String> {
-    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let mut columns: Vec<Vec<f32>> = Vec::new();
     for (i, concept) in p.run().concepts.iter().enumerate() {
-        let labels = column.floats(i);
-        if p.run().concept_label_kind == LabelKind::Continuous {
+        let labels = p.concept_numbers(i).ok_or("there are no concept labels")?;
+        if p.run().is_continuous(i) {
             // Rows with an unknown label are not used.
             let known = || labels.iter().filter(|c| !c.is_nan());
             let count = known().count() as f64;

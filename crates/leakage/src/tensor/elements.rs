@@ -120,8 +120,9 @@ impl Tensor {
         id
     }
 
-    /// This tensor of floats, with values at most `tolerance` beyond 0 or 1 replaced by 0 or 1.
-    pub fn rounded_into_unit(self, tolerance: f64) -> Self {
+    /// This tensor of floats, with values at most `tolerance` beyond 0 or 1 replaced by 0 or 1, of the elements that
+    /// `applies` names by their position.
+    pub fn rounded_into_unit(self, tolerance: f64, applies: impl Fn(usize) -> bool) -> Self {
         let bytes = self.bytes_from(0);
         let outside = |value: f64| !(0.0..=1.0).contains(&value);
         let any = match self.dtype {
@@ -134,20 +135,24 @@ impl Tensor {
         if !any {
             return self;
         }
-        let end = |value: f64| {
+        let end = |at: usize, value: f64| {
             let end = value.clamp(0.0, 1.0);
-            (outside(value) && (value - end).abs() <= tolerance).then_some(end)
+            (outside(value) && (value - end).abs() <= tolerance && applies(at)).then_some(end)
         };
         let mut data = bytes.to_vec();
         match self.dtype {
             DataType::Float32 => {
-                replace(&mut data, |b| Some((end(f32::from_le_bytes(b).into())? as f32).to_le_bytes()))
+                replace(&mut data, |at, b| Some((end(at, f32::from_le_bytes(b).into())? as f32).to_le_bytes()));
             }
-            DataType::Float64 => replace(&mut data, |b| Some(end(f64::from_le_bytes(b))?.to_le_bytes())),
+            DataType::Float64 => replace(&mut data, |at, b| Some(end(at, f64::from_le_bytes(b))?.to_le_bytes())),
             DataType::Float16 => {
-                replace(&mut data, |b| Some(f16::from_f64(end(f16::from_le_bytes(b).to_f64())?).to_le_bytes()));
+                let rounded = |at, b| Some(f16::from_f64(end(at, f16::from_le_bytes(b).to_f64())?).to_le_bytes());
+                replace(&mut data, rounded);
             }
-            _ => replace(&mut data, |b| Some(bf16::from_f64(end(bf16::from_le_bytes(b).to_f64())?).to_le_bytes())),
+            _ => {
+                let rounded = |at, b| Some(bf16::from_f64(end(at, bf16::from_le_bytes(b).to_f64())?).to_le_bytes());
+                replace(&mut data, rounded);
+            }
         }
         Self { data: Data::Bytes(data.into()), ..self }
     }
@@ -181,9 +186,9 @@ fn extend<const SIZE: usize, T>(bytes: &[u8], decode: impl Fn([u8; SIZE]) -> T, 
 }
 
 /// Puts what `with` returns in the place of each element for which it returns something.
-fn replace<const SIZE: usize>(bytes: &mut [u8], with: impl Fn([u8; SIZE]) -> Option<[u8; SIZE]>) {
-    for element in bytes.as_chunks_mut::<SIZE>().0 {
-        *element = with(*element).unwrap_or(*element);
+fn replace<const SIZE: usize>(bytes: &mut [u8], with: impl Fn(usize, [u8; SIZE]) -> Option<[u8; SIZE]>) {
+    for (at, element) in bytes.as_chunks_mut::<SIZE>().0.iter_mut().enumerate() {
+        *element = with(at, *element).unwrap_or(*element);
     }
 }
 
@@ -280,7 +285,7 @@ mod tests {
                 (0..tensor.rows()).for_each(|row| tensor.for_each_float(row, |value| bits.push(value.to_bits())));
                 bits
             };
-            let rounded = tensor(dtype, &values).rounded_into_unit(1e-6);
+            let rounded = tensor(dtype, &values).rounded_into_unit(1e-6, |_| true);
             assert_eq!(bits(&rounded), bits(&tensor(dtype, &expected)), "{}", dtype.name());
         }
     }

@@ -4,12 +4,14 @@ use bytes::Bytes;
 use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
-use leakage::run::{ActivationColumns, Concept, LabelKind, Run, RunConstants, RunFields};
+use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use leakage::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
 
 fn fields(cardinalities: &[u32]) -> RunFields {
     let concepts = cardinalities.iter().enumerate();
-    let concepts = concepts.map(|(i, &cardinality)| Concept { name: format!("c{i}"), cardinality }).collect();
+    let concepts = concepts
+        .map(|(i, &cardinality)| Concept { name: format!("c{i}"), cardinality, ..Concept::default() })
+        .collect();
     RunFields { name: "run".into(), concepts, ..Default::default() }
 }
 
@@ -50,6 +52,92 @@ fn assert_fault<T: std::fmt::Debug>(result: Result<T, FieldError>, field: &str, 
 }
 
 use TensorName::*;
+
+// ---------------------------------------------------------------- kinds of concepts
+
+fn concept(name: &str, cardinality: u32, label_kind: Option<LabelKind>) -> Concept {
+    Concept { name: name.into(), cardinality, label_kind, ..Concept::default() }
+}
+
+/// A binary concept, one of three classes, and a number.
+fn mixed() -> RunFields {
+    let (class, number) = (Some(LabelKind::Class), Some(LabelKind::Continuous));
+    let concepts = vec![concept("wing", 0, class), concept("colour", 3, None), concept("size", 0, number)];
+    RunFields { name: "run".into(), concepts, ..Default::default() }
+}
+
+#[test]
+fn each_concept_has_its_own_kinds_or_those_of_the_run() {
+    let mut fields = mixed();
+    fields.concepts[0].activation_kind = Some(ActivationKind::Hard);
+    let run = Run::try_from(fields.clone()).unwrap();
+    let kinds: Vec<_> = (0..3).map(|i| (run.activation_kind(i), run.label_kind(i))).collect();
+    let (class, number) = (LabelKind::Class, LabelKind::Continuous);
+    use ActivationKind::{Hard, Probability};
+    assert_eq!(kinds, [(Hard, class), (Probability, class), (Probability, number)]);
+    // Kinds that are spelt out and are the run's change nothing.
+    fields.concepts[1].label_kind = Some(class);
+    let spelt = Run::try_from(fields.clone()).unwrap();
+    assert!(run.is_continued_by(&spelt) && run.is_comparable(&spelt));
+    fields.concepts[0].activation_kind = None;
+    let other = Run::try_from(fields.clone()).unwrap();
+    assert!(!run.is_continued_by(&other) && run.is_comparable(&other), "scores are of the same concepts");
+    fields.concepts[2].label_kind = None;
+    assert!(!run.is_comparable(&Run::try_from(fields).unwrap()));
+    let in_two = RunFields { activation_columns: ActivationColumns::TwoPerConcept, ..mixed() };
+    assert_eq!(Run::try_from(in_two).unwrap().activation_blocks(6).unwrap(), [0..2, 2..5, 5..6], "a number has one");
+}
+
+#[test]
+fn kinds_that_contradict_each_other_are_refused() {
+    let with = |change: &dyn Fn(&mut Concept)| {
+        let mut fields = mixed();
+        change(&mut fields.concepts[2]);
+        Run::try_from(fields)
+    };
+    let classes = with(&|size| size.cardinality = 5);
+    assert_fault(classes, "run.concepts[2].label_kind", "got continuous for 'size' with 5 classes, expected class");
+    let probability = with(&|size| size.activation_kind = Some(ActivationKind::Probability));
+    assert_fault(
+        probability,
+        "run.concepts[2].activation_kind",
+        "got probability for 'size', whose labels are continuous, expected continuous",
+    );
+}
+
+#[test]
+fn a_mixed_batch_is_checked_concept_by_concept() {
+    let run = Run::try_from(mixed()).unwrap();
+    let missing = Run::try_from(RunFields { missing_concept_labels: true, ..mixed() }).unwrap();
+    let labels = |wing: f32, colour: f32, size: f32| floats(ConceptLabels, &[1, 3], &[wing, colour, size]);
+    let check = |run: &Run, tensor: Tensor| Batch::new(vec![tensor], run, NonFinite::Reject);
+    assert!(check(&run, labels(1.0, 2.0, -7.5)).is_ok());
+    let field = "tensors.concept_labels";
+    for (wrong, says) in [
+        (labels(0.5, 0.0, 0.0), "row 0 has 0.5 for concept 'wing', expected class numbers"),
+        (labels(0.0, 1.5, 0.0), "row 0 has 1.5 for concept 'colour', expected class numbers"),
+        (labels(0.0, 3.0, 0.0), "row 0 has 3 for concept 'colour', expected 0 to 2"),
+        (labels(-1.0, 0.0, 0.0), "row 0 has -1 for concept 'wing', expected 0 to 1"),
+        (labels(0.0, 0.0, f32::NAN), "row 0 has a NaN or an infinity, expected finite values"),
+    ] {
+        assert_fault(check(&run, wrong), field, says);
+    }
+    assert!(check(&missing, labels(f32::NAN, -1.0, f32::NAN)).is_ok());
+    assert_fault(check(&missing, labels(0.0, 0.0, f32::INFINITY)), field, "an infinity");
+    assert!(check(&run, integers(ConceptLabels, &[1, 3], &[1, 2, -70_000])).is_ok(), "numbers may be whole");
+    // Only probabilities are rounded into 0 and 1, whatever the Monte-Carlo samples.
+    let mut fields = mixed();
+    fields.concepts[1].activation_kind = Some(ActivationKind::Logit);
+    fields.concepts[2].activation_kind = Some(ActivationKind::Continuous);
+    let batch = Batch::new(
+        vec![floats(ConceptActivations, &[1, 5, 2], &[1.000_000_4; 10])],
+        &Run::try_from(fields).unwrap(),
+        NonFinite::Reject,
+    );
+    let mut values = Vec::new();
+    batch.unwrap().tensor(ConceptActivations).unwrap().for_each_float(0, |value| values.push(value as f32));
+    assert_eq!(values, [[1.0; 2], [1.000_000_4; 2], [1.000_000_4; 2], [1.000_000_4; 2], [1.000_000_4; 2]].concat());
+}
 
 // ---------------------------------------------------------------- tensors
 
@@ -503,7 +591,10 @@ fn wrong_declarations_are_refused() {
     let many: Vec<String> = (0..33).map(|i| i.to_string()).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|key| (key.as_str(), "v")).collect();
     let concepts = |names: &[&str]| RunFields {
-        concepts: names.iter().map(|&name| Concept { name: name.into(), cardinality: 2 }).collect(),
+        concepts: names
+            .iter()
+            .map(|&name| Concept { name: name.into(), cardinality: 2, ..Concept::default() })
+            .collect(),
         ..fields(&[])
     };
     let accuracy = |value| constants(RunConstants { reference_task_accuracy: Some(value), ..Default::default() });

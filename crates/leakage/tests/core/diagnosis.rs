@@ -10,7 +10,8 @@ use leakage::score::OTHER_ORDER;
 const SE: f64 = 0.005;
 
 fn run_of(kind: ActivationKind, constants: RunConstants) -> Run {
-    let concepts = ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    let concepts =
+        ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
     Run::try_from(RunFields { name: "r".into(), concepts, activation_kind: kind, constants, ..RunFields::default() })
         .unwrap()
 }
@@ -724,7 +725,8 @@ fn each_rule_says_what_to_do() {
 
 /// A run that declares how its concepts were trained.
 fn trained(training: Training) -> Run {
-    let concepts = ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    let concepts =
+        ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
     Run::try_from(RunFields { name: "r".into(), concepts, training, ..RunFields::default() }).unwrap()
 }
 

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 const NAME: TensorName = TensorName::ConceptActivations;
 
 fn run(world_size: u32) -> Run {
-    let concepts = vec![Concept { name: "c".into(), cardinality: 2 }];
+    let concepts = vec![Concept { name: "c".into(), cardinality: 2, ..Concept::default() }];
     Run::try_from(RunFields { name: "run".into(), concepts, world_size, ..Default::default() }).unwrap()
 }
 

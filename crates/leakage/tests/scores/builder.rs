@@ -41,7 +41,8 @@ pub struct Columns {
 impl Columns {
     /// `k` binary concepts c0, c1, … with logits for activations.
     pub fn new(rows: usize, k: usize) -> Self {
-        let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 0 }).collect();
+        let concepts =
+            (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 0, ..Concept::default() }).collect();
         let activation_kind = ActivationKind::Logit;
         let fields = RunFields { name: "test".into(), concepts, activation_kind, ..RunFields::default() };
         Self { rows, fields, arrays: BTreeMap::new(), texts: BTreeMap::new() }

@@ -172,6 +172,7 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
         .map(|i| Concept {
             name: format!("c{i}"),
             cardinality: if c.one_in(3) { c.of(&[3, 4, 9]) } else { c.of(&[0, 1, 2]) },
+            ..Concept::default()
         })
         .collect();
     let latents = c.one_in(6).then(|| (k + c.below(4)) as u32);

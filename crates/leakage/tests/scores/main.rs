@@ -25,6 +25,7 @@ mod kinds;
 mod latents;
 mod left_out;
 mod missing;
+mod mixed;
 mod paired;
 mod ranges;
 mod repeats;

@@ -58,7 +58,7 @@ impl Random {
 fn sample(n: u64, k: u64, d: u64) -> (Run, Sample) {
     const CLASSES: u64 = 10;
     let mut random = Random(1);
-    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2 }).collect();
+    let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: 2, ..Concept::default() }).collect();
     let head_weights = (0..CLASSES * k).map(|_| random.uniform() - 0.5).collect();
     let constants = RunConstants { head_weights, reference_task_accuracy: Some(0.9), ..RunConstants::default() };
     let run = Run::try_from(RunFields { name: "r".into(), concepts, constants, ..RunFields::default() }).unwrap();

@@ -70,7 +70,8 @@ impl Layout {
     fn sample(&self) -> (Run, Sample) {
         let &Self { rows, concepts: k, classes, embeddings, logits, .. } = self;
         let mut random = Random(1);
-        let concepts = (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: classes }).collect();
+        let concepts =
+            (0..k).map(|i| Concept { name: format!("c{i}"), cardinality: classes, ..Concept::default() }).collect();
         let columns =
             if self.two_columns { ActivationColumns::TwoPerConcept } else { ActivationColumns::OnePerConcept };
         let run = Run::try_from(RunFields {

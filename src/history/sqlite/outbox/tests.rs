@@ -17,7 +17,7 @@ fn open(directory: &Path) -> Sqlite {
 }
 
 fn run(name: &str) -> Run {
-    let concepts = vec![Concept { name: "wing".into(), cardinality: 2 }];
+    let concepts = vec![Concept { name: "wing".into(), cardinality: 2, ..Concept::default() }];
     Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 

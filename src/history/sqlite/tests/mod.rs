@@ -22,7 +22,8 @@ use leakage::step::Rank;
 const ROOMY: Limits = Limits { bytes: 1 << 30 };
 
 fn run(name: &str, k: usize) -> Run {
-    let concepts = (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2 }).collect();
+    let concepts =
+        (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
     Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 

@@ -156,7 +156,7 @@ pub fn point(step: u64) -> Point {
 }
 
 pub fn run(name: &str) -> Run {
-    let concepts = ["x", "y"].map(|name| Concept { name: name.into(), cardinality: 2 }).to_vec();
+    let concepts = ["x", "y"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
     let labels = [("lambda".to_owned(), "5".to_owned())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
 }

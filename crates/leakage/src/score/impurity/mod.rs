@@ -53,7 +53,7 @@ pub fn purity(p: &Prepared) -> Outcome {
     match &*purity_of(p, Representation::first(p)) {
         Err(why) => Outcome::undefined(why),
         Ok(purity) => {
-            let own = mean_over_concepts(p, &p.equal_weights(), &purity.own, |term| term.value);
+            let own = mean_over_concepts(p, &p.class_weights(), &purity.own, |term| term.value);
             with_matrix(own, cells(&purity.learnt))
         }
     }
@@ -67,7 +67,7 @@ pub fn oracle_purity(p: &Prepared) -> Outcome {
         Ok(_) if k < 2 => Outcome::undefined("there is one concept, pairs need at least two"),
         Ok(purity) => {
             let matrix = cells(&purity.oracle);
-            let over = Over::pairs(&matrix, first_error(&purity.oracle));
+            let over = purity.over_pairs(&matrix, first_error(&purity.oracle));
             let left_out = over.left_out.as_ref().map_or(0, |left_out| left_out.pairs as usize);
             mean(matrix, over, || purity.between.standard_error() / (k * (k - 1) - left_out) as f64)
         }
@@ -99,7 +99,7 @@ pub fn alignment(p: &Prepared) -> Outcome {
                 let columns = purity.latents.as_ref().unwrap_or(&matching).iter().enumerate();
                 let curve = columns.map(|(j, column)| (j as f64, column.map(|column| column as f64))).collect();
                 let why = |auc: &Option<f64>| auc.is_none().then(|| first_error(&purity.learnt).unwrap_or_default());
-                let (_, over) = Over::concepts(k, &p.equal_weights(), aucs.iter().map(why));
+                let (_, over) = Over::concepts(k, &p.class_weights(), aucs.iter().map(why));
                 let count = aucs.iter().flatten().count();
                 let value = aucs.iter().flatten().sum::<f64>() / count.max(1) as f64;
                 let (per_concept, matrix, left_out) = (Some(aucs), Some(matrix), over.left_out);

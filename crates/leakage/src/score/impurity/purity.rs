@@ -10,7 +10,7 @@ use super::super::matching::{greedy, of_latents};
 use super::super::pairs::Matrix;
 use super::super::representation::Representation;
 use super::super::term::{Sum, Term};
-use super::row::{Row, Side, as_input, inputs};
+use super::row::{ARE_NUMBERS, Row, Side, as_input, inputs};
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
@@ -28,6 +28,8 @@ pub struct Purity {
     pub deviation: Sum,
     /// Σ over i ≠ j of dπ_ij(c).
     pub between: Sum,
+    /// Number of concepts that have classes.
+    of_classes: usize,
 }
 
 impl Purity {
@@ -39,6 +41,7 @@ impl Purity {
             own: Vec::new(),
             deviation: Sum::new(p.rows()),
             between: Sum::new(p.rows()),
+            of_classes: (0..p.concepts()).filter(|&i| !p.run().is_continuous(i)).count(),
         };
         for row in rows {
             purity.learnt.push(row.learnt);
@@ -66,7 +69,7 @@ impl Purity {
         let of_row = |&(square, count): &(f64, usize)| (count > 0).then(|| 2.0 * (square / count as f64).sqrt());
         let per_concept = Some(sums.iter().map(of_row).collect());
         let why = [&self.learnt, &self.oracle].into_iter().find_map(|matrix| first_error(matrix));
-        let Over { left_out, mut undefined } = Over::pairs(&matrix, why);
+        let Over { left_out, mut undefined } = self.over_pairs(&matrix, why);
         let norm = sums.iter().map(|sum| sum.0).sum::<f64>().sqrt();
         let count: usize = sums.iter().map(|sum| sum.1).sum();
         if count == 0 {
@@ -83,6 +86,11 @@ impl Purity {
         let standard_error = with_error.then(|| slope * self.deviation.standard_error());
         let value = 2.0 / size * norm;
         Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, left_out, ..ScoreValue::default() })
+    }
+
+    /// The set that a score over the pairs of a matrix is a mean over; pairs with continuous concepts have no meaning.
+    pub fn over_pairs(&self, matrix: &Matrix, why: Option<&str>) -> Over {
+        Over::pairs_among(matrix, self.of_classes, why)
     }
 
     /// The row of `learnt` matched to each true concept; `None` for those that no network could be tested on. Latents are
@@ -113,6 +121,9 @@ fn compute(p: &Prepared, representation: Representation) -> Result<Purity, Strin
     let sides = [Side::new(p, 0)?, Side::new(p, 1)?];
     let latents = matched_latents(p, representation, &sides[0]);
     let row = |i: usize| -> Result<Row, String> {
+        if p.run().is_continuous(i) {
+            return Ok(Row::without_value(p, i, ARE_NUMBERS));
+        }
         let learnt = |holdout: &Holdout| match (&latents, representation.latents(p)) {
             (Some(latents), Some(column)) => match latents[i] {
                 Some(latent) => Ok(Some(inputs(column, latent..latent + 1, holdout))),
@@ -126,7 +137,10 @@ fn compute(p: &Prepared, representation: Representation) -> Result<Purity, Strin
         if p.has_unknown_labels() {
             return Ok(Row::of_known(p, i, learnt));
         }
-        let Some(learnt) = learnt(&sides[0].holdout)? else { return Ok(Row::unmatched(p, i)) };
+        // To a concept whose labels do not vary no latent is matched.
+        let Some(learnt) = learnt(&sides[0].holdout)? else {
+            return Ok(Row::without_value(p, i, "there is one class only"));
+        };
         let oracle = as_input(&sides[1].targets[&i]);
         Ok(Row::new(p, &sides, i, [&learnt, &oracle]))
     };

@@ -17,11 +17,12 @@ use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
 use crate::nn::trainer::{Recipe, Targets, fit, start_as_keras};
 use crate::prepare::{KnownRows, Prepared};
-use crate::run::LabelKind;
 use crate::sample::Column;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
+/// Why labels of a continuous concept are predicted by no network.
+pub const ARE_NUMBERS: &str = "they are not classes";
 const EPOCHS: usize = 25;
 const BATCH: usize = 512;
 const LEARNING_RATE: f32 = 1e-3;
@@ -63,9 +64,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the row of a concept whose labels do not vary, so that no latent is matched to it.
-    pub fn unmatched(p: &Prepared, i: usize) -> Self {
-        let why = format!("labels of concept '{}': there is one class only", p.run().concepts[i].name);
+    /// Returns the row of a concept from which nothing is predicted.
+    pub fn without_value(p: &Prepared, i: usize, why: &str) -> Self {
+        let why = format!("labels of concept '{}': {why}", p.run().concepts[i].name);
         let cells = vec![Err(why.clone()); p.concepts()];
         let none = || Sum::new(p.rows());
         Self { learnt: cells.clone(), oracle: cells, own: Err(why), deviation: none(), between: none() }
@@ -230,6 +231,9 @@ impl<'i> Learner<'i> {
 impl Target {
     /// Errors unless both parts have at least two classes.
     fn check(&self) -> Result<(), String> {
+        if self.classes == 0 {
+            return Err(ARE_NUMBERS.into());
+        }
         for (rows, purpose) in [(&self.test, "test"), (&self.train, "train")] {
             if rows.iter().all(|class| *class == rows[0]) {
                 return Err(format!("there is one class only among the {} rows to {purpose} on", rows.len()));
@@ -253,19 +257,21 @@ fn tested(outputs: Vec<f32>, width: usize, target: &Target) -> Result<Term, Stri
     tested.map_err(|why| format!("{why} among the {} rows to test on", target.test.len()))
 }
 
-/// Class numbers of these concepts.
+/// Class numbers of these concepts; of a continuous one there are none.
 fn targets(p: &Prepared, concepts: &[usize], holdout: &Holdout) -> Result<BTreeMap<usize, Target>, String> {
-    if p.run().concept_label_kind == LabelKind::Continuous {
+    if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
-    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
+    p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let target = |i: usize| {
-        let labels = column.integers(i).ok_or("the concept labels are not classes")?;
+        let (labels, classes) = match p.concept_classes(i) {
+            Some(labels) => (labels, p.run().concepts[i].classes() as usize),
+            None => (vec![-1; p.rows()], 0),
+        };
         let of = |rows: &[usize]| rows.iter().map(|&row| labels[row]).collect();
-        let classes = p.run().concepts[i].classes() as usize;
-        Ok((i, Target { train: of(&holdout.train), test: of(&holdout.test), classes }))
+        (i, Target { train: of(&holdout.train), test: of(&holdout.test), classes })
     };
-    concepts.iter().map(|&i| target(i)).collect()
+    Ok(concepts.iter().map(|&i| target(i)).collect())
 }
 
 pub fn inputs(column: &Column, block: Range<usize>, holdout: &Holdout) -> Inputs {
@@ -299,5 +305,6 @@ pub struct Inputs {
 pub struct Target {
     pub train: Vec<i32>,
     test: Vec<i32>,
+    /// 0 of a continuous concept.
     classes: usize,
 }

@@ -149,12 +149,11 @@ fn task(p: &Prepared) -> Result<Vec<i32>, String> {
 /// True concepts of some rows: 0 or 1 for two classes, a column for each of more, a continuous one's distance from its mean.
 /// An unknown label is a class of its own.
 fn concepts(p: &Prepared, rows: &[usize]) -> Result<Concepts, String> {
-    let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let mut columns: Vec<Vec<f32>> = Vec::new();
     for i in 0..p.concepts() {
-        let all = column.floats(i);
+        let all = p.concept_numbers(i).ok_or("there are no concept labels")?;
         let values: Vec<f64> = rows.iter().map(|&row| all[row]).collect();
-        if p.run().concept_label_kind == LabelKind::Continuous {
+        if p.run().is_continuous(i) {
             columns.push(distances(&values));
             if values.iter().any(|value| value.is_nan()) {
                 columns.push(values.iter().map(|value| f32::from(u8::from(value.is_nan()))).collect());
@@ -198,13 +197,12 @@ fn distances(values: &[f64]) -> Vec<f32> {
 /// The activation columns of some rows, with the labels of their concepts.
 fn activations(p: &Prepared, rows: &[usize]) -> Result<Vec<Activation>, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    let labels = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let blocks = p.run().activation_blocks(column.width()).ok_or("the activations fit no layout")?;
     let mut activations = Vec::new();
     for (i, block) in blocks.into_iter().enumerate() {
-        let label = labels.floats(i);
+        let label = p.concept_numbers(i).ok_or("there are no concept labels")?;
         let label: Vec<f64> = rows.iter().map(|&row| label[row]).collect();
-        let continuous = p.run().concept_label_kind == LabelKind::Continuous;
+        let continuous = p.run().is_continuous(i);
         let classes = if continuous { Vec::new() } else { classes(&label) };
         let strata: Vec<Option<usize>> = label
             .iter()
@@ -218,7 +216,7 @@ fn activations(p: &Prepared, rows: &[usize]) -> Result<Vec<Activation>, String> 
             let values: Vec<f64> = rows.iter().map(|&row| all[row]).collect();
             let values = if continuous { without_line(&values, &label) } else { values };
             let number_of_classes = p.run().concepts[i].classes() as usize;
-            if p.run().activation_kind == ActivationKind::Hard && number_of_classes > 2 {
+            if p.run().activation_kind(i) == ActivationKind::Hard && number_of_classes > 2 {
                 for class in self::classes(&values) {
                     let flags = values.iter().map(|value| f64::from(u8::from(*value == class))).collect();
                     activations.push(Activation { values: flags, strata: strata.clone() });

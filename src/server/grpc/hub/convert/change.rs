@@ -175,7 +175,7 @@ mod tests {
     fn a_run() -> leakage::run::Run {
         let message = v1::Run {
             name: "digits-2".into(),
-            concepts: vec![v1::Concept { name: "stripes".into(), cardinality: 3 }],
+            concepts: vec![v1::Concept { name: "stripes".into(), cardinality: 3, ..v1::Concept::default() }],
             labels: [("lambda".to_owned(), "0.1".to_owned())].into(),
             world_size: 4,
             ..Default::default()

@@ -1,0 +1,180 @@
+//! Binary, categorical and continuous concepts in one run.
+
+use leakage::run::LabelKind;
+
+use super::*;
+
+/// The columns of [`mixed`]'s concepts: two binary ones (probabilities, logits), one of three classes, and two numbers.
+const BLOCKS: [std::ops::Range<usize>; 5] = [0..1, 1..2, 2..5, 5..6, 6..7];
+const CLASSES: [usize; 3] = [0, 1, 2];
+const NUMBERS: [usize; 2] = [3, 4];
+
+/// Concepts of every kind, activations of four kinds, and a task of three classes that all of them carry.
+fn mixed(rows: usize, seed: u64) -> Columns {
+    let mut random = random(seed);
+    let (mut activations, mut labels, mut task) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows {
+        let noise = gaussians(9, &mut random);
+        let (a, b) = (coin(0.5, &mut random), coin(0.4, &mut random));
+        let class = row % 3;
+        let (size, weight) = (10.0 * noise[0], noise[1] + 0.5 * a);
+        let y = (a as usize + class + usize::from(size > 0.0)) % 3;
+        let leak = y as f64 - 1.0;
+        let probability = 1.0 / (1.0 + (-(3.0 * a - 1.5 + noise[2] + leak)).exp());
+        activations.extend([probability, 3.0 * b - 1.5 + noise[3] + 0.3 * leak]);
+        activations.extend((0..3).map(|of| 1.5 * f64::from(u8::from(of == class)) + noise[4 + of]));
+        activations.extend([size + 2.0 * noise[7] + leak, weight + 0.5 * noise[8]]);
+        labels.extend([a, b, class as f64, size, weight]);
+        task.push(y as f64);
+    }
+    let mut columns = Columns::new(rows, 5)
+        .cardinalities(&[0, 0, 3, 0, 0])
+        .with(TensorName::ConceptActivations, &[7], activations)
+        .with(TensorName::ConceptLabels, &[5], labels)
+        .with(TensorName::TaskLabels, &[], task);
+    let concepts = &mut columns.fields.concepts;
+    concepts[0].activation_kind = Some(ActivationKind::Probability);
+    for i in NUMBERS {
+        concepts[i].activation_kind = Some(ActivationKind::Continuous);
+        concepts[i].label_kind = Some(LabelKind::Continuous);
+    }
+    columns
+}
+
+/// The concepts `kept` alone, in a run of one kind where `kind` is given.
+fn of_concepts(columns: &Columns, kept: &[usize], kind: Option<(ActivationKind, LabelKind)>) -> Columns {
+    let mut part = columns.clone();
+    part.fields.concepts = kept.iter().map(|&i| columns.fields.concepts[i].clone()).collect();
+    if let Some((activation_kind, label_kind)) = kind {
+        (part.fields.activation_kind, part.fields.concept_label_kind) = (activation_kind, label_kind);
+        part.fields.concepts.iter_mut().for_each(|of| (of.activation_kind, of.label_kind) = (None, None));
+    }
+    let take = |name, blocks: &[std::ops::Range<usize>]| {
+        let (dims, values) = &columns.arrays[&name];
+        values.chunks(dims[0]).flat_map(|row| blocks.iter().flat_map(|at| row[at.clone()].to_vec())).collect::<Vec<_>>()
+    };
+    let blocks: Vec<_> = kept.iter().map(|&i| BLOCKS[i].clone()).collect();
+    let singles: Vec<_> = kept.iter().map(|&i| i..i + 1).collect();
+    let width = blocks.iter().map(ExactSizeIterator::len).sum();
+    let (activations, labels) =
+        (take(TensorName::ConceptActivations, &blocks), take(TensorName::ConceptLabels, &singles));
+    part.with(TensorName::ConceptActivations, &[width], activations).with(
+        TensorName::ConceptLabels,
+        &[kept.len()],
+        labels,
+    )
+}
+
+fn per_concept(outcome: &Outcome) -> &[Option<f64>] {
+    outcome.per_concept().unwrap_or_else(|| panic!("no values of concepts: {outcome:?}"))
+}
+
+#[test]
+fn each_concept_has_the_value_that_it_has_in_a_run_of_its_own_kind() {
+    let columns = mixed(300, 1);
+    let both = ["ctl", "ctl_excess", "ctl_conditional", "concept_auc"];
+    let of_classes = [
+        "concept_accuracy",
+        "concept_balanced_accuracy",
+        "concept_f1",
+        "concept_average_precision",
+        "concept_alignment_score",
+    ];
+    let all = columns.scores(&[&both[..], &of_classes, &["concept_r2"]].concat(), TIE_AWARE);
+    let compare = |ids: &[&str], kept: &[usize], kind| {
+        let alone = of_concepts(&columns, kept, Some(kind)).scores(ids, TIE_AWARE);
+        for id in ids {
+            for (at, &i) in kept.iter().enumerate() {
+                let expected = per_concept(&alone[*id])[at];
+                assert!(expected.is_some(), "{id} of {i}");
+                // The noise that breaks ties of numbers depends on the column's place.
+                let (found, expected) = (per_concept(&all[*id])[i].unwrap(), expected.unwrap());
+                assert_eq!(found.to_bits(), expected.to_bits(), "{id} of {i}: {found}, alone {expected}");
+            }
+        }
+    };
+    let with_classes = [&both[..], &of_classes].concat();
+    compare(&with_classes, &[0], (ActivationKind::Probability, LabelKind::Class));
+    compare(&with_classes, &[1, 2], (ActivationKind::Logit, LabelKind::Class));
+    compare(&[&both[..], &["concept_r2"]].concat(), &NUMBERS, (ActivationKind::Continuous, LabelKind::Continuous));
+}
+
+#[test]
+fn pairs_have_the_values_that_they_have_in_a_run_of_their_kind() {
+    let columns = mixed(300, 2);
+    let ids = ["icl_excess", "icl_label_excess", "icl_conditional"];
+    let all = columns.scores(&ids, TIE_AWARE);
+    for (kept, kind) in [
+        (vec![1, 2], (ActivationKind::Logit, LabelKind::Class)),
+        (NUMBERS.to_vec(), (ActivationKind::Continuous, LabelKind::Continuous)),
+    ] {
+        let alone = of_concepts(&columns, &kept, Some(kind)).scores(&ids, TIE_AWARE);
+        for id in ids {
+            let (all, alone) = (all[id].matrix().unwrap(), alone[id].matrix().unwrap());
+            assert!(all.iter().flatten().all(Option::is_some), "{id}: pairs of two kinds have values");
+            assert_eq!(all[kept[0]][kept[1]], alone[0][1], "{id}");
+            assert_eq!(all[kept[1]][kept[0]], alone[1][0], "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_score_of_classes_is_the_mean_over_the_concepts_that_have_some() {
+    let columns = mixed(200, 3);
+    let classes = of_concepts(&columns, &CLASSES, None);
+    let ids =
+        ["concept_accuracy", "concept_alignment_score", "purity", "ois", "oracle_purity", "alignment", "aligned_ois"];
+    let (all, alone) = (columns.scores(&ids, TIE_AWARE), classes.scores(&ids, TIE_AWARE));
+    for id in ids {
+        let (all, alone) = (all[id].value().unwrap_or_else(|| panic!("{id}: {}", why(&all[id]))), &alone[id]);
+        assert!((all.value - value(alone)).abs() < 1e-15, "{id}: {} {}", all.value, value(alone));
+        assert_eq!(all.standard_error.is_some(), alone.value().unwrap().standard_error.is_some(), "{id}");
+        let left_out = all.left_out.as_ref().unwrap_or_else(|| panic!("{id} leaves out the numbers"));
+        assert_eq!(left_out.concepts, [3, 4], "{id}");
+        assert!(left_out.why.contains("not classes") || left_out.why.contains("predicts no class"), "{}", left_out.why);
+    }
+    // Two of five concepts are numbers, which is enough for the only scores of numbers.
+    let r2 = columns.score("concept_r2");
+    assert_eq!(r2.value().unwrap().left_out.as_ref().unwrap().concepts, [0, 1, 2]);
+    let alone = of_concepts(&columns, &NUMBERS, None).value("concept_r2");
+    assert!((value(&r2) - alone).abs() < 1e-15);
+    let clarity = columns.scores(&["clarity"], TIE_AWARE).remove("clarity").unwrap();
+    assert!(why(&clarity).contains("is continuous") || why(&clarity).contains("needs"), "{}", why(&clarity));
+}
+
+#[test]
+fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
+    for (id, outcome) in mixed(150, 4).available(TIE_AWARE) {
+        match &outcome {
+            Outcome::Value(value) => assert!(value.value.is_finite(), "{id}"),
+            Outcome::Undefined(undefined) => assert!(!undefined.why.contains("internal"), "{id}: {}", undefined.why),
+        }
+    }
+    let outcomes = mixed(150, 4).available(TIE_AWARE);
+    for id in ["joint_leakage", "dci_informativeness", "nis", "r4", "reference_accuracy_linear"] {
+        assert!(outcomes[id].value().is_some(), "{id}: {}", why(&outcomes[id]));
+    }
+}
+
+#[test]
+fn unknown_labels_of_each_kind_are_left_out() {
+    let mut columns = mixed(300, 5);
+    columns.fields.missing_concept_labels = true;
+    // Of a class both −1 and NaN are unknown, of a number NaN alone.
+    let hidden = columns.clone().changed(TensorName::ConceptLabels, |row, i, label| match (row % 4, i) {
+        (0, 0 | 3) => f64::NAN,
+        (0, 2) => -1.0,
+        _ => label,
+    });
+    let known: Vec<usize> = (0..300).filter(|row| row % 4 > 0).collect();
+    let kept = columns.reordered(&known);
+    for id in ["concept_auc", "concept_accuracy"] {
+        let (hidden, kept) = (hidden.score(id), kept.score(id));
+        for i in [0, 2, 3] {
+            let both = [&hidden, &kept].map(|outcome| per_concept(outcome)[i]);
+            assert_eq!(both[0], both[1], "{id} of {i}");
+        }
+    }
+    let negative = hidden.changed(TensorName::ConceptLabels, |_, i, label| if i == 3 { -label.abs() } else { label });
+    assert!(per_concept(&negative.score("concept_auc"))[3].is_some(), "a number may be negative");
+}
