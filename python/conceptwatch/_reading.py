@@ -32,6 +32,8 @@ POINT = (
     "superseded",
 )
 ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
+LEAKING = ("id", "local", "term", "task_label")
+SHARE = ("label", "rows", "share", "mean")
 RUN = ("name", "title", "started", "finished", "splits", "points", "last_step", "labels", "source")
 # Runs of one answer.
 PAGE = 200
@@ -140,6 +142,52 @@ class StoredRun:
         """A score of each pair of concepts, of the newest evaluation that has it, or of a step."""
         asked = {"run": self.name, "split": split, "score": score, "step": step}
         return Matrix(score, self.source.ask("/api/v1/matrix", **asked))
+
+    def rows(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        concept: str | None = None,
+        top: int = 50,
+        frame: str | None = None,
+    ) -> Any:
+        """The rows of the newest evaluation that contribute most to a score, which the run's sidecar has in memory.
+
+        Columns: id, the row's sample id, meaningless if none were logged; local, the mean of the terms of the rows
+        around it, by which they are ordered; term, its own; and task_label. For `frame` see `series`.
+
+        score: "ctl_conditional".
+        concept: to the score of this concept in place of the mean.
+        top: how many, at most 50.
+        """
+        return framed(self._rows(score, split, concept, top)["rows"], LEAKING, frame)
+
+    def shares(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        by: str = "class",
+        concept: str | None = None,
+        frame: str | None = None,
+    ) -> Any:
+        """The parts of the task's classes, or of the `groups` of rows, in a score, as a row for each.
+
+        Columns: label, the number of the class or group; rows; share, which add up to the score; and mean, that of the
+        terms of these rows.
+
+        by: "class" or "group".
+        The other arguments are those of `rows`.
+        """
+        if by not in ("class", "group"):
+            raise ValueError(f"by: got {by!r}, expected 'class' or 'group'")
+        return framed(self._rows(score, split, concept, 1)[f"by_{by}"], SHARE, frame)
+
+    def _rows(self, score: str, split: str, concept: str | None, top: int) -> dict[str, Any]:
+        asked = {"run": self.name, "split": split, "score": score, "concept": concept, "top": top}
+        answer: dict[str, Any] = self.source.ask("/api/v1/rows", **asked)
+        return answer
 
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.

@@ -230,6 +230,30 @@ class Run:
         """A score of each pair of concepts; see `StoredRun.matrix`."""
         return self.stored().matrix(score, split, step=step)
 
+    def rows(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        concept: str | None = None,
+        top: int = 50,
+        frame: str | None = None,
+    ) -> Any:
+        """The rows that contribute most to a score; see `StoredRun.rows`."""
+        return self.stored().rows(score, split, concept=concept, top=top, frame=frame)
+
+    def shares(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        by: str = "class",
+        concept: str | None = None,
+        frame: str | None = None,
+    ) -> Any:
+        """The parts of the task's classes, or of groups of rows, in a score; see `StoredRun.shares`."""
+        return self.stored().shares(score, split, by=by, concept=concept, frame=frame)
+
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended; see `StoredRun.alerts`."""
         return self.stored().alerts(frame=frame)
@@ -635,7 +659,7 @@ class Pass:
         reference_text [n]; localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one folded to the same grid, as
         by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
-        features.
+        features; groups [n], whole numbers such as that of a row's hospital, among which `shares` divides leakage.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """

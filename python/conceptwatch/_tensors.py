@@ -48,6 +48,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "shallow_features": ("n D h w",),
     "cross_image_difference": ("n d h w",),
     "sample_ids": ("n",),
+    "groups": ("n",),
 }
 
 
@@ -78,6 +79,7 @@ class Tensors(TypedDict, total=False):
     shallow_features: Any
     cross_image_difference: Any
     sample_ids: Any
+    groups: Any
 
 
 TEXTS = ("predicted_text", "reference_text")

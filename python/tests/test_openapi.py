@@ -117,6 +117,8 @@ ANSWERED: list[tuple[str, dict[str, str]]] = [
     ("/points", {"run": "a", "split": "val"}),
     ("/unscored", {"run": "a", "split": "val"}),
     ("/matrix", {"run": "a", "split": "val", "score": SCORE}),
+    ("/rows", {"run": "a", "split": "val", "score": "ctl_conditional", "top": "3"}),
+    ("/rows", {"run": "a", "split": "val", "score": "ctl_conditional", "concept": "concept 0"}),
     ("/compare", {"run_a": "a", "run_b": "b", "last": "1"}),
     ("/compare", {"run_a": "a", "split": "val", "with_split": "test"}),
     ("/compare", {"by": "lambda"}),

@@ -248,7 +248,7 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
         run = conceptwatch.init("live", concepts=K, address=address, spawn=False)
         with run:
             with run.evaluation("val", step=1) as p:
-                p.log(**batch(300))
+                p.log(**batch(300, first_id=0), groups=np.arange(300) % 3)
             assert p.scores(timeout=300) is not None
             found = conceptwatch.runs(tmp_path / "curves")
             assert found.names == ["live"]
@@ -257,12 +257,29 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
             assert run.series("ctl", frame="records") == found[0].series("ctl", frame="records")
             assert np.asarray(run.matrix("icl")).shape == (K, K)
             assert {row["rule"] for row in run.alerts(frame="records")} == {"few rows"}
+            rows = run.rows(top=5, frame="records")
+            assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)
+            assert len(rows) == 5
+            assert all(0 <= row["id"] < 300 for row in rows)
+            assert rows != run.rows(concept=found[0].concepts[1], top=5, frame="records")
+            for by in ("class", "group"):
+                shares = run.shares(by=by, frame="records")
+                assert sum(row["rows"] for row in shares) == 300
+                assert sum(row["share"] for row in shares) == pytest.approx(found[0].scores()["ctl_conditional"])
+            assert [row["label"] for row in shares] == [0, 1, 2]
+            with pytest.raises(ReadError, match="top: got 51, expected 1 to 50"):
+                run.rows(top=51)
+            with pytest.raises(ReadError, match="score: got 'icl', expected ctl_conditional"):
+                run.rows("icl")
             assert f"page http://{page(address)}/, curves in {tmp_path}/curves>" in repr(run)
             assert run._repr_html_().startswith("<table>")
             scores = p.scores()
             assert scores is not None
             assert "ctl_conditional" in scores._repr_html_()
-    assert conceptwatch.runs(tmp_path / "curves")["live"].finished
+    stored = conceptwatch.runs(tmp_path / "curves")["live"]
+    assert stored.finished
+    with pytest.raises(ReadError, match="its sidecar keeps those of the newest evaluation"):
+        stored.rows()
 
 
 def test_what_lies_beyond_the_checkpoint_of_a_resumed_run_is_superseded(tmp_path: Path) -> None:

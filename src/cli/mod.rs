@@ -26,6 +26,7 @@ mod read;
 mod reference;
 mod replay;
 mod report;
+mod rows;
 mod rules;
 mod run_targets;
 mod score;

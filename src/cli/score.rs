@@ -21,6 +21,7 @@ use super::failure::{BAD_INPUT, conclude};
 use super::outputs;
 use super::progress::Progress;
 use super::report::{Page, Report};
+use super::rows;
 use super::scoring::{Scored, Scoring, TOO_FEW, verdict_on};
 use super::terminal::tell;
 
@@ -71,6 +72,10 @@ pub struct Options {
     /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
     #[arg(long, value_parser = label_kind(), value_name = "KIND")]
     task_kind: Option<LabelKind>,
+    /// Also list the rows that contribute most to ctl_conditional, or to that of a concept: ctl_conditional:wing. See
+    /// docs/leakage.md.
+    #[arg(long, value_name = "SCORE[:CONCEPT]")]
+    rows: Option<String>,
     #[command(flatten)]
     scoring: Scoring,
     /// Print one JSON object instead of a table.
@@ -119,7 +124,9 @@ fn score(options: &Options) -> Result<String, String> {
         progress.say(what);
         ControlFlow::Continue(())
     };
+    let of_rows = options.rows.as_deref().map(|wanted| rows::Wanted::parse(wanted, &run)).transpose()?;
     let mut found = scoring.score(&run, batch, memory.limit - memory.used, &before_each)?;
+    let of_rows = of_rows.map(|wanted| wanted.find(&run, &found)).transpose()?;
     drop(progress);
     let passed_over = names.passed_over();
     if found.scores.is_empty() {
@@ -178,6 +185,7 @@ fn score(options: &Options) -> Result<String, String> {
     for warning in warnings {
         text += &format!("\nnote: {warning}\n");
     }
+    text += &of_rows.as_ref().map_or(String::new(), rows::Found::text);
     text += &verdict.as_ref().map_or(String::new(), |verdict| format!("\nverdict: {verdict}\n"));
     if let Some(page) = page {
         let report = Report::of_files(&options.files, &run, &point).map_err(|failure| failure.message)?;
@@ -203,6 +211,9 @@ fn score(options: &Options) -> Result<String, String> {
         }
         if !known.is_empty() {
             object["concept_rows"] = json!(known);
+        }
+        if let Some(of_rows) = &of_rows {
+            object["leaking_rows"] = json!(of_rows);
         }
         return Ok(format!("{object}\n"));
     }

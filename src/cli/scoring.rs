@@ -52,7 +52,7 @@ pub struct Scoring {
 
 /// The scores of a batch, and what affects how they are read.
 pub struct Scored {
-    settings: Settings,
+    pub settings: Settings,
     /// The rows that were scored.
     pub sample: Sample,
     /// In catalogue order; empty where the batch has the arrays of none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Unwritable, Waiting};
+use crate::server::scoring::carried::RowsOfStep;
 use leakage::alert::{Rule, Severity, State};
 use leakage::diagnosis::{StopAdvised, Verdict};
 use leakage::point::Point;
@@ -38,6 +39,11 @@ pub trait Live: Send + Sync {
     fn forget(&self, run: &str);
     /// Whether batches are accepted and points can be stored; the error says why not. Never blocks.
     fn ready(&self) -> Result<(), String>;
+    /// The rows of a split's newest evaluation that leak most, with the names of the concepts; `None` where they are not in
+    /// memory.
+    fn leaking_rows(&self, _run: &str, _split: &str) -> Option<(Arc<[String]>, Arc<RowsOfStep>)> {
+        None
+    }
     /// Says that the disk is slow, if it is. Batches are accepted all the same.
     fn slowness(&self) -> Option<String> {
         None

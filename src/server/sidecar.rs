@@ -11,6 +11,7 @@ use leakage::score::catalogue::CATALOGUE_VERSION;
 use super::live::{AlertsStatus, Latest, Live, RunStatus, Status, UnwritableStatus};
 use super::metrics::Metrics;
 use super::runs::{Frozen, Runs};
+use super::scoring::carried::RowsOfStep;
 use super::scoring::onward::Scored;
 use super::scoring::queue::Queue;
 use super::upstream::Reach;
@@ -80,6 +81,11 @@ impl Live for Sidecar {
         let used = self.runs.memory();
         let limit = self.runs.options().memory;
         if used < limit { Ok(()) } else { Err(format!("samples hold {used} bytes, expected less than {limit}")) }
+    }
+
+    fn leaking_rows(&self, run: &str, split: &str) -> Option<(Arc<[String]>, Arc<RowsOfStep>)> {
+        let running = self.runs.registry.get(run)?;
+        Some((Arc::clone(&running.concepts), running.carried.leaking_rows(split)?))
     }
 
     fn slowness(&self) -> Option<String> {

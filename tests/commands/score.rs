@@ -503,3 +503,35 @@ fn the_report_is_one_page_that_fetches_nothing_and_shows_names_as_text() {
     assert_eq!(std::fs::read_to_string(&page).unwrap(), html);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
+
+#[test]
+fn the_rows_that_leak_most_are_listed_with_the_shares_of_the_classes() {
+    let arrays = with_types("<f4", "<i8");
+    let found = json(&arrays, &["--no-tests", "--rows", "ctl_conditional"]);
+    let (leaking, whole) = (&found["leaking_rows"], &found["scores"]["ctl_conditional"]["value"]);
+    assert_eq!((&leaking["score"], &leaking["concept"]), (&"ctl_conditional".into(), &Value::Null));
+    assert!((leaking["value"].as_f64().unwrap() - whole.as_f64().unwrap()).abs() < 1e-12);
+    assert_eq!(leaking["rows"].as_array().map(Vec::len), Some(50));
+    let shares = leaking["by_class"].as_array().unwrap().iter().map(|class| class["share"].as_f64().unwrap());
+    assert!((shares.sum::<f64>() - whole.as_f64().unwrap()).abs() < 1e-12);
+    let of_concept = json(&arrays, &["--no-tests", "--rows", "ctl_conditional:c1"]);
+    let part = &found["scores"]["ctl_conditional"]["per_concept"][1];
+    assert!((of_concept["leaking_rows"]["value"].as_f64().unwrap() - part.as_f64().unwrap()).abs() < 1e-12);
+    let text = String::from_utf8(score_text(&arrays, "ctl_conditional")).unwrap();
+    assert!(
+        text.contains("\nrows that contribute most to ctl_conditional, ") && text.contains("class of the task"),
+        "{text}"
+    );
+    for (wanted, expected) in [
+        ("icl", "--rows: got 'icl', expected ctl_conditional, or ctl_conditional:CONCEPT"),
+        ("ctl_conditional:nobody", "--rows: got 'nobody', expected the name of a concept"),
+    ] {
+        let output = score(&arrays, &["--rows", wanted]);
+        assert!(!output.status.success());
+        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+    }
+}
+
+fn score_text(arrays: &[Array], rows: &str) -> Vec<u8> {
+    score(arrays, &["--no-tests", "--rows", rows]).stdout
+}

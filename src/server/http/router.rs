@@ -45,6 +45,7 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/api/v1/points", get(api::points))
         .route("/api/v1/unscored", get(api::unscored))
         .route("/api/v1/matrix", get(api::matrix))
+        .route("/api/v1/rows", get(api::leaking_rows))
         .route("/api/v1/compare", get(api::compare))
         .route("/api/v1/diagnosis", get(api::diagnosis))
         .route("/api/v1/verdict", get(api::verdict))

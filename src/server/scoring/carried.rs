@@ -1,5 +1,6 @@
 //! The values of a split that scoring carries from one evaluation to the next: the influences of its rows, for the standard
-//! errors of changes, and the pairs that a rolling window need not compute again.
+//! errors of changes, and the pairs that a rolling window need not compute again; and the rows of its newest evaluation that
+//! leak most, for those who ask.
 //!
 //! Scores of a higher cost are not computed of every evaluation, so their influences may be those of an earlier one.
 
@@ -9,10 +10,11 @@ use std::time::Instant;
 
 use leakage::lock::lock;
 use leakage::pair_cache::Kept;
-use leakage::score::Influences;
+use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
+use leakage::score::{Influences, LeakingRowsOfAll};
 
-/// Maximum number of splits of all runs that carry values, and of bytes of their pairs. Influences take some 100 KiB at 4096
+/// Maximum number of splits of all runs that carry values, and of bytes of their pairs and rows. Influences take some 100 KiB at 4096
 /// rows; pairs take 1.1 MiB for 112 concepts with embeddings, and 90 MiB for 1000. A split that was freed computes every
 /// pair at its next tick, and has paired standard errors again from its second evaluation on; until then its rules use the
 /// error for unpaired rows.
@@ -28,6 +30,22 @@ struct OfSplit {
     used: Instant,
     influences: BTreeMap<Cost, Arc<Influences>>,
     pairs: Option<Pairs>,
+    rows: Option<Arc<RowsOfStep>>,
+}
+
+impl OfSplit {
+    fn bytes(&self) -> usize {
+        let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.bytes);
+        pairs + self.rows.as_ref().map_or(0, |rows| rows.rows.bytes())
+    }
+}
+
+/// The rows of an evaluation that leak most.
+pub struct RowsOfStep {
+    pub step: u64,
+    /// Seconds since 1970-01-01 UTC at which the sample was closed.
+    pub time: f64,
+    pub rows: LeakingRowsOfAll,
 }
 
 struct Pairs {
@@ -39,7 +57,7 @@ struct Pairs {
 impl Carried {
     fn with<R>(&self, split: &Arc<str>, change: impl FnOnce(&mut OfSplit) -> R) -> R {
         let mut splits = lock(&self.0);
-        let fresh = || OfSplit { used: Instant::now(), influences: BTreeMap::new(), pairs: None };
+        let fresh = || OfSplit { used: Instant::now(), influences: BTreeMap::new(), pairs: None, rows: None };
         let of_split = splits.entry(Arc::clone(split)).or_insert_with(fresh);
         of_split.used = Instant::now();
         change(of_split)
@@ -57,6 +75,24 @@ impl Carried {
         self.with(split, |of_split| of_split.pairs = Some(Pairs { kept, bytes, step }));
     }
 
+    /// Keeps the rows of the newest evaluation, and returns the [`change_errors`](Self::change_errors).
+    pub fn carry(
+        &self,
+        evaluation: &Evaluation,
+        influences: &Influences,
+        rows: Option<LeakingRowsOfAll>,
+    ) -> Vec<(String, f64)> {
+        let split = &evaluation.key.split;
+        let kept = |rows| Arc::new(RowsOfStep { step: evaluation.step.get(), time: evaluation.time, rows });
+        self.with(split, |of_split| of_split.rows = rows.map(kept));
+        self.change_errors(split, influences)
+    }
+
+    /// The rows of the newest evaluation that leak most; `None` where it has no such score, or none is in memory.
+    pub fn leaking_rows(&self, split: &str) -> Option<Arc<RowsOfStep>> {
+        lock(&self.0).get(split)?.rows.clone()
+    }
+
     /// The standard errors of the changes of these scores since the last evaluation of the split that had them, which
     /// this one then is; none at the first.
     pub fn change_errors(&self, split: &Arc<str>, now: &Influences) -> Vec<(String, f64)> {
@@ -71,7 +107,7 @@ impl Carried {
 }
 
 /// Frees the values of the splits of these runs that were evaluated longest ago, until the rest is within both bounds.
-/// Returns the bytes of the pairs that are left, except those taken for a tick and not put back yet.
+/// Returns the bytes of the pairs and rows that are left, except those taken for a tick and not put back yet.
 pub fn bound<'a>(runs: impl IntoIterator<Item = &'a Carried>) -> usize {
     within(runs, SPLITS, BYTES)
 }
@@ -80,8 +116,7 @@ fn within<'a>(runs: impl IntoIterator<Item = &'a Carried>, most_splits: usize, m
     let mut held = Vec::new();
     for carried in runs {
         let splits = lock(&carried.0);
-        let bytes = |of_split: &OfSplit| of_split.pairs.as_ref().map_or(0, |pairs| pairs.bytes);
-        held.extend(splits.iter().map(|(split, of)| (of.used, bytes(of), carried, Arc::clone(split))));
+        held.extend(splits.iter().map(|(split, of)| (of.used, of.bytes(), carried, Arc::clone(split))));
     }
     held.sort_by_key(|(used, ..)| *used);
     let (mut splits, mut left) = (held.len(), held.iter().map(|(_, bytes, ..)| bytes).sum());

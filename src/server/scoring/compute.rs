@@ -13,8 +13,11 @@ use leakage::prepare::Prepared;
 use leakage::repeats;
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use leakage::score::{Influences, Wanted, evaluate, test};
+use leakage::score::{Influences, LeakingRowsOfAll, Wanted, evaluate, test};
 use leakage::step::Epoch;
+
+/// Rows that leak most, of which so many are kept for each concept.
+pub const MOST_ROWS: usize = 50;
 
 /// How scores are computed.
 #[derive(Clone, Copy)]
@@ -48,14 +51,14 @@ impl<'a> Computing<'a> {
     /// The point of a sample with all scores of these costs, and the most bytes that any of them took, as estimated;
     /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`leakage::pair_cache`].
     ///
-    /// `change_errors` turns what each row adds to the scores into the errors of their changes. It is not asked for a
-    /// sample that is still filling: that is not part of the curve, so it has no change to an earlier point.
+    /// `carry` takes the rows that leak, and turns what each row adds to the scores into the errors of their changes. It is
+    /// not asked for a sample that is still filling: that is not part of the curve, so it has no change to an earlier point.
     pub fn point(
         &self,
         evaluation: &'a Evaluation,
         costs: &[Cost],
         budgeted: Option<Budgeted<'a>>,
-        change_errors: impl FnOnce(Influences) -> Vec<(String, f64)>,
+        carry: impl FnOnce(Influences, Option<LeakingRowsOfAll>) -> Vec<(String, f64)>,
     ) -> Option<(Point, usize)> {
         let started = Instant::now();
         let mut prepared = self.prepare(evaluation);
@@ -65,7 +68,10 @@ impl<'a> Computing<'a> {
         let scores = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
         let change_errors = match evaluation.provisional {
             true => Vec::new(),
-            false => change_errors(Influences::of(&prepared, evaluation.sample.ids(), costs)),
+            false => {
+                let rows = LeakingRowsOfAll::of(&prepared, MOST_ROWS).ok();
+                carry(Influences::of(&prepared, evaluation.sample.ids(), costs), rows)
+            }
         };
         let rows = evaluation.sample.rows() as u64;
         let point = Point {

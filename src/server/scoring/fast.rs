@@ -109,10 +109,10 @@ impl FastWorker {
             lock(&kept).begin(evaluation.sample.rows());
             Budgeted { kept: &kept, time: evaluation.time, allowance: self.queue.allowance(), spent: &spent }
         });
-        let change_errors = |influences| running.carried.change_errors(split, &influences);
+        let carry = |influences, rows| running.carried.carry(evaluation, &influences, rows);
         let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
         let computing = self.computing(&pause, &is_stopping, &on_failure);
-        let (point, peak) = computing.point(evaluation, Cost::AT_ONCE, budgeted, change_errors)?;
+        let (point, peak) = computing.point(evaluation, Cost::AT_ONCE, budgeted, carry)?;
         if is_budgeted {
             let mut kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
             kept.end(self.queue.spent());

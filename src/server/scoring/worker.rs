@@ -92,8 +92,8 @@ impl Worker {
             is_stopping: &|| self.queue.is_stopping(),
             on_failure: &|what, text| self.onward.publisher.note_failure(evaluation, what, text),
         };
-        let change_errors = |influences| running.carried.change_errors(&evaluation.key.split, &influences);
-        let (point, peak) = computing.point(evaluation, costs, None, change_errors)?;
+        let carry = |influences, rows| running.carried.carry(evaluation, &influences, rows);
+        let (point, peak) = computing.point(evaluation, costs, None, carry)?;
         self.onward.publisher.metrics.scoring_memory.with_label_values(&[Cost::Cheap.name()]).set(peak as i64);
         Some(point)
     }

@@ -12,8 +12,10 @@ use super::shared::Shared;
 pub struct Conditional {
     /// Never clipped. The influences of rows left out are 0.
     pub estimate: Estimate,
-    /// Rows left out: those alone in their class and stratum.
-    pub left_out: usize,
+    /// Rows left out, ascending: those alone in their class and stratum.
+    pub left_out: Vec<u32>,
+    /// Factor by which the influences are widened for the variance that rows share with their neighbours.
+    pub widened: f64,
 }
 
 /// The contribution of a stratum.
@@ -91,20 +93,20 @@ impl Terms {
     }
 
     /// The mean over the rows kept; undefined where these are fewer than half.
-    pub(super) fn finish(self) -> Result<Conditional, Undefined> {
+    pub(super) fn finish(mut self) -> Result<Conditional, Undefined> {
         let (rows, left_out) = (self.terms.len(), self.left_out.len());
         if 2 * left_out > rows {
             return Err(Undefined::MostlyAlone { left_out, rows });
         }
+        self.left_out.sort_unstable();
         let kept = (rows - left_out).max(1) as f64;
         let mut estimate = Estimate::from_terms(0.0, self.terms, &self.left_out);
         let squares = elementwise::sum_of_squares(&estimate.influence);
         let of_squares = estimate.influence.iter().zip(&self.shared.of_square).map(|(own, share)| share * own * own);
         let shared = of_squares.sum::<f64>() + self.shared.beside * (rows as f64 / kept).powi(2);
-        if squares > 0.0 {
-            elementwise::scale(&mut estimate.influence, (1.0 + shared / squares).sqrt());
-        }
+        let widened = if squares > 0.0 { (1.0 + shared / squares).sqrt() } else { 1.0 };
+        elementwise::scale(&mut estimate.influence, widened);
         estimate.draw_variance = self.draws / (kept * kept);
-        Ok(Conditional { estimate, left_out })
+        Ok(Conditional { estimate, left_out: self.left_out, widened })
     }
 }

@@ -98,7 +98,7 @@ fn counted_without_adjustment_it_obeys_the_chain_rule() {
     let settings = published(3);
     let plain = |a: &Variable, b: &Variable| estimate(a, b, &settings).value;
     let [forward, backward] = [conditional(&x_, &y_, &c, &settings), conditional(&c_, &y_, &x, &settings)];
-    assert_eq!((forward.left_out, backward.left_out), (0, 0));
+    assert_eq!((forward.left_out.len(), backward.left_out.len()), (0, 0));
     let difference = forward.estimate.value - backward.estimate.value;
     assert!((difference - (plain(&x_, &y_) - plain(&c_, &y_))).abs() < 1e-12);
     // The adjustment lowers it by about (classes of x − 1)(classes of y − 1)/2N in each stratum.
@@ -179,7 +179,7 @@ proptest! {
         match (found, by_brute_force(&points, &y, &c, k)) {
             (Ok(found), Some((value, left_out))) => {
                 prop_assert!((found.estimate.value - value).abs() < 1e-11, "{} and {value}", found.estimate.value);
-                prop_assert_eq!(found.left_out, left_out);
+                prop_assert_eq!(found.left_out.len(), left_out);
             }
             (Err(Undefined::MostlyAlone { .. }), None) => {}
             (Err(Undefined::TooFewRows { .. } | Undefined::Constant), _) => {}
@@ -239,11 +239,11 @@ fn strata_without_variation_count_0_at_their_full_weight() {
     let constant = at(2, &|row| x[row], 0.25);
     for settings in [tie_aware(3), published(3)] {
         let found = conditional(&scalar(&x, X), &Variable::discrete(&y), &c, &settings);
-        assert!((found.estimate.value - 2.0 / 3.0 * whole).abs() < 0.02 && found.left_out == 0);
+        assert!((found.estimate.value - 2.0 / 3.0 * whole).abs() < 0.02 && found.left_out.is_empty());
         let found = conditional(&scalar(&constant, X), &Variable::discrete(&y), &c, &settings);
         assert!((found.estimate.value - 1.0 / 3.0 * whole).abs() < 0.02);
         let found = conditional(&scalar(&constant, X), &scalar(&x, Y), &c, &settings);
-        assert!(found.estimate.value > 0.0 && found.left_out == 0);
+        assert!(found.estimate.value > 0.0 && found.left_out.is_empty());
     }
 }
 
@@ -253,7 +253,7 @@ fn rows_alone_in_their_class_are_left_out_and_too_many_of_them_are_an_error() {
     let c = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1];
     let some = [0, 0, 1, 1, 2, 3, 0, 0, 1, 1, 2, 3];
     let found = conditional(&scalar(&values, X), &Variable::discrete(&some), &c, &tie_aware(3));
-    assert_eq!(found.left_out, 4);
+    assert_eq!(found.left_out.len(), 4);
     assert!([4, 5, 10, 11].into_iter().all(|row| found.estimate.influence[row] == 0.0));
     let most = [0, 0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4];
     let why = |x: &Variable| {
@@ -267,7 +267,7 @@ fn rows_alone_in_their_class_are_left_out_and_too_many_of_them_are_an_error() {
     // Of two numbers, strata of fewer than k + 2 rows.
     let tiny = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2];
     let found = conditional(&scalar(&values, X), &scalar(&values, Y), &tiny, &tie_aware(3));
-    assert_eq!(found.left_out, 4);
+    assert_eq!(found.left_out.len(), 4);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn given_a_number_gaussians_have_the_information_of_their_partial_correlation() 
         let truth = -0.5 * (1.0 - correlation * correlation).ln();
         let found = given_number(&scalar(&x, X), &scalar(&y, Y), &c, 3);
         println!("{} ± {}", found.estimate.value, found.estimate.sampling_error());
-        assert!((found.estimate.value - truth).abs() < 0.04 && found.left_out == 0);
+        assert!((found.estimate.value - truth).abs() < 0.04 && found.left_out.is_empty());
         assert!(estimate(&scalar(&x, X), &scalar(&y, Y), &tie_aware(3)).value > truth + 0.1);
         // Increasing transformations change nothing, and the pair has no order.
         let [odd, exponential] = [&x, &c].map(|column| column.iter().map(|x| x.exp()).collect::<Vec<_>>());

@@ -13,7 +13,7 @@ use information::{Conditional, Variable, conditional_information, conditional_in
 use rayon::prelude::*;
 
 use crate::point::Outcome;
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 
 use super::leakage;
 use super::left_out::Over;
@@ -26,7 +26,7 @@ use super::term::{
 pub fn concepts_task(p: &Prepared) -> Outcome {
     match &*concepts_task_terms(p) {
         Err(why) => Outcome::undefined(why),
-        Ok(terms) => mean_over_concepts(p, &p.concept_weights(), terms, |term| term.excess),
+        Ok(Terms { terms, .. }) => mean_over_concepts(p, &p.concept_weights(), terms, |term| term.excess),
     }
 }
 
@@ -36,7 +36,7 @@ pub fn concepts_task(p: &Prepared) -> Outcome {
 pub fn concepts_task_of_variance(p: &Prepared) -> Outcome {
     let terms = match &*concepts_task_terms(p) {
         Err(why) => return Outcome::undefined(why),
-        Ok(terms) => terms.iter().enumerate().map(|(i, term)| of_variance(p, i, term)).collect::<Vec<_>>(),
+        Ok(found) => found.terms.iter().enumerate().map(|(i, term)| of_variance(p, i, term)).collect::<Vec<_>>(),
     };
     mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
 }
@@ -65,7 +65,7 @@ pub fn interconcept(p: &Prepared) -> Outcome {
 pub fn gap(p: &Prepared) -> Outcome {
     let (conditional, excess) = (concepts_task_terms(p), leakage::concepts_task_terms(p));
     let (conditional, excess) = match (&*conditional, &*excess) {
-        (Ok(conditional), Ok(excess)) => (conditional, excess),
+        (Ok(conditional), Ok(excess)) => (&conditional.terms, excess),
         (Err(why), _) | (_, Err(why)) => return Outcome::undefined(why),
     };
     let difference = |(conditional, excess): (&Result<Term, String>, &Result<Term, String>)| {
@@ -79,7 +79,7 @@ pub fn gap(p: &Prepared) -> Outcome {
 /// undefined.
 pub fn concepts_task_influence(p: &Prepared) -> Option<(Sum, Over)> {
     let terms = concepts_task_terms(p);
-    influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
+    influence_over_concepts(p, &p.concept_weights(), &terms.as_ref().as_ref().ok()?.terms)
 }
 
 /// Returns the influence of each row on `icl_conditional`, and the set that it is a mean over; `None` where it is
@@ -88,7 +88,37 @@ pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
     about_other_concepts(p).as_ref().as_ref().ok()?.influence()
 }
 
-fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {
+/// The terms of `ctl_conditional`, of each concept.
+pub struct Terms {
+    pub terms: Vec<Result<Term, String>>,
+    /// How each divides among the rows; `None` where there is no term.
+    pub of_rows: Vec<Option<OfRows>>,
+}
+
+/// How a concept's term divides among the rows.
+pub struct OfRows {
+    known: KnownRows,
+    /// Rows left out, numbered among the known ones, ascending.
+    left_out: Vec<u32>,
+    /// Factor by which the term's influences are widened.
+    widened: f64,
+}
+
+impl OfRows {
+    /// The rows that have a part in the term, ascending.
+    pub fn kept(&self) -> Vec<usize> {
+        let known = self.known.numbers().into_iter().zip(0_u32..);
+        known.filter(|(_, at)| self.left_out.binary_search(at).is_err()).map(|(row, _)| row).collect()
+    }
+
+    /// Returns the part of each kept row, in their order, such that their sum over N is the term.
+    pub fn parts(&self, term: &Term, kept: &[usize]) -> Vec<f64> {
+        let level = term.excess * term.influence.len() as f64 / kept.len().max(1) as f64;
+        kept.iter().map(|&row| level + term.influence[row] / self.widened).collect()
+    }
+}
+
+pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Terms, String>> {
     p.shared("conditional concepts-task leakage", || {
         inputs(p)?;
         let task = p.task_labels().ok_or("there are no task labels")?;
@@ -100,13 +130,20 @@ fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, St
             let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
             varied(&activation, &label)?;
             let found = conditional_information(&activation, &task, &label, p.settings());
-            let found = found.map_err(|why| format!("activations: {why}"))?;
-            Ok((found.left_out, Term::normalised(found.estimate, &entropy).spread(&rows)))
+            let Conditional { estimate, left_out, widened } = found.map_err(|why| format!("activations: {why}"))?;
+            let term = Term::normalised(estimate, &entropy).spread(&rows);
+            Ok((term, OfRows { known: rows, left_out, widened }))
         };
-        let found: Vec<Result<(usize, Term), String>> = (0..p.concepts()).into_par_iter().map(term).collect();
-        let most_left_out = found.iter().flatten().map(|(left_out, _)| *left_out).max().unwrap_or(0);
-        remark(p, "ctl_conditional", "task label", most_left_out);
-        Ok(found.into_iter().map(|found| found.map(|(_, term)| term)).collect())
+        let found: Vec<Result<(Term, OfRows), String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+        let left_out = found.iter().flatten().map(|(_, of_rows)| of_rows.left_out.len());
+        remark(p, "ctl_conditional", "task label", left_out.max().unwrap_or(0));
+        let (mut terms, mut of_rows) = (Vec::new(), Vec::new());
+        for found in found {
+            let (term, rows) = found.map_or_else(|why| (Err(why), None), |(term, rows)| (Ok(term), Some(rows)));
+            terms.push(term);
+            of_rows.push(rows);
+        }
+        Ok(Terms { terms, of_rows })
     })
 }
 
@@ -166,7 +203,7 @@ fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
                     found.map_err(|why| format!("activations: {why}"))
                 });
                 let found = found.map_err(|why| format!("concept '{}': {why}", name(i)))?;
-                most_left_out.fetch_max(found.left_out, Ordering::Relaxed);
+                most_left_out.fetch_max(found.left_out.len(), Ordering::Relaxed);
                 Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
             }
         };

@@ -160,7 +160,7 @@ impl Estimating<'_, '_> {
     fn term(&self, found: Found, entropy: &Result<Normaliser, String>) -> Result<Term, String> {
         let entropy = entropy.as_ref().map_err(Clone::clone)?;
         let found = found.map_err(|why| format!("embeddings: {why}"))?;
-        self.most_left_out.fetch_max(found.left_out, Ordering::Relaxed);
+        self.most_left_out.fetch_max(found.left_out.len(), Ordering::Relaxed);
         Ok(Term::normalised(found.estimate, entropy))
     }
 }

@@ -15,7 +15,7 @@ use leakage::prepare::Prepared;
 use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use leakage::sample::Sample;
 use leakage::score::catalogue::{Cost, Score};
-use leakage::score::{Influences, Wanted, evaluate, test};
+use leakage::score::{Influences, LeakingRowsOfAll, Wanted, evaluate, test};
 use leakage::tensor::{DataType, Tensor, TensorName};
 
 /// A sample, its run, and how to score it.
@@ -305,6 +305,9 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
         }
     }
     if c.one_in(5) {
+        tensors.push(tensor(Groups, DataType::Float64, &[], &classes(c, rows, 3)));
+    }
+    if c.one_in(5) {
         tensors.push(tensor(ActiveConcepts, DataType::Bool, &[k], &classes(c, rows * k, 2)));
     }
     if c.one_in(4) {
@@ -352,6 +355,10 @@ pub fn score(bytes: &[u8], slow: bool) {
     let tests = test(&prepared, |_| true, go_on).expect("nothing breaks it off");
     let influences = Influences::of(&prepared, drawn.sample.ids(), Cost::AT_ONCE);
     let changes = influences.change_errors(&influences);
+    if let Ok(LeakingRowsOfAll { mean, .. }) = LeakingRowsOfAll::of(&prepared, 5) {
+        let numbers = mean.rows.iter().flat_map(|row| [row.local, row.term]);
+        assert!(numbers.chain([mean.value]).all(|number| drawn.huge || number.is_finite()), "{mean:?}");
+    }
     assert!((0.0..=1.0).contains(&prepared.tie_fraction()));
     prepared.concept_rows();
     prepared.warnings();

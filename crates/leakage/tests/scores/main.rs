@@ -23,6 +23,7 @@ mod invariance;
 mod joint;
 mod kinds;
 mod latents;
+mod leaking_rows;
 mod left_out;
 mod missing;
 mod mixed;

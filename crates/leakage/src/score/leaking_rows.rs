@@ -1,0 +1,280 @@
+//! The rows that carry conditional concepts-task leakage (`ctl_conditional`), and its shares by class and group.
+//!
+//! The score is a mean of one term a row: how much likelier the row's activation makes its task label than its concept label
+//! alone does, ln p(y | ĉ_i, c_i) / p(y | c_i), as three neighbours estimate it, over H(y). Sums over classes or groups of rows are
+//! exact shares of the score. A single term, though, scatters as widely as a strong leak is large. Rows are therefore
+//! ordered by a local mean: over the √n rows nearest in ĉ_i among the n rows with the same concept label and task label.
+//! Rows that share an activation share its mean.
+//!
+//! On planted leaks `tests/scores/leaking_rows.rs` states which share of the first rows are leaking ones.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use information::Variable;
+
+use crate::prepare::Prepared;
+use crate::tensor::TensorName;
+
+use super::conditional::{OfRows, Terms, concepts_task_terms};
+use super::guard::guarded;
+use super::left_out::Over;
+use super::term::Term;
+
+/// The score that is divided among rows.
+pub const SCORE: &str = "ctl_conditional";
+
+/// The rows that contribute most to the score of a concept, or to the mean over concepts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeakingRows {
+    /// The score.
+    pub value: f64,
+    /// Ordered by `local`, the largest first.
+    pub rows: Vec<LeakingRow>,
+    /// The shares of the classes of the task, which add up to the value; empty for a numeric task.
+    pub by_class: Vec<Share>,
+    /// The shares of the `groups` of rows, which add up to the value; empty without them.
+    pub by_group: Vec<Share>,
+}
+
+/// One row, in the score's unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeakingRow {
+    pub id: u64,
+    /// The mean of the terms of the rows around it: what it is ordered by.
+    pub local: f64,
+    /// Its own term. The mean over all rows is the score.
+    pub term: f64,
+    pub task_label: f64,
+}
+
+/// The part of the rows of one class or group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The number of the class or group.
+    pub label: i32,
+    pub rows: u64,
+    /// Their part of the score: the sum of their terms over all rows.
+    pub share: f64,
+    /// The mean of their terms: the leakage among them.
+    pub mean: f64,
+}
+
+/// The rows that contribute most to the score of each concept and to the mean over them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LeakingRowsOfAll {
+    pub mean: LeakingRows,
+    /// `None` for concepts without a value.
+    pub concepts: Vec<Option<LeakingRows>>,
+}
+
+impl LeakingRowsOfAll {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        let of = |rows: &LeakingRows| {
+            size_of_val(&*rows.rows) + size_of_val(&*rows.by_class) + size_of_val(&*rows.by_group) + size_of_val(rows)
+        };
+        of(&self.mean) + self.concepts.iter().flatten().map(of).sum::<usize>()
+    }
+
+    /// The first `top` rows of each. Errors where the score is undefined. Cheap after the score itself.
+    pub fn of(p: &Prepared, top: usize) -> Result<Self, String> {
+        guarded(p, "the rows of ctl_conditional", || Self::found(p, top)).unwrap_or_else(Err)
+    }
+
+    fn found(p: &Prepared, top: usize) -> Result<Self, String> {
+        /// Concepts whose rows are held at once.
+        const TOGETHER: usize = 32;
+        let found = concepts_task_terms(p);
+        let Terms { terms, of_rows } = found.as_ref().as_ref().map_err(Clone::clone)?;
+        let whys = terms.iter().map(|term| term.as_ref().err());
+        let (weights, over) = Over::concepts(p.concepts(), &p.concept_weights(), whys);
+        if let Some(why) = over.undefined {
+            return Err(why);
+        }
+        let task = Task::of(p)?;
+        let (mut mean, mut concepts) = (Parts::new(p.rows()), Vec::with_capacity(terms.len()));
+        let numbered: Vec<usize> = (0..terms.len()).collect();
+        for together in numbered.chunks(TOGETHER) {
+            let of_concept = |&i: &usize| Some(Parts::of(p, &task, i, terms[i].as_ref().ok()?, of_rows[i].as_ref()?));
+            let parts: Vec<Option<Parts>> = together.par_iter().map(of_concept).collect();
+            for (parts, &i) in parts.into_iter().zip(together) {
+                parts.iter().for_each(|parts| mean.add(weights[i], parts));
+                concepts.push(parts.map(|parts| parts.leading(p, &task, top)));
+            }
+        }
+        Ok(Self { mean: mean.leading(p, &task, top), concepts })
+    }
+}
+
+/// y as numbers, and as classes where it has them.
+struct Task {
+    numbers: Vec<f64>,
+    classes: Option<Vec<i32>>,
+    /// The rows of each class, and of each of the `groups`.
+    by_class: Members,
+    by_group: Members,
+}
+
+type Members = BTreeMap<i32, Vec<usize>>;
+
+fn members(labels: Option<&[i32]>) -> Members {
+    let mut members = Members::new();
+    for (row, label) in labels.into_iter().flatten().enumerate() {
+        members.entry(*label).or_default().push(row);
+    }
+    members
+}
+
+impl Task {
+    fn of(p: &Prepared) -> Result<Self, String> {
+        let column = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
+        let classes = column.integers(0);
+        let groups = p.column(TensorName::Groups).and_then(|groups| groups.integers(0));
+        let (by_class, by_group) = (members(classes.as_deref()), members(groups.as_deref()));
+        Ok(Self { numbers: column.floats(0), classes, by_class, by_group })
+    }
+}
+
+/// The parts of all rows; 0 for rows that have none.
+struct Parts {
+    own: Vec<f64>,
+    local: Vec<f64>,
+}
+
+impl Parts {
+    fn new(rows: usize) -> Self {
+        Self { own: vec![0.0; rows], local: vec![0.0; rows] }
+    }
+
+    fn of(p: &Prepared, task: &Task, i: usize, term: &Term, of_rows: &OfRows) -> Self {
+        let kept = of_rows.kept();
+        let own = of_rows.parts(term, &kept);
+        let mut parts = Self::new(p.rows());
+        for (&row, local) in kept.iter().zip(local_means(p, task, i, &kept, &own)) {
+            parts.local[row] = local;
+        }
+        kept.iter().zip(own).for_each(|(&row, own)| parts.own[row] = own);
+        parts
+    }
+
+    fn add(&mut self, weight: f64, other: &Self) {
+        for (sum, x) in self.own.iter_mut().zip(&other.own).chain(self.local.iter_mut().zip(&other.local)) {
+            *sum += weight * x;
+        }
+    }
+
+    fn leading(&self, p: &Prepared, task: &Task, top: usize) -> LeakingRows {
+        let (ids, all) = (p.ids(), self.own.len());
+        let before =
+            |a: &usize, b: &usize| self.local[*b].total_cmp(&self.local[*a]).then_with(|| ids[*a].cmp(&ids[*b]));
+        let mut order: Vec<usize> = (0..all).collect();
+        if top < all {
+            order.select_nth_unstable_by(top, before);
+            order.truncate(top);
+        }
+        order.sort_unstable_by(before);
+        let row = |&row: &usize| LeakingRow {
+            id: ids[row],
+            local: self.local[row],
+            term: self.own[row],
+            task_label: task.numbers[row],
+        };
+        let share = |(&label, rows): (&i32, &Vec<usize>)| {
+            let sum: f64 = rows.iter().map(|&row| self.own[row]).sum();
+            Share { label, rows: rows.len() as u64, share: sum / all as f64, mean: sum / rows.len() as f64 }
+        };
+        LeakingRows {
+            value: self.own.iter().sum::<f64>() / all as f64,
+            rows: order.iter().map(row).collect(),
+            by_class: task.by_class.iter().map(share).collect(),
+            by_group: task.by_group.iter().map(share).collect(),
+        }
+    }
+}
+
+/// The mean of the parts of the rows around each kept row.
+fn local_means(p: &Prepared, task: &Task, i: usize, kept: &[usize], own: &[f64]) -> Vec<f64> {
+    let Some(activations) = p.activations() else { return own.to_vec() };
+    let labels = p.concept_labels().and_then(|labels| labels.get(i));
+    // Rows with the same labels, of which a number has none.
+    let group = |at: usize| {
+        let label = match labels {
+            Some(Variable::Discrete(label)) => label.classes()[kept[at]],
+            _ => 0,
+        };
+        (label, task.classes.as_ref().map_or(0, |classes| classes[kept[at]]))
+    };
+    let mut means = vec![0.0; kept.len()];
+    let mut groups: BTreeMap<(u32, i32), Vec<usize>> = BTreeMap::new();
+    match &activations[i] {
+        Variable::Scalar(activation) => {
+            let value = |at: usize| activation.values()[kept[at]];
+            let ascending = activation.ascending().iter().filter_map(|&row| kept.binary_search(&(row as usize)).ok());
+            ascending.for_each(|at| groups.entry(group(at)).or_default().push(at));
+            for rows in groups.values() {
+                p.pause();
+                let around = windows(rows, own);
+                let mut around = around.iter();
+                for equal in rows.chunk_by(|&a, &b| value(a) == value(b)) {
+                    let sum: f64 = around.by_ref().take(equal.len()).sum();
+                    equal.iter().for_each(|&at| means[at] = sum / equal.len() as f64);
+                }
+            }
+        }
+        // Terms of counted classes are equal in equal rows.
+        Variable::Discrete(_) => means.copy_from_slice(own),
+        Variable::Vector(_) => {
+            let column = p.column(TensorName::ConceptActivations);
+            let block = column.and_then(|column| {
+                let block = p.run().activation_blocks(column.width())?.get(i)?.clone();
+                Some((column.block(block.clone()), block.len()))
+            });
+            let Some((values, width)) = block else { return own.to_vec() };
+            let value = |at: usize| &values[kept[at] * width..(kept[at] + 1) * width];
+            (0..kept.len()).for_each(|at| groups.entry(group(at)).or_default().push(at));
+            for rows in groups.values() {
+                p.pause();
+                let mean = |&at: &usize| nearest_mean(rows, own, |other| squared_distance(value(at), value(other)));
+                let found: Vec<f64> = rows.iter().map(mean).collect();
+                rows.iter().zip(found).for_each(|(&at, mean)| means[at] = mean);
+            }
+        }
+    }
+    means
+}
+
+/// The number of rows of a local mean among n: odd, so that a row is in the middle.
+fn width_of(n: usize) -> usize {
+    ((n as f64).sqrt().ceil() as usize | 1).min(n)
+}
+
+/// The mean over the window of rows around each of `rows`, in their order; at either end over the first or last rows.
+fn windows(rows: &[usize], own: &[f64]) -> Vec<f64> {
+    let (n, width) = (rows.len(), width_of(rows.len()));
+    let mut sums = vec![0.0];
+    sums.extend(rows.iter().scan(0.0, |sum, &at| {
+        *sum += own[at];
+        Some(*sum)
+    }));
+    let mean = |at: usize| {
+        let start = at.saturating_sub(width / 2).min(n - width);
+        (sums[start + width] - sums[start]) / width as f64
+    };
+    (0..n).map(mean).collect()
+}
+
+/// The mean over the rows at the least distances, and those as near as the last of them.
+fn nearest_mean(rows: &[usize], own: &[f64], distance: impl Fn(usize) -> f64) -> f64 {
+    let mut distances: Vec<(f64, f64)> = rows.iter().map(|&at| (distance(at), own[at])).collect();
+    let last = width_of(rows.len()) - 1;
+    let radius = distances.select_nth_unstable_by(last, |a, b| a.0.total_cmp(&b.0)).1.0;
+    let near = || distances.iter().filter(|(distance, _)| *distance <= radius).map(|(_, own)| own);
+    near().sum::<f64>() / near().count() as f64
+}
+
+fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
+}
