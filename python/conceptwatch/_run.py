@@ -659,7 +659,8 @@ class Pass:
         reference_text [n]; localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one folded to the same grid, as
         by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
-        features; groups [n], whole numbers such as that of a row's hospital, among which `shares` divides leakage.
+        features; ablated_task_predictions [n], with all concepts set to their means; groups [n], whole numbers such as
+        that of a row's hospital, among which `shares` divides leakage.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """

@@ -48,6 +48,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "shallow_features": ("n D h w",),
     "cross_image_difference": ("n d h w",),
     "sample_ids": ("n",),
+    "ablated_task_predictions": ("n",),
     "groups": ("n",),
 }
 
@@ -79,6 +80,7 @@ class Tensors(TypedDict, total=False):
     shallow_features: Any
     cross_image_difference: Any
     sample_ids: Any
+    ablated_task_predictions: Any
     groups: Any
 
 

@@ -249,8 +249,8 @@ impl Batch {
     fn check_labels_within_logits(&self, run: &Run) -> Result<(), FieldError> {
         let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
         let classes = logits.width();
-        use TensorName::{IntervenedTaskPredictions, TaskLabels, TaskPredictions};
-        for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions] {
+        use TensorName::{AblatedTaskPredictions, IntervenedTaskPredictions, TaskLabels, TaskPredictions};
+        for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions, AblatedTaskPredictions] {
             let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
             // A single column is the logit of class 1.
             check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;

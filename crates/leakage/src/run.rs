@@ -491,6 +491,7 @@ impl ContinuousLabels {
             TensorName::TaskLabels
             | TensorName::TaskPredictions
             | TensorName::IntervenedTaskPredictions
+            | TensorName::AblatedTaskPredictions
             | TensorName::InterventionPredictions
             | TensorName::WrongInterventionPredictions => self.task,
             _ => false,

@@ -226,6 +226,7 @@ tensor_names! {
     CrossImageDifference      "cross_image_difference"      Floats      [[Rows, Any('d'), Any('h'), Any('w')]]
         "features of the augmented image less augmented features of the image; reduced on arrival to its length";
     SampleIds                 "sample_ids"                  Ids         [[Rows]] "the row's index in its data set";
+    AblatedTaskPredictions    "ablated_task_predictions"    Labels      [[Rows]] "the task after all concepts were set to their means";
     Groups                    "groups"                      Labels      [[Rows]]
         "the group of each row, such as its hospital, among which leakage is divided";
 }

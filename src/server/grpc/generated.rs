@@ -358,6 +358,7 @@ pub struct SplitStatus {
 ///    shallow_features             \[n,D,h,w\] float: a shallow one folded to the same grid, as pixel_unshuffle does
 ///    cross_image_difference       \[n,d,h,w\] float: features of the augmented image less augmented features of the image; reduced on arrival to its length
 ///    sample_ids                   \[n\]      integers of at least 0: the row's index in its data set
+///    ablated_task_predictions     \[n\]      integer or bool; float where the run declares measured labels: the task after all concepts were set to their means
 ///    groups                       \[n\]      integer or bool; float where the run declares measured labels: the group of each row, such as its hospital, among which leakage is divided
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tensor {

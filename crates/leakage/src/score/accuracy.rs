@@ -141,7 +141,7 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
 }
 
 /// The mean of a term over the concepts that have classes. Continuous activations predict no class, but they order the rows.
-fn over_concepts(
+pub fn over_concepts(
     p: &Prepared,
     of_predictions: bool,
     term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync,

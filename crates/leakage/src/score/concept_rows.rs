@@ -17,7 +17,7 @@ pub struct ConceptRows<'p> {
     pub activations: Cow<'p, [f64]>,
     pub labels: Vec<i32>,
     pub classes: i32,
-    kind: ActivationKind,
+    pub kind: ActivationKind,
     /// As a variable, where it is one number and all labels are known.
     scalar: Option<&'p Scalar>,
 }

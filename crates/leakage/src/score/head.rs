@@ -32,14 +32,7 @@ pub fn accuracy_at_effective_concepts(p: &Prepared) -> Outcome {
 
 fn levels(p: &Prepared) -> Result<Outcome, String> {
     let head = Head::of(p);
-    let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    if column.width() != head.columns {
-        return Err(format!(
-            "head_weights has {} weights a class, but there are {} activation columns",
-            head.columns,
-            column.width()
-        ));
-    }
+    let activations = head.inputs(p)?;
     let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
     let labels = labels.ok_or("the task labels are not classes")?;
     if head.classes < 2 {
@@ -48,7 +41,6 @@ fn levels(p: &Prepared) -> Result<Outcome, String> {
     if let Some(label) = labels.iter().find(|&&label| label as usize >= head.classes) {
         return Err(format!("task_labels has class {label}, head_weights has {} classes", head.classes));
     }
-    let activations = column.block(0..head.columns);
     let (mut mean, mut curve) = (vec![0.0; p.rows()], Vec::new());
     for level in LEVELS {
         p.pause();
@@ -63,21 +55,34 @@ fn levels(p: &Prepared) -> Result<Outcome, String> {
 }
 
 /// The run's linear head.
-struct Head {
+pub struct Head {
     /// [classes, columns], row-major.
-    weights: Vec<f64>,
-    bias: Vec<f64>,
-    classes: usize,
-    columns: usize,
+    pub weights: Vec<f64>,
+    pub bias: Vec<f64>,
+    pub classes: usize,
+    pub columns: usize,
 }
 
 impl Head {
-    fn of(p: &Prepared) -> Self {
+    pub fn of(p: &Prepared) -> Self {
         let constants = &p.run().constants;
         let columns = p.run().head_columns();
         let classes = constants.head_weights.len() / columns;
         let bias = if constants.head_bias.is_empty() { vec![0.0; classes] } else { constants.head_bias.clone() };
         Self { weights: constants.head_weights.clone(), bias, classes, columns }
+    }
+
+    /// The activations, [n, columns]; an error where the head has weights for other columns.
+    pub fn inputs(&self, p: &Prepared) -> Result<Vec<f64>, String> {
+        let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
+        if column.width() != self.columns {
+            return Err(format!(
+                "head_weights has {} weights a class, but there are {} activation columns",
+                self.columns,
+                column.width()
+            ));
+        }
+        Ok(column.block(0..self.columns))
     }
 
     /// The head with its largest weights alone, `level` for each class on average; the first of equals.
@@ -91,12 +96,7 @@ impl Head {
 
     /// 1 for each row whose class has the largest logit.
     fn hits(&self, activations: &[f64], labels: &[i32]) -> Vec<f64> {
-        // Most weights of a cut head are 0.
-        let sparse: Vec<Vec<(usize, f64)>> = self
-            .weights
-            .chunks(self.columns)
-            .map(|weights| weights.iter().copied().enumerate().filter(|(_, weight)| *weight != 0.0).collect())
-            .collect();
+        let sparse = self.sparse();
         let hit = |(row, label): (&[f64], &i32)| {
             let logit = |(weights, bias): (&Vec<(usize, f64)>, &f64)| {
                 weights.iter().fold(*bias, |sum, (column, weight)| sum + weight * row[*column])
@@ -105,5 +105,12 @@ impl Head {
             f64::from(first_largest(&logits) == *label as usize)
         };
         activations.chunks(self.columns).zip(labels).map(hit).collect()
+    }
+
+    /// The weights of each class that are not 0, with their columns. Most weights of a cut head are.
+    pub fn sparse(&self) -> Vec<Vec<(usize, f64)>> {
+        let of_class =
+            |weights: &[f64]| weights.iter().copied().enumerate().filter(|(_, weight)| *weight != 0.0).collect();
+        self.weights.chunks(self.columns).map(of_class).collect()
     }
 }

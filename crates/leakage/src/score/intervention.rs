@@ -111,6 +111,19 @@ pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
     with_curve(p, drop, &curve)
 }
 
+/// Balanced task accuracy, or R², less that with all concepts at their means, in [−1, 1]: near 0 where the head reads the task
+/// elsewhere.
+pub fn concept_ablation_drop(p: &Prepared) -> Outcome {
+    let drop = || {
+        let ablated = p.column(TensorName::AblatedTaskPredictions).ok_or("there are no ablated_task_predictions")?;
+        let truth = Truth::of(p)?;
+        let rows = difference(&truth.credits(&predicted(p)?), &truth.credits(&ablated.floats(0)));
+        Ok(truth.mean(&rows).outcome())
+    };
+    let drop: Result<Outcome, String> = drop();
+    drop.unwrap_or_else(Outcome::undefined)
+}
+
 /// The true task of each row.
 enum Truth {
     Classes(Vec<i32>),

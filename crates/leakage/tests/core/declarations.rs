@@ -247,7 +247,7 @@ fn every_tensor_passes_with_a_shape_and_type_of_its_table_row() {
         let (shape, dtype): (&[u64], _) = match name {
             ConceptActivations => (&[4, 3], DataType::Float16),
             ConceptLabels => (&[4, 3], DataType::Bool),
-            TaskLabels | TaskPredictions | IntervenedTaskPredictions | Groups => {
+            TaskLabels | TaskPredictions | IntervenedTaskPredictions | AblatedTaskPredictions | Groups => {
                 (&[4], DataType::Int64)
             }
             InterventionPredictions | WrongInterventionPredictions => (&[4, 3], DataType::Int16),

@@ -263,6 +263,7 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
     };
     let steps = 3.min(k + 1);
     let (corrected, misled) = (curve(&[0.7, 0.75, 0.8][..steps]), curve(&[0.7, 0.5, 0.3][..steps]));
+    let ablated = task.iter().map(|&y| if coin(0.6, &mut head) == 1.0 { y } else { 1.0 - y }).collect();
     let parts = (0..rows).flat_map(|row| [15.0, 15.0, 35.0, if row % 5 == 0 { f64::NAN } else { 35.0 }]).collect();
     let concept_parts = (0..k as u32).map(|i| vec![i % 2]).collect();
     Columns::new(rows, k)
@@ -281,6 +282,7 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         .with(TensorName::NegativeEmbeddings, &[k, 3], negative)
         .with(TensorName::TaskLogits, &[2], logits)
         .with(TensorName::IntervenedTaskPredictions, &[], intervened)
+        .with(TensorName::AblatedTaskPredictions, &[], ablated)
         .with(TensorName::InterventionPredictions, &[steps], corrected)
         .with(TensorName::WrongInterventionPredictions, &[steps], misled)
         .constants(RunConstants {

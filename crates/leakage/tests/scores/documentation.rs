@@ -74,6 +74,7 @@ fn render() -> String {
         Paper::Guidance,
         Paper::Disentanglement,
         Paper::Hierarchical,
+        Paper::Mechanistic,
     ];
     for paper in papers {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
@@ -153,6 +154,7 @@ fn short(paper: Paper) -> &'static str {
         Paper::Guidance => "P7",
         Paper::Disentanglement => "P8",
         Paper::Hierarchical => "P9",
+        Paper::Mechanistic => "P10",
         Paper::Own => "this project",
         Paper::Common => "textbook",
     }

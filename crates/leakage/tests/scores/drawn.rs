@@ -280,7 +280,7 @@ pub fn drawn(bytes: &[u8]) -> Drawn {
         tensors.push(tensor(TaskLogits, floats, &[logits], &interleaved(&columns)));
     }
     let of_head = logits.max(2);
-    for name in [TaskPredictions, IntervenedTaskPredictions] {
+    for name in [TaskPredictions, IntervenedTaskPredictions, AblatedTaskPredictions] {
         if c.one_in(2) {
             tensors.push(tensor(name, DataType::Float64, &[], &classes(c, rows, of_head)));
         }

@@ -2,12 +2,14 @@
 
 mod budget;
 mod builder;
+mod calibration;
 mod clarity;
 mod clarity_tables;
 mod closed_forms;
 mod clusters;
 mod conditional;
 mod conditional_null;
+mod contributions;
 mod coverage;
 mod degenerate;
 mod disentanglement;

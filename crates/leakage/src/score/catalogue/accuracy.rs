@@ -5,10 +5,10 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, MEANS, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::{accuracy, completeness, concordance, intervention, reference, task};
+use crate::score::{accuracy, calibration, completeness, concordance, contributions, intervention, reference, task};
 use crate::tensor::TensorName::{
-    ConceptActivations, ConceptLabels, IntervenedTaskPredictions, InterventionPredictions, TaskLabels, TaskLogits,
-    WrongInterventionPredictions,
+    AblatedTaskPredictions, ConceptActivations, ConceptLabels, IntervenedTaskPredictions, InterventionPredictions,
+    TaskLabels, TaskLogits, WrongInterventionPredictions,
 };
 
 const FAMILY: &str = "accuracy";
@@ -39,7 +39,7 @@ const RARE: &str = "Only as sure as the rarest class: each row of a class of 10,
 const FIFTH: &str =
     "Heads are tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 23] = [
+pub(super) const ROWS: [Score; 27] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -395,6 +395,73 @@ pub(super) const ROWS: [Score; 23] = [
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_average_precision,
+        ..ROW
+    },
+    Score {
+        id: "concept_brier",
+        title: "Brier score of concepts",
+        family: FAMILY,
+        unit: "squared error",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "Mean squared difference of a concept's probability and its label, mean over concepts; of a categorical one half \
+               of the sum over classes. Logits go through a sigmoid or softmax. 0.25 for a probability of one half.",
+        trust: &[MEANS],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: calibration::brier,
+        ..ROW
+    },
+    Score {
+        id: "concept_ece",
+        title: "Expected calibration error of concepts (ECE)",
+        family: FAMILY,
+        unit: "probability",
+        per_concept: true,
+        inputs: ACTIVATIONS_AND_LABELS,
+        help: "Distance of a concept's mean probability from the share of rows that have it, mean over the rows of 15 equal \
+               bins and over concepts; of a categorical concept, that of the predicted class and the share of rows in which \
+               it is right.",
+        trust: &[
+            "Biased upwards: probabilities that are right, uniform in [0, 1], read 0.054 at 500 rows and 0.027 at 2,000. \
+                  Compare at equal N.",
+        ],
+        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+        compute: calibration::expected_error,
+        ..ROW
+    },
+    Score {
+        id: "concept_ablation_drop",
+        title: "Accuracy lost without concepts",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "accuracy",
+        range: (-1.0, 1.0),
+        inputs: &[Input::Tensor(AblatedTaskPredictions), TASK_PREDICTED, Input::Tensor(TaskLabels)],
+        help: "For models with a residual or side channel: balanced task accuracy, or R², lost when all concepts are set to \
+               their means. Near 0 where the task passes by the concepts; up to the model's accuracy less that of guessing \
+               where it passes through them.",
+        trust: &["Needs the job's own head. Says nothing of what leaks into the concepts.", RARE, MEANS],
+        cost: Cost::Cheap,
+        compute: intervention::concept_ablation_drop,
+        ..ROW
+    },
+    Score {
+        id: "side_channel_share",
+        title: "Share of the logits that passes by the concepts",
+        plain: "side channel share",
+        family: FAMILY,
+        paper: Paper::Own,
+        unit: "share of variance",
+        inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLogits)],
+        help: "For models with a residual or side channel beside a linear head: V(s) / (V(s) + V(W ĉ + b)), where s is what the \
+               task logits have beside W ĉ + b, and V the variance over rows, summed over classes. 0 where all passes \
+               through the concepts, 1 where nothing does, one half where the two are equal or cancel each other.",
+        trust: &[
+            "Exact for the logits of its rows. Without head_bias only differences between rows count, so it may be left out. \
+                  Says nothing of what leaks into the concepts.",
+        ],
+        memory: Memory { inputs: 4.0, ..Memory::LINEAR },
+        compute: contributions::side_channel_share,
         ..ROW
     },
 ];

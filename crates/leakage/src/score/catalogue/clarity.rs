@@ -5,7 +5,7 @@ use super::paper::Paper;
 use super::row::{MEANS, ROW, Score};
 use crate::point::CurveDescription;
 use crate::run::MAX_LATENTS;
-use crate::score::{clarity, head};
+use crate::score::{clarity, contributions, head};
 use crate::tensor::TensorName::{ActiveConcepts, ConceptActivations, ConceptLabels, TaskLabels};
 
 const FAMILY: &str = "clarity";
@@ -18,7 +18,7 @@ const ACTIVITY_AND_ALL_LABELS: &[Input] =
 const SWEPT: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
 
-pub(super) const ROWS: [Score; 10] = [
+pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "sparsity",
         title: "Sparsity",
@@ -163,6 +163,25 @@ pub(super) const ROWS: [Score; 10] = [
                concepts; the curve has each. The authors fit a sparse head for each level first.",
         trust: &[MEANS],
         compute: head::accuracy_at_effective_concepts,
+        ..ROW
+    },
+    Score {
+        id: "number_of_contributing_concepts",
+        title: "Number of contributing concepts (NCC)",
+        family: FAMILY,
+        paper: Paper::Mechanistic,
+        equation: "NCC",
+        unit: "concepts a logit",
+        range: (0.0, MAX_LATENTS as f64),
+        inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations)],
+        latents: true,
+        help: "The least number of contributions |w ĉ| that add up to 95 % of all of a logit, mean over classes and rows, as in \
+               the authors' code. At most nec. Activations are to be as the head reads them.",
+        trust: &[
+            "Depends on where the zero of an activation is: sigmoids of absent concepts contribute little, standardised \
+                  logits as much as present ones.",
+        ],
+        compute: contributions::contributing_concepts,
         ..ROW
     },
 ];

@@ -23,6 +23,8 @@ pub enum Paper {
     Completeness,
     /// VLG-CBM: Training Concept Bottleneck Models with Vision-Language Guidance, NeurIPS 2024.
     Guidance,
+    /// Learning Concept Bottleneck Models from Mechanistic Explanations, ICLR 2026.
+    Mechanistic,
     /// Defined by this project.
     Own,
     /// Textbook statistics.
@@ -66,6 +68,10 @@ impl Paper {
             Self::Guidance => {
                 "VLG-CBM: Training Concept Bottleneck Models with Vision-Language Guidance, NeurIPS 2024, \
                  doi:10.48550/arXiv.2408.01432"
+            }
+            Self::Mechanistic => {
+                "Learning Concept Bottleneck Models from Mechanistic Explanations, ICLR 2026, \
+                 doi:10.48550/arXiv.2603.07343"
             }
             Self::Own => "this project",
             Self::Common => "",
