@@ -36,7 +36,8 @@ class Scripted:
     def __init__(self) -> None:
         self.points: list[Any] = []  # of the series
         self.events: queue.Queue[Any] = queue.Queue()
-        self.finished = False
+        self.state = messages.RUN_STATE_TRAINING
+        self.state_reason = ""
         self.server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
         calls = {
             "ListRuns": (self._runs, messages.ListRunsRequest),
@@ -59,7 +60,9 @@ class Scripted:
         self.server.start()
 
     def _runs(self, request: Any, context: Any) -> Any:
-        status = messages.RunStatus(run=messages.Run(name="birds"), finished=self.finished)
+        status = messages.RunStatus(
+            run=messages.Run(name="birds"), state=self.state, state_reason=self.state_reason
+        )
         return messages.ListRunsResponse(runs=[status], total=1)
 
     def _series(self, request: Any, context: Any) -> Any:
@@ -255,5 +258,5 @@ def test_the_state_of_a_run_is_followed(scripted: Scripted, watch: Callable[[int
     scripted.evaluate(1, 0.1)
     terminal = watch(80)
     terminal.wait_for("birds  training")
-    scripted.finished = True
-    terminal.wait_for("birds  finished")
+    scripted.state, scripted.state_reason = messages.RUN_STATE_FAILED, "ValueError: shapes differ"
+    terminal.wait_for("birds  failed: ValueError: shapes differ  step 1")

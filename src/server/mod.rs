@@ -29,6 +29,7 @@ pub mod peers;
 mod ports;
 mod publish;
 mod refusal;
+pub mod run_state;
 mod runs;
 mod scoring;
 mod sidecar;

@@ -40,6 +40,16 @@ class WindowKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WINDOW_KIND_RECENT: _ClassVar[WindowKind]
     WINDOW_KIND_ALL: _ClassVar[WindowKind]
 
+class RunState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_STATE_UNSPECIFIED: _ClassVar[RunState]
+    RUN_STATE_TRAINING: _ClassVar[RunState]
+    RUN_STATE_STALLED: _ClassVar[RunState]
+    RUN_STATE_LOST: _ClassVar[RunState]
+    RUN_STATE_FINISHED: _ClassVar[RunState]
+    RUN_STATE_STOPPED_ON_ADVICE: _ClassVar[RunState]
+    RUN_STATE_FAILED: _ClassVar[RunState]
+
 class DataType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DATA_TYPE_UNSPECIFIED: _ClassVar[DataType]
@@ -100,6 +110,13 @@ WINDOW_KIND_UNSPECIFIED: WindowKind
 WINDOW_KIND_PASS: WindowKind
 WINDOW_KIND_RECENT: WindowKind
 WINDOW_KIND_ALL: WindowKind
+RUN_STATE_UNSPECIFIED: RunState
+RUN_STATE_TRAINING: RunState
+RUN_STATE_STALLED: RunState
+RUN_STATE_LOST: RunState
+RUN_STATE_FINISHED: RunState
+RUN_STATE_STOPPED_ON_ADVICE: RunState
+RUN_STATE_FAILED: RunState
 DATA_TYPE_UNSPECIFIED: DataType
 DATA_TYPE_FLOAT16: DataType
 DATA_TYPE_BFLOAT16: DataType
@@ -371,20 +388,24 @@ class ListRunsResponse(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[RunStatus, _Mapping]]] = ..., total: _Optional[int] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RunStatus(_message.Message):
-    __slots__ = ("run", "finished", "started", "splits", "title", "note")
+    __slots__ = ("run", "finished", "started", "splits", "title", "note", "state", "state_reason")
     RUN_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STATE_REASON_FIELD_NUMBER: _ClassVar[int]
     run: Run
     finished: bool
     started: float
     splits: _containers.RepeatedCompositeFieldContainer[SplitStatus]
     title: str
     note: str
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., finished: bool = ..., started: _Optional[float] = ..., splits: _Optional[_Iterable[_Union[SplitStatus, _Mapping]]] = ..., title: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+    state: RunState
+    state_reason: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., finished: bool = ..., started: _Optional[float] = ..., splits: _Optional[_Iterable[_Union[SplitStatus, _Mapping]]] = ..., title: _Optional[str] = ..., note: _Optional[str] = ..., state: _Optional[_Union[RunState, str]] = ..., state_reason: _Optional[str] = ...) -> None: ...
 
 class SplitStatus(_message.Message):
     __slots__ = ("split", "window", "rows_received", "rows_duplicate", "rows_dropped", "points", "last_step")

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
+use crate::server::run_state::State;
 use leakage::diagnosis::VerdictState;
 use leakage::limits::{SHOWN, plus_minus};
 
@@ -89,12 +90,13 @@ fn runs(watched: &Watched) -> Vec<Vec<Row>> {
         return vec![vec![Row::of(Line::from("no curves yet"))]];
     }
     let mut runs: Vec<_> = watched.runs.iter().collect();
-    runs.sort_by_key(|(_, run)| run.state != "training");
+    runs.sort_by_key(|(_, run)| run.state != State::Training);
     runs.into_iter().map(|(name, run)| run_rows(watched, name, run)).collect()
 }
 
 fn run_rows(watched: &Watched, name: &str, run: &WatchedRun) -> Vec<Row> {
-    let mut head = vec![Span::from(name.to_owned()).bold(), Span::from(format!("  {}", run.state))];
+    let reason = if run.reason.is_empty() { String::new() } else { format!(": {}", run.reason) };
+    let mut head = vec![Span::from(name.to_owned()).bold(), Span::from(format!("  {}{reason}", run.state))];
     if let Some(Evaluated { step, epoch, .. }) = run.newest() {
         let epoch = epoch.map_or_else(String::new, |epoch| format!("epoch {epoch}, "));
         head.push(format!("  {epoch}step {step}").into());
@@ -270,7 +272,7 @@ mod tests {
     fn runs_that_do_not_fit_are_counted_and_the_alerts_stay() {
         let mut watched = watched(&[("ctl_conditional", &[Some(0.1)])]);
         for at in 0..9 {
-            watched.run(&format!("run-{at}")).state = "finished";
+            watched.run(&format!("run-{at}")).state = State::Finished;
         }
         watched.add_alert("FIRING".to_owned());
         let buffer = drawn(&watched, 40, 8);

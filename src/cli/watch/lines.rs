@@ -16,7 +16,7 @@ use super::wanted::Wanted;
 pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Item = Heard>) -> Result<(), ClientError> {
     let mut heard = pin!(heard);
     let mut verdicts = HashMap::new();
-    for (run, _) in wanted.known(reader).await? {
+    for (run, ..) in wanted.known(reader).await? {
         if let Ok(Some(verdict)) = reader.verdict(&run, &wanted.split).await {
             verdicts.insert(run, verdict_text(&verdict));
         }

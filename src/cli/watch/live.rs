@@ -39,8 +39,9 @@ async fn update(
 ) -> Result<(), ClientError> {
     let mut heard = pin!(heard);
     let mut states = tokio::time::interval(STATES);
-    for (name, finished) in wanted.known(reader).await? {
-        screen.watched.run(&name).state = state_of(finished);
+    for (name, state, reason) in wanted.known(reader).await? {
+        let run = screen.watched.run(&name);
+        (run.state, run.reason) = (state, reason);
         read_run(reader, &mut screen.watched, &name, 0).await;
     }
     // An error means that the terminal has gone.
@@ -52,9 +53,9 @@ async fn update(
                 None => break,
             },
             _ = states.tick() => {
-                for (name, finished) in reader.runs().await.unwrap_or_default() {
+                for (name, state, reason) in reader.runs().await.unwrap_or_default() {
                     if let Some(run) = watched.runs.get_mut(&name) {
-                        run.state = state_of(finished);
+                        (run.state, run.reason) = (state, reason);
                     }
                 }
             }
@@ -62,10 +63,6 @@ async fn update(
         }
     }
     Ok(())
-}
-
-fn state_of(finished: bool) -> &'static str {
-    if finished { "finished" } else { "training" }
 }
 
 async fn take(reader: &mut Reader, watched: &mut Watched, heard: Heard) {

@@ -7,6 +7,7 @@ mod screen;
 mod wanted;
 mod watched;
 
+use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,9 +17,10 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::analysis_query::assessment_of;
-use crate::history::HistoryError;
+use crate::history::{self, HistoryError};
 use crate::server::client::{ClientError, Reader};
 use crate::server::peers::{Dialer, Protocol, Remote};
+use crate::server::run_state::states_of;
 
 use super::client_options::{Contact, default_address};
 use super::data_dirs::{DataDir, data_dirs};
@@ -115,9 +117,11 @@ fn look_back(wanted: &Wanted, data_dirs: &[DataDir]) -> Result<(), Failure> {
     for place in data_dirs {
         // It may have been started meanwhile, or cannot be read.
         let Ok(history) = place.open() else { continue };
-        let runs = history.runs().map_err(Failure::running)?.into_iter();
-        let kept = runs.filter(|stored| wanted.runs.is_empty() || wanted.runs.contains(&stored.run.name));
-        for stored in kept.take(LOOKED_BACK) {
+        let runs = history.listing(&history::Wanted::default()).map_err(Failure::running)?.runs;
+        let states = states_of(&*history, &runs, &HashMap::new()).map_err(Failure::running)?;
+        let kept = runs.iter().zip(states);
+        let kept = kept.filter(|((stored, _), _)| wanted.runs.is_empty() || wanted.runs.contains(&stored.run.name));
+        for ((stored, _), state) in kept.take(LOOKED_BACK) {
             let name = &stored.run.name;
             let curve = |score: &String| {
                 let points = history.series(name, &wanted.split, score, None, 0, None)?;
@@ -125,7 +129,7 @@ fn look_back(wanted: &Wanted, data_dirs: &[DataDir]) -> Result<(), Failure> {
             };
             let curves: Result<Vec<_>, HistoryError> = wanted.scores.iter().map(curve).collect();
             let run = watched.run(name);
-            run.state = if stored.finished.is_some() { "finished" } else { "interrupted" };
+            (run.state, run.reason) = (state.state, state.reason.unwrap_or_default());
             // A run without evaluations of the split has no verdict.
             run.verdict = assessment_of(&*history, name, &wanted.split, |_| true, None).ok().map(|found| found.verdict);
             for (curve, points) in run.curves.iter_mut().zip(curves.map_err(Failure::running)?) {

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::server::client::{ClientError, Reader};
+use crate::server::run_state::State;
 
 #[derive(Args)]
 pub struct Wanted {
@@ -17,10 +18,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the runs to show at first, and whether each has finished.
-    pub async fn known(&self, reader: &mut Reader) -> Result<Vec<(String, bool)>, ClientError> {
+    /// Returns the runs to show at first, with their states and the reasons for these.
+    pub async fn known(&self, reader: &mut Reader) -> Result<Vec<(String, State, String)>, ClientError> {
         let mut runs = reader.runs().await?;
-        runs.retain(|(run, finished)| if self.runs.is_empty() { !finished } else { self.runs.contains(run) });
+        let runs_now = |state: &State| matches!(state, State::Training | State::Stalled);
+        runs.retain(|(run, state, _)| if self.runs.is_empty() { runs_now(state) } else { self.runs.contains(run) });
         Ok(runs)
     }
 }

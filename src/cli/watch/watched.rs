@@ -6,6 +6,7 @@ use leakage::diagnosis::Verdict;
 
 use crate::history::SeriesPoint;
 use crate::server::proto;
+use crate::server::run_state::State;
 
 /// Alerts kept, the newest last.
 const ALERTS: usize = 5;
@@ -21,8 +22,9 @@ pub struct Watched {
 
 #[derive(Default)]
 pub struct WatchedRun {
-    /// "training", "finished" or "interrupted".
-    pub state: &'static str,
+    pub state: State,
+    /// Why it is in this state; empty where the state says all.
+    pub reason: String,
     /// Absent before the first evaluation.
     pub verdict: Option<Verdict>,
     /// A curve for each score of [`Watched::scores`].
@@ -76,7 +78,6 @@ impl Watched {
     pub fn run(&mut self, name: &str) -> &mut WatchedRun {
         let count = self.scores.len();
         self.runs.entry(name.to_owned()).or_insert_with(|| WatchedRun {
-            state: "training",
             curves: std::iter::repeat_with(Curve::default).take(count).collect(),
             ..WatchedRun::default()
         })

@@ -13,6 +13,7 @@ use tower::service_fn;
 
 use crate::VERSION;
 use crate::server::peers::{Dialer, Remote};
+use crate::server::run_state::State;
 use leakage::diagnosis::Verdict;
 use leakage::run::Run;
 use leakage::tensor::TensorName;
@@ -264,10 +265,14 @@ impl Reader {
         self.authorization.request(message)
     }
 
-    /// Names of all runs, newest start first, and whether each has finished.
-    pub async fn runs(&mut self) -> Result<Vec<(String, bool)>, ClientError> {
+    /// Names of all runs, newest start first, with their states and the reasons for these.
+    pub async fn runs(&mut self) -> Result<Vec<(String, State, String)>, ClientError> {
         let runs = self.calls.list_runs(self.request(proto::ListRunsRequest::default())).await?.into_inner().runs;
-        Ok(runs.into_iter().filter_map(|status| Some((status.run?.name, status.finished))).collect())
+        let listed = |status: proto::RunStatus| {
+            let state = convert::state_of(status.state());
+            Some((status.run?.name, state, status.state_reason))
+        };
+        Ok(runs.into_iter().filter_map(listed).collect())
     }
 
     /// The verdict on a split; `None` before its first evaluation.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::history::RunOutcome;
 use crate::server::pass_outcomes::{Outcome as How, Settled};
+use crate::server::run_state;
 use leakage::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_text};
@@ -385,6 +386,29 @@ fn verdict(verdict: Verdict) -> proto::Verdict {
         or_earlier: verdict.or_earlier,
         reason: verdict.reason,
         stop_advised_by: verdict.stop_advised_by.unwrap_or_default(),
+    }
+}
+
+pub fn state_message(state: run_state::State) -> proto::RunState {
+    match state {
+        run_state::State::Training => proto::RunState::Training,
+        run_state::State::Stalled => proto::RunState::Stalled,
+        run_state::State::Lost => proto::RunState::Lost,
+        run_state::State::Finished => proto::RunState::Finished,
+        run_state::State::StoppedOnAdvice => proto::RunState::StoppedOnAdvice,
+        run_state::State::Failed => proto::RunState::Failed,
+    }
+}
+
+/// The state of a message; of one that has none, or one that is unknown here, the run trains.
+pub fn state_of(message: proto::RunState) -> run_state::State {
+    match message {
+        proto::RunState::Training | proto::RunState::Unspecified => run_state::State::Training,
+        proto::RunState::Stalled => run_state::State::Stalled,
+        proto::RunState::Lost => run_state::State::Lost,
+        proto::RunState::Finished => run_state::State::Finished,
+        proto::RunState::StoppedOnAdvice => run_state::State::StoppedOnAdvice,
+        proto::RunState::Failed => run_state::State::Failed,
     }
 }
 

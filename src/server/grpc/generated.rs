@@ -309,6 +309,11 @@ pub struct RunStatus {
     pub title: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
     pub note: ::prost::alloc::string::String,
+    #[prost(enumeration = "RunState", tag = "7")]
+    pub state: i32,
+    /// in words; empty where the state says all
+    #[prost(string, tag = "8")]
+    pub state_reason: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SplitStatus {
@@ -1242,6 +1247,51 @@ impl WindowKind {
             "WINDOW_KIND_PASS" => Some(Self::Pass),
             "WINDOW_KIND_RECENT" => Some(Self::Recent),
             "WINDOW_KIND_ALL" => Some(Self::All),
+            _ => None,
+        }
+    }
+}
+/// The progress of a run, or the way in which it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunState {
+    Unspecified = 0,
+    Training = 1,
+    /// its job is connected, and silent for longer than usual
+    Stalled = 2,
+    /// its job is gone, and has not said how it ended
+    Lost = 3,
+    Finished = 4,
+    StoppedOnAdvice = 5,
+    /// an exception ended a rank, also where others go on
+    Failed = 6,
+}
+impl RunState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_STATE_UNSPECIFIED",
+            Self::Training => "RUN_STATE_TRAINING",
+            Self::Stalled => "RUN_STATE_STALLED",
+            Self::Lost => "RUN_STATE_LOST",
+            Self::Finished => "RUN_STATE_FINISHED",
+            Self::StoppedOnAdvice => "RUN_STATE_STOPPED_ON_ADVICE",
+            Self::Failed => "RUN_STATE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_STATE_TRAINING" => Some(Self::Training),
+            "RUN_STATE_STALLED" => Some(Self::Stalled),
+            "RUN_STATE_LOST" => Some(Self::Lost),
+            "RUN_STATE_FINISHED" => Some(Self::Finished),
+            "RUN_STATE_STOPPED_ON_ADVICE" => Some(Self::StoppedOnAdvice),
+            "RUN_STATE_FAILED" => Some(Self::Failed),
             _ => None,
         }
     }

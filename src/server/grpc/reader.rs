@@ -1,5 +1,6 @@
 //! Calls that read from the history and from the events alone, which sidecars and hubs answer alike.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -12,11 +13,12 @@ use super::convert;
 use super::proto;
 use super::status::{blocking, refused};
 use crate::analysis_query::assessment_of;
-use crate::history::{HistoryError, Listing, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
+use crate::history::{HistoryError, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::search::Search;
 use crate::server::events::{Events, Received};
-use crate::server::live::{AlertChange, Event};
+use crate::server::live::{AlertChange, Event, RunStatus};
 use crate::server::refusal::Refusal;
+use crate::server::run_state::{RunState, states_of};
 use leakage::alert::State;
 use leakage::diagnosis::StopAdvised;
 use leakage::field_error::{FieldError, in_short};
@@ -43,8 +45,13 @@ impl Reader {
         blocking(move || call(&*history), "the history call failed").await
     }
 
-    /// The runs of a request.
-    pub async fn listing(&self, request: proto::ListRunsRequest) -> Result<Listing, Status> {
+    /// The runs of a request. `live` has the jobs that are known; `splits` makes messages of what is stored of a run's splits.
+    pub async fn list_runs(
+        &self,
+        request: proto::ListRunsRequest,
+        live: Vec<RunStatus>,
+        splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,
+    ) -> Result<proto::ListRunsResponse, Status> {
         let proto::ListRunsRequest { page_size, page_token, search } = request;
         let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
             let wrong = |why| FieldError::new("page_token", format!("got '{}', {why}", in_short(token)));
@@ -55,7 +62,28 @@ impl Reader {
             after: after.transpose().map_err(refused)?,
             most: Some(page_size as usize).filter(|most| *most > 0),
         };
-        self.blocking(move |history| history.listing(&wanted)).await
+        let live: HashMap<String, RunStatus> = live.into_iter().map(|status| (status.name.clone(), status)).collect();
+        let read = move |history: &dyn Store| {
+            let listing = history.listing(&wanted)?;
+            let states = states_of(history, &listing.runs, &live)?;
+            Ok((listing, states))
+        };
+        let (listing, states) = self.blocking(read).await?;
+        let status = |((stored, stored_splits), state): ((StoredRun, Vec<StoredSplit>), RunState)| proto::RunStatus {
+            run: Some(convert::run_message(&stored.run)),
+            finished: stored.finished.is_some(),
+            started: stored.started,
+            splits: splits(&stored.run.name, stored_splits),
+            title: stored.title.unwrap_or_default(),
+            note: stored.note.unwrap_or_default(),
+            state: convert::state_message(state.state).into(),
+            state_reason: state.reason.unwrap_or_default(),
+        };
+        Ok(proto::ListRunsResponse {
+            runs: listing.runs.into_iter().zip(states).map(status).collect(),
+            total: listing.total,
+            next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
+        })
     }
 
     pub async fn series(&self, request: proto::GetSeriesRequest) -> Result<proto::GetSeriesResponse, Status> {
@@ -137,26 +165,6 @@ impl Reader {
             futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
         });
         Ok(events.take_until(Box::pin(stop.cancelled_owned())).boxed())
-    }
-}
-
-/// The answer to a ListRuns; `splits` returns the status of the splits of a run.
-pub fn listed(
-    listing: Listing,
-    splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,
-) -> proto::ListRunsResponse {
-    let status = |(stored, stored_splits): (StoredRun, Vec<StoredSplit>)| proto::RunStatus {
-        run: Some(convert::run_message(&stored.run)),
-        finished: stored.finished.is_some(),
-        started: stored.started,
-        splits: splits(&stored.run.name, stored_splits),
-        title: stored.title.unwrap_or_default(),
-        note: stored.note.unwrap_or_default(),
-    };
-    proto::ListRunsResponse {
-        runs: listing.runs.into_iter().map(status).collect(),
-        total: listing.total,
-        next_page_token: listing.next.map(|next| next.to_string()).unwrap_or_default(),
     }
 }
 

@@ -23,7 +23,7 @@ use leakage::step::{Ordinal, Rank};
 use super::convert;
 use super::ingest::{Arrived, Ingest};
 use super::proto::{self, concept_watch_server::ConceptWatch};
-use super::reader::{Reader, alert, listed};
+use super::reader::{Reader, alert};
 use super::scores::{Found, Lookout, Sought, get_scores, next_look, wait_for_point};
 use super::status::refused;
 use crate::server::advice::{Decision, MOST_UNANSWERED, Missed, RESTORED};
@@ -203,7 +203,6 @@ impl ConceptWatch for Service {
         &self,
         request: Request<proto::ListRunsRequest>,
     ) -> Result<Response<proto::ListRunsResponse>, Status> {
-        let listing = self.reader().listing(request.into_inner()).await?;
         let live = self.ingest.runs.statuses();
         let splits = |run: &str, splits: Vec<StoredSplit>| {
             let live = live.iter().find(|live| live.name == run);
@@ -230,7 +229,7 @@ impl ConceptWatch for Service {
             }
             statuses
         };
-        Ok(Response::new(listed(listing, splits)))
+        self.reader().list_runs(request.into_inner(), live.clone(), splits).await.map(Response::new)
     }
 
     async fn get_scores(

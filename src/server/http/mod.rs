@@ -14,7 +14,6 @@ mod query;
 mod refusal;
 mod router;
 mod rows;
-mod run_state;
 mod serve;
 mod session;
 mod shared;

@@ -6,10 +6,9 @@ use serde::{Serialize, Serializer};
 
 use super::app::App;
 use super::refusal::Refusal;
-use super::run_state::{INTERVALS_OF, RunState};
 use crate::history::{RunOutcome, StoredRun, StoredSplit, WholePoint};
-use crate::server::clock::unix_time;
 use crate::server::live::RunStatus;
+use crate::server::run_state::{RunState, states_of};
 use leakage::point::{LeftOut, Outcome, Point};
 use leakage::run::ActivationKind;
 use leakage::sample::Attempt;
@@ -264,18 +263,12 @@ impl RunView {
     pub fn all(app: &App, runs: Vec<(StoredRun, Vec<StoredSplit>)>) -> Result<Vec<Self>, Refusal> {
         let live: HashMap<String, RunStatus> =
             app.live.runs().into_iter().map(|status| (status.name.clone(), status)).collect();
-        let unfinished = runs.iter().filter(|(stored, _)| stored.finished.is_none());
-        let curves = unfinished.flat_map(|(stored, splits)| splits.iter().map(|of| (&*stored.run.name, &*of.split)));
-        let mut times = app.history.evaluation_times(&curves.collect::<Vec<_>>(), INTERVALS_OF)?.into_iter();
-        let now = unix_time();
-        let view = |(stored, splits): (StoredRun, Vec<StoredSplit>)| {
+        let states = states_of(&*app.history, &runs, &live)?;
+        let view = |((stored, splits), state): ((StoredRun, Vec<StoredSplit>), RunState)| {
             let live = live.get(&stored.run.name);
-            let curves = if stored.finished.is_none() { splits.len() } else { 0 };
-            let times: Vec<_> = times.by_ref().take(curves).collect();
-            let state = RunState::of(&stored, live, &times, now);
             Self::new(stored, splits, live, state)
         };
-        Ok(runs.into_iter().map(view).collect())
+        Ok(runs.into_iter().zip(states).map(view).collect())
     }
 
     fn new(stored: StoredRun, splits: Vec<StoredSplit>, live: Option<&RunStatus>, state: RunState) -> Self {

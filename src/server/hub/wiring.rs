@@ -85,7 +85,7 @@ impl Parts {
             stop: self.stop.clone(),
         };
         let budget = Budget::new(self.options.ingest_bytes, &self.metrics);
-        Calls::Hub(HubService { intake }, Reads { reader }, budget)
+        Calls::Hub(HubService { intake }, Reads { reader, live: self.shown.clone() }, budget)
     }
 
     pub fn port(&self) -> Port {

@@ -1,5 +1,6 @@
 //! The calls of readers to a hub, answered from the database, and what a hub refuses that a sidecar answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -10,14 +11,16 @@ use crate::history::StoredSplit;
 use crate::server::events::Watcher;
 use crate::server::grpc::convert;
 use crate::server::grpc::proto::{self, concept_watch_server::ConceptWatch};
-use crate::server::grpc::reader::{Reader, listed};
+use crate::server::grpc::reader::Reader;
 use crate::server::grpc::scores::{Found, Lookout, Sought, get_scores, wait_for_point};
 use crate::server::grpc::status::refused;
+use crate::server::live::Live;
 use leakage::name::check_name;
 
 #[derive(Clone)]
 pub struct Reads {
     pub reader: Reader,
+    pub live: Arc<dyn Live>,
 }
 
 fn elsewhere(call: &str) -> Status {
@@ -51,14 +54,14 @@ impl ConceptWatch for Reads {
         &self,
         request: Request<proto::ListRunsRequest>,
     ) -> Result<Response<proto::ListRunsResponse>, Status> {
-        let listing = self.reader.listing(request.into_inner()).await?;
         let split = |split: StoredSplit| proto::SplitStatus {
             split: split.split,
             points: split.points,
             last_step: split.last_step,
             ..Default::default()
         };
-        Ok(Response::new(listed(listing, |_, splits| splits.into_iter().map(split).collect())))
+        let splits = |_: &str, splits: Vec<StoredSplit>| splits.into_iter().map(split).collect();
+        self.reader.list_runs(request.into_inner(), self.live.runs(), splits).await.map(Response::new)
     }
 
     async fn get_scores(

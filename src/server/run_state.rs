@@ -1,21 +1,26 @@
-//! The state of a run, from what is stored of it and what is known of its job. The API, the page and `ls` show this one.
+//! The state of a run, from what is stored of it and what is known of its job. Every surface shows this one.
+
+use std::collections::HashMap;
+use std::fmt;
 
 use serde::Serialize;
 
-use crate::history::{RunOutcome, StoredRun};
+use crate::history::{HistoryError, RunOutcome, Store, StoredRun, StoredSplit};
+use crate::server::clock::unix_time;
 use crate::server::live::RunStatus;
 
 /// Newest evaluations of a split whose intervals are its usual ones.
-pub const INTERVALS_OF: usize = 21;
+const INTERVALS_OF: usize = 21;
 /// Intervals of silence after which a run is stalled, and the seconds that this is at least.
 const SILENCE: f64 = 3.0;
 const LEAST_SILENCE: f64 = 60.0;
 
 /// The progress of a run, or the way in which it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Its job sends.
+    #[default]
     Training,
     /// Its job is connected, and silent for longer than usual.
     Stalled,
@@ -25,6 +30,19 @@ pub enum State {
     StoppedOnAdvice,
     /// An exception ended a rank, also where others go on.
     Failed,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Training => "training",
+            Self::Stalled => "stalled",
+            Self::Lost => "lost",
+            Self::Finished => "finished",
+            Self::StoppedOnAdvice => "stopped on advice",
+            Self::Failed => "failed",
+        })
+    }
 }
 
 /// The state of a run, and what it rests on.
@@ -37,10 +55,31 @@ pub struct RunState {
     pub updated: f64,
 }
 
+/// Returns the states of these runs, in their order. `live` has the jobs that are known, by run. Blocks.
+pub fn states_of(
+    history: &dyn Store,
+    runs: &[(StoredRun, Vec<StoredSplit>)],
+    live: &HashMap<String, RunStatus>,
+) -> Result<Vec<RunState>, HistoryError> {
+    // Nothing else needs the times of evaluations.
+    let curves_of = |(stored, splits): &(StoredRun, Vec<StoredSplit>)| match stored.finished {
+        Some(_) => 0,
+        None => splits.len(),
+    };
+    let curves = runs.iter().flat_map(|run| run.1.iter().take(curves_of(run)).map(|of| (&*run.0.run.name, &*of.split)));
+    let mut times = history.evaluation_times(&curves.collect::<Vec<_>>(), INTERVALS_OF)?.into_iter();
+    let now = unix_time();
+    let state = |run: &(StoredRun, Vec<StoredSplit>)| {
+        let times: Vec<_> = times.by_ref().take(curves_of(run)).collect();
+        RunState::of(&run.0, live.get(&run.0.run.name), &times, now)
+    };
+    Ok(runs.iter().map(state).collect())
+}
+
 impl RunState {
     /// `evaluations` has the times of the newest evaluations of each split, at most [`INTERVALS_OF`]; `now` is in seconds since
     /// 1970-01-01 UTC, as they are.
-    pub fn of(stored: &StoredRun, live: Option<&RunStatus>, evaluations: &[Vec<f64>], now: f64) -> Self {
+    fn of(stored: &StoredRun, live: Option<&RunStatus>, evaluations: &[Vec<f64>], now: f64) -> Self {
         let newest = evaluations.iter().flatten().copied().fold(stored.started, f64::max);
         let heard = live.and_then(|live| live.heard).map_or(newest, |heard| heard.max(newest));
         let updated = stored.finished.unwrap_or(heard);
