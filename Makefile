@@ -39,7 +39,8 @@ npm:
 	@sh tests/npm.sh
 
 test-quick: .venv/ready ## the tests of an inner loop: the core, the command line and the Python client
-	cargo test --locked --lib --bins --test core --test ingest
+	cargo test --locked --lib --bins --test core
+	cargo test --locked --test ports ingest::
 	cargo test --locked --test commands score::
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -q $(QUICK_PYTHON:%=python/tests/test_%.py)
 

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "pip install -v ./python": ".ci/run",
     "pip install conceptwatch-*.whl": "python/wheels/check.sh",
     "python -m conceptwatch demo": ".ci/run",
-    "conceptwatch watch": "tests/alerting.rs, tests/peers.rs",
+    "conceptwatch watch": "tests/ports/alerting.rs, tests/ports/peers.rs",
     "conceptwatch rm": "tests/commands/curate.rs",
     "conceptwatch push": "tests/upstream/main.rs",
     "sh deploy/hub/": "python/tests/test_quick_start.py",

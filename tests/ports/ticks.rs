@@ -1,13 +1,10 @@
 //! A rolling window in which few rows are replaced between ticks: with enough CPU time, a tick has the values of a pass
 //! over the same rows, even after the run resumes from a checkpoint.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use conceptwatch::server::proto::{BatchChunk, EndPass, Point, Score, StartRunRequest};
 
-use common::rows::{batch_of, run_of};
-use common::{Client, Sidecar, Stream, end_pass, point, until};
+use crate::common::rows::{batch_of, run_of};
+use crate::common::{Client, Sidecar, Stream, end_pass, point, until};
 
 const K: usize = 12;
 const ROWS: usize = 256;

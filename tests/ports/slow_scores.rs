@@ -1,14 +1,11 @@
 //! Scores that train networks, and permutation tests, join their point after the others, without delaying them.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{BatchChunk, Concept, EndPass, Point, StartRunRequest, WatchRequest, WatchResponse};
 use tonic::Streaming;
 
-use common::rows::{floats, integers};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run};
+use crate::common::rows::{floats, integers};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run};
 
 const ROWS: u64 = 800;
 

@@ -1,8 +1,5 @@
 //! Valid batches in any form and order, sent to the real program over its real port.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
 use conceptwatch::server::proto::ingest_response::Outcome;
@@ -15,8 +12,8 @@ use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use common::rows::{floats, tensors};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, split, text, until};
+use crate::common::rows::{floats, tensors};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, split, text, until};
 
 /// Rows per pass, more than the sample keeps.
 const ROWS: u64 = 600;

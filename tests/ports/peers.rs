@@ -1,7 +1,5 @@
 //! Peers: Unix sockets, TLS, client certificates, tokens, and floods.
 
-mod common;
-
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
-use common::certificates::Authority;
-use common::signal::terminate;
-use common::{PATIENCE, Sidecar, program, text};
+use crate::common::certificates::Authority;
+use crate::common::signal::terminate;
+use crate::common::{PATIENCE, Sidecar, program, text};
 use conceptwatch::server::client::{ClientError, Reader};
 use conceptwatch::server::peers::{Dialer, Protocol, Remote, Trust, raise_file_limit};
 use conceptwatch::server::proto::ListRunsRequest;
@@ -155,7 +153,7 @@ async fn a_client_certificate_lets_in_where_there_is_no_token() {
 
     // With a token, either is enough.
     let token = at.join("token");
-    common::write_secret(&token, "a-token-of-the-tests");
+    crate::common::write_secret(&token, "a-token-of-the-tests");
     let with_token = [&tls[..], &["--token-file", text(&token)]].concat();
     let sidecar = Sidecar::start(&with_token);
     let (grpc, http) = (format!("https://{}", sidecar.grpc), format!("https://{}", sidecar.http));
@@ -189,7 +187,7 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     let before = std::fs::read(&cert).unwrap();
     std::fs::write(&cert, "no certificate").unwrap();
     let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
-    common::until("the fault is logged", || logged("the certificate stays as it was")).await;
+    crate::common::until("the fault is logged", || logged("the certificate stays as it was")).await;
     assert_eq!(runs(&grpc, &trusting(&old)).await.unwrap(), 0);
     std::fs::write(&cert, before).unwrap();
     new.issue(at, "server", 2099);
@@ -210,7 +208,7 @@ async fn a_key_that_others_could_read_is_used_once_they_cannot() {
     new.issue(at, "server", 2099);
     mode(0o644);
     let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
-    common::until("the fault is logged", || logged("others can read")).await;
+    crate::common::until("the fault is logged", || logged("others can read")).await;
     // Neither length nor content changes.
     mode(0o600);
     serves_certificate_of(&grpc, &new).await;
@@ -247,7 +245,7 @@ fn a_socket_refuses_another_user_unless_there_is_a_token() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
     let token = directory.path().join("token");
-    common::write_secret(&token, "a token of 28 characters, ok".replace(' ', "_").as_str());
+    crate::common::write_secret(&token, "a token of 28 characters, ok".replace(' ', "_").as_str());
     for (number, more) in [&[][..], &["--token-file", text(&token)]].into_iter().enumerate() {
         let socket = directory.path().join(format!("http-{number}.sock"));
         let address = format!("unix://{}", text(&socket));
@@ -264,7 +262,7 @@ fn a_socket_refuses_another_user_unless_there_is_a_token() {
             own.read_to_string(&mut metrics).unwrap();
             let labels = "port=\"http\",reason=\"other_user\"";
             let (_, body) = metrics.split_once("\r\n\r\n").unwrap();
-            assert_eq!(common::metric(body, "conceptwatch_connections_closed_total", labels), 1.0);
+            assert_eq!(crate::common::metric(body, "conceptwatch_connections_closed_total", labels), 1.0);
         } else {
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         }
@@ -301,7 +299,7 @@ fn files_of_tls_that_cannot_be_used_are_named() {
     std::fs::copy(&key, &open_key).unwrap();
     std::fs::set_permissions(&open_key, Permissions::from_mode(0o644)).unwrap();
     let empty = at.join("empty");
-    common::write_secret(&empty, "");
+    crate::common::write_secret(&empty, "");
     let none = at.join("none");
     let cases: [Refused<'_>; 9] = [
         ("no certificate", [None, Some(&key), None], &["tls_cert: is missing"]),
@@ -374,7 +372,7 @@ async fn two_thousand_silent_sockets_are_not_felt() {
         }
         let sidecar = Sidecar::start_as(command, &["--connections", "256"]);
         let mut early = sidecar.client().await;
-        early.start_run(common::run("early")).await.unwrap();
+        early.start_run(crate::common::run("early")).await.unwrap();
         let mut held = Vec::new();
         for round in 0..10 {
             held.extend(crowd(sidecar.grpc, if round % 2 == 0 { b"" } else { b"P" }, 100));
@@ -383,7 +381,7 @@ async fn two_thousand_silent_sockets_are_not_felt() {
                 assert_eq!(status(sidecar.http, path), "200", "{path} in round {round}");
             }
             let mut late = sidecar.client().await;
-            late.start_run(common::run(&format!("late-{round}"))).await.unwrap();
+            late.start_run(crate::common::run(&format!("late-{round}"))).await.unwrap();
         }
         early.list_runs(ListRunsRequest::default()).await.unwrap();
         let closed = |reason| sidecar.metric("conceptwatch_connections_closed_total", reason);
@@ -415,9 +413,9 @@ fn event_streams_leave_places_for_probes() {
 async fn refusals_do_not_fill_the_log_and_name_their_peer() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;
-    let mut stream = common::Stream::open(&mut client).await;
+    let mut stream = crate::common::Stream::open(&mut client).await;
     for sequence in 0..2000 {
-        let answer = stream.ask(common::chunk("unknown", sequence, 0..1)).await;
+        let answer = stream.ask(crate::common::chunk("unknown", sequence, 0..1)).await;
         assert_ne!(answer.message, "");
     }
     let log = std::fs::read_to_string(sidecar.log()).unwrap();
@@ -431,7 +429,7 @@ async fn refusals_do_not_fill_the_log_and_name_their_peer() {
 async fn wrong_tokens_are_counted_and_logged_without_them() {
     let directory = tempfile::tempdir().unwrap();
     let token = directory.path().join("token");
-    common::write_secret(&token, "a-token-of-the-tests");
+    crate::common::write_secret(&token, "a-token-of-the-tests");
     let sidecar = Sidecar::start(&["--token-file", text(&token)]);
     let mut client = sidecar.client().await;
     for number in 0..3 {

@@ -1,8 +1,5 @@
 //! Alerts as users see them: metrics, API, watch stream, webhook, stop advice.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -16,7 +13,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
 
 /// Fires at every pass: the passes of these tests have 64 rows.
 const FEW: &str =
@@ -181,7 +178,7 @@ async fn an_https_webhook_is_notified_if_its_certificate_is_trusted() {
     let path = directory.path().join("serve.toml");
     std::fs::write(&path, format!("webhook = \"https://{address}/secret\"\n{FEW}")).unwrap();
     for trusted in [true, false] {
-        let mut command = common::program();
+        let mut command = crate::common::program();
         if trusted {
             command.env("SSL_CERT_FILE", &certificate);
         }
@@ -226,7 +223,7 @@ async fn the_terminal_shows_points_and_alerts_as_they_arrive() {
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
     let address = sidecar.grpc.to_string();
-    let mut command = common::program();
+    let mut command = crate::common::program();
     command.args(["watch", "r", "--address", &address, "--scores", "ctl,icl_excess"]).stdout(Stdio::piped());
     let mut watching = command.spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();

@@ -1,8 +1,5 @@
 //! How the program stops, and which failures it survives.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
@@ -14,7 +11,7 @@ use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
 use tonic::Code;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
 
 async fn pass(client: &mut Client, step: u64) -> conceptwatch::server::proto::Point {
     let mut stream = Stream::open(client).await;

@@ -1,7 +1,5 @@
 //! A rolling window continues exactly when the sidecar is restarted.
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use conceptwatch::history::{Limits, RunOutcome, Sqlite, Store};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
 
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, point, program, run, text, until};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, point, program, run, text, until};
 
 const CLIENT: &str = "trainer";
 

@@ -1,16 +1,13 @@
 //! A rolling window whose CPU share is too small to compute all pairs in one interval.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, Point, WatchRequest};
 use leakage::pair_cache::refresh::{least, most_ticks};
 
-use common::rows::{batch_of, run_of};
-use common::{Client, PATIENCE, Sidecar, Stream, end_pass, point, until};
+use crate::common::rows::{batch_of, run_of};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, end_pass, point, until};
 
 const K: usize = 24;
 const ROWS: usize = 256;

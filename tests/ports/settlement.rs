@@ -1,7 +1,5 @@
 //! What an acknowledgement means: a pass is settled when its point, or the reason why it has none, is in the history.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -14,8 +12,8 @@ use conceptwatch::server::proto::{
 };
 use tonic::Code;
 
-use common::rows::{batch_of, run_of};
-use common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text, until};
+use crate::common::rows::{batch_of, run_of};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text, until};
 
 /// CPU shares with which nothing is scored within the time of a test, once the saved-up time is used.
 const SLOW: [&str; 4] = ["--cpu-share", "0.001", "--busy-cpu-share", "0.001"];

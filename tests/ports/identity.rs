@@ -1,7 +1,5 @@
 //! A name does not identify a run: the data and answers of one training are separate from those of another.
 
-mod common;
-
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{
     BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetDiagnosisRequest, GetScoresRequest, ListRunsRequest,
@@ -9,7 +7,7 @@ use conceptwatch::server::proto::{
 };
 use tonic::Code;
 
-use common::{Client, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text};
+use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text};
 
 /// The declaration by the client of one rank of a launch.
 fn launched(name: &str, client: &str, job: &str) -> StartRunRequest {
@@ -194,7 +192,7 @@ async fn a_tail_sent_again_after_a_crash_does_not_replace_a_complete_point() {
     start(&mut client, launched("r", rank.client, "one")).await;
     stream.ask(rank.batch(1, 0..8)).await;
     stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
-    common::until("the incomplete point is discarded", || {
+    crate::common::until("the incomplete point is discarded", || {
         sidecar.metric("conceptwatch_points_outranked_total", "") == 1.0
     })
     .await;
