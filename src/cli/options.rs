@@ -11,8 +11,8 @@ use serde::Deserialize;
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Remote, Tls, TlsFiles, read_token};
 use crate::server::{
-    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, UpstreamOptions, WorkerOptions,
-    projects,
+    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, UpstreamOptions, WebhookFormat,
+    WorkerOptions, projects,
 };
 use information::{Kind, Settings};
 use leakage::alert::{Fields, RuleFault, Rules, default_rules};
@@ -174,6 +174,9 @@ pub struct ServeOptions {
     /// Address to post each alert to, as JSON, when it starts and when it ends, such as http://host/path
     #[arg(long, env = "CONCEPTWATCH_WEBHOOK", value_name = "URL")]
     webhook: Option<String>,
+    /// Form of these messages: json, slack, discord or teams [default: json]
+    #[arg(long, env = "CONCEPTWATCH_WEBHOOK_FORMAT", value_parser = webhook_format, value_name = "FORMAT")]
+    webhook_format: Option<WebhookFormat>,
     /// Address of an Alertmanager, such as http://127.0.0.1:9093
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER", value_name = "URL")]
     alertmanager: Option<String>,
@@ -218,6 +221,16 @@ fn split_window(text: &str) -> Result<(String, WindowKind), String> {
     Ok((split.to_owned(), window))
 }
 
+fn webhook_format(text: &str) -> Result<WebhookFormat, String> {
+    match text {
+        "json" => Ok(WebhookFormat::Json),
+        "slack" => Ok(WebhookFormat::Slack),
+        "discord" => Ok(WebhookFormat::Discord),
+        "teams" => Ok(WebhookFormat::Teams),
+        _ => Err("expected json, slack, discord or teams".into()),
+    }
+}
+
 fn non_finite(text: &str) -> Result<NonFinite, String> {
     match text {
         "reject" => Ok(NonFinite::Reject),
@@ -257,7 +270,8 @@ impl ServeOptions {
             half_life_steps, pass_deadline, idle_deadline, open_passes, interval, least_changed, estimator,
             neighbours, threads, cpu_share, busy_cpu_share, niceness, ingest_mib, sample_mib, scoring_memory_mib,
             connections, non_finite, linger, forget_after, log_json, log, port_file, exit_with_stdin, exit_unused,
-            webhook, alertmanager, alertmanager_resend, upstream, upstream_token_file, upstream_ca, alerts
+            webhook, webhook_format, alertmanager, alertmanager_resend, upstream, upstream_token_file, upstream_ca,
+            alerts
         })
     }
 
@@ -267,6 +281,7 @@ impl ServeOptions {
         };
         Ok(NotifyOptions {
             webhook: target("webhook", &self.webhook)?,
+            webhook_format: self.webhook_format.unwrap_or_default(),
             alertmanager: target("alertmanager", &self.alertmanager)?,
             resend: seconds("alertmanager_resend", self.alertmanager_resend, 60.0)?.max(Duration::from_secs(1)),
             ..NotifyOptions::default()
@@ -334,6 +349,7 @@ impl ServeOptions {
         let of_sidecars = [
             ("alerts", self.alerts.is_some()),
             ("webhook", self.webhook.is_some()),
+            ("webhook_format", self.webhook_format.is_some()),
             ("alertmanager", self.alertmanager.is_some()),
         ];
         if let Some((field, _)) = of_sidecars.iter().find(|(_, given)| *given) {

@@ -51,7 +51,7 @@ pub use clock::unix_time;
 pub use grpc::tensor_of;
 pub use grpc::{IngestLimits, client, hub as hub_protocol, pipe, proto, recording};
 pub use hub::{HubOptions, projects, run_hub};
-pub use notify::{Options as NotifyOptions, Target};
+pub use notify::{Options as NotifyOptions, Target, WebhookFormat};
 pub use options::{Listeners, Options, ServeError};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;

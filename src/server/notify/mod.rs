@@ -3,13 +3,16 @@
 //! Each receiver has its own task and bounded queue, so callers never wait: a receiver that hangs or answers 500 loses
 //! only its own messages, and those are counted.
 
+mod chat;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use hyper::header::CONTENT_TYPE;
-use hyper::{Request, Uri};
+use hyper::{Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -25,6 +28,9 @@ use super::clock::unix_time;
 use super::live::AlertChange;
 use super::metrics::Metrics;
 use leakage::alert::State;
+use leakage::field_error::in_short;
+
+pub use chat::WebhookFormat;
 
 /// Changes queued for a receiver; further ones are dropped and counted.
 const QUEUE: usize = 256;
@@ -33,6 +39,8 @@ const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of alerts, firing or resolved, that wait for a receiver. Beyond it the oldest are dropped and counted.
 const MOST: usize = 10_000;
+/// Bytes of a refusal's reason.
+const MOST_SAID: usize = 4096;
 /// Pause before Alertmanager is tried again after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 /// Alertmanager considers a firing alert resolved if it is not resent within this multiple of the resend interval.
@@ -42,6 +50,7 @@ const MISSED: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub webhook: Option<Target>,
+    pub webhook_format: WebhookFormat,
     pub alertmanager: Option<Target>,
     /// Interval at which firing alerts are sent to Alertmanager again.
     pub resend: Duration,
@@ -51,7 +60,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { webhook: None, alertmanager: None, resend: Duration::from_secs(60), timeout: Duration::from_secs(10) }
+        let (resend, timeout) = (Duration::from_secs(60), Duration::from_secs(10));
+        Self { webhook: None, webhook_format: WebhookFormat::default(), alertmanager: None, resend, timeout }
     }
 }
 
@@ -134,10 +144,11 @@ impl Notifier {
             timeout: options.timeout,
             page: page.clone(),
             metrics: metrics.clone(),
+            fails: AtomicBool::new(false),
         };
         if let Some(target) = &options.webhook {
             let (sender, changes) = mpsc::channel(QUEUE);
-            tokio::spawn(webhook(changes, post("webhook", target)));
+            tokio::spawn(webhook(changes, post("webhook", target), options.webhook_format));
             queues.push(("webhook", sender));
         }
         if let Some(target) = &options.alertmanager {
@@ -167,7 +178,7 @@ fn key(change: &AlertChange) -> Key {
 }
 
 /// Posts each alert when it begins to fire and when it is resolved.
-async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
+async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post, format: WebhookFormat) {
     let mut firing = BTreeMap::new();
     while let Some(change) = changes.recv().await {
         let status = match change.state {
@@ -179,13 +190,11 @@ async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post) {
             State::Inactive if firing.remove(&key(&change)).is_some() => "resolved",
             State::Inactive | State::Pending => continue,
         };
-        let body = json!({"status": status, "alert": &*change, "page": post.page}).to_string();
+        let body = format.body(&change, status, &post.page).to_string();
         let mut pause = PAUSE;
         for attempt in 1..=ATTEMPTS {
-            if post.send(&body).await {
-                break;
-            }
-            if attempt == ATTEMPTS {
+            let Err(failure) = post.send(&body).await else { break };
+            if attempt == ATTEMPTS || failure == Failure::Refused {
                 post.metrics.notifications_dropped.with_label_values(&[post.receiver]).inc();
                 break;
             }
@@ -239,7 +248,7 @@ async fn alertmanager(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post,
         let alerts: Vec<Value> = (firing.values().map(|change| alert(change, &post.page, until)))
             .chain(over.values().map(|(change, end)| alert(change, &post.page, *end)))
             .collect();
-        failed = !post.send(&Value::Array(alerts).to_string()).await;
+        failed = post.send(&Value::Array(alerts).to_string()).await.is_err();
         if !failed {
             over.clear();
         }
@@ -288,29 +297,57 @@ struct Post {
     timeout: Duration,
     page: String,
     metrics: Metrics,
+    /// The last delivery failed, which has been logged.
+    fails: AtomicBool,
+}
+
+/// Why a delivery failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The receiver does not take this message: it would not take it again.
+    Refused,
+    /// It may succeed later.
+    Later,
 }
 
 impl Post {
-    /// Returns whether the receiver accepted the body; counts the outcome and logs a failure.
-    async fn send(&self, body: &str) -> bool {
-        let why = match timeout(self.timeout, self.post(body.to_owned())).await {
+    /// Delivers a body; counts the outcome. The first failure after a success is logged.
+    async fn send(&self, body: &str) -> Result<(), Failure> {
+        let (failure, why) = match timeout(self.timeout, self.post(body.to_owned())).await {
             Ok(Ok(())) => {
                 self.metrics.notifications.with_label_values(&[self.receiver]).inc();
-                return true;
+                self.fails.store(false, Ordering::Relaxed);
+                return Ok(());
             }
-            Ok(Err(why)) => why,
-            Err(_) => format!("no answer within {:.0} s", self.timeout.as_secs_f64()),
+            Ok(Err(failure)) => failure,
+            Err(_) => (Failure::Later, format!("no answer within {:.0} s", self.timeout.as_secs_f64())),
         };
         self.metrics.notifications_failed.with_label_values(&[self.receiver]).inc();
-        tracing::warn!(receiver = self.receiver, target = self.target.authority(), %why, "an alert was not delivered");
-        false
+        if !self.fails.swap(true, Ordering::Relaxed) {
+            let (receiver, target) = (self.receiver, self.target.authority());
+            tracing::warn!(receiver, target, %why, "an alert was not delivered; further failures are counted");
+        }
+        Err(failure)
     }
 
-    async fn post(&self, body: String) -> Result<(), String> {
+    async fn post(&self, body: String) -> Result<(), (Failure, String)> {
+        let later = |why: String| (Failure::Later, why);
         let request = Request::post(&self.target.0).header(CONTENT_TYPE, "application/json").body(Body::from(body));
-        let answer = self.client.request(request.map_err(|error| with_causes(&error))?).await;
-        let status = answer.map_err(|error| with_causes(&error))?.status();
-        if status.is_success() { Ok(()) } else { Err(format!("answered {status}")) }
+        let answer = self.client.request(request.map_err(|error| later(with_causes(&error)))?).await;
+        let answer = answer.map_err(|error| later(with_causes(&error)))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let said = axum::body::to_bytes(Body::new(answer.into_body()), MOST_SAID).await.unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let why = if said.is_empty() {
+            format!("answered {status}")
+        } else {
+            format!("answered {status}: {}", in_short(&said))
+        };
+        let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
+        Err((if status.is_client_error() && !again { Failure::Refused } else { Failure::Later }, why))
     }
 }
 

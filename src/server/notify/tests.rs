@@ -91,6 +91,76 @@ async fn a_webhook_gets_the_beginning_and_the_end_of_an_alert() {
     assert!(metrics.notifications.with_label_values(&["webhook"]).get() >= 1);
 }
 
+/// Slack answers 200 "ok", Discord 204 and Teams 202, each without more to read.
+#[tokio::test]
+async fn chats_get_a_message_in_their_own_form() {
+    for (format, answer) in [
+        (WebhookFormat::Slack, StatusCode::OK),
+        (WebhookFormat::Discord, StatusCode::NO_CONTENT),
+        (WebhookFormat::Teams, StatusCode::ACCEPTED),
+    ] {
+        let mut hook = receiver("/hook").await;
+        *hook.answer.lock().unwrap() = answer;
+        let (target, metrics) = (Target::parse("webhook", &format!("{}/hook", hook.url)).unwrap(), metrics());
+        let options = Options { webhook: Some(target), webhook_format: format, ..options(1000) };
+        let notifier = Notifier::start(options, "http://page/".into(), metrics.clone());
+        let firing = AlertChange { run: "<@all> & co".into(), ..AlertChange::clone(&change(Firing, 4.0)) };
+        notifier.tell(Arc::new(firing.clone()));
+        notifier.tell(Arc::new(AlertChange { state: Inactive, ..firing }));
+        let (begin, end) = (hook.next().await, hook.next().await);
+        let text = |body: &Value| {
+            let text = match format {
+                WebhookFormat::Slack => &body["text"],
+                WebhookFormat::Discord => &body["content"],
+                _ => &body["attachments"][0]["content"]["body"][0]["text"],
+            };
+            text.as_str().unwrap().to_owned()
+        };
+        let run = if format == WebhookFormat::Slack { "&lt;@all&gt; &amp; co" } else { "<@all> & co" };
+        let about = format!("leaking in run {run}, val, step 7: icl is 0.4, above 0.2");
+        let advice = "Training is advised to stop";
+        assert_eq!(text(&begin), format!("Firing (critical): {about}. {advice}\nhttp://page/"));
+        assert_eq!(text(&end), format!("Resolved (critical): {about}\nhttp://page/"));
+        match format {
+            WebhookFormat::Discord => assert_eq!(begin["allowed_mentions"], json!({"parse": []})),
+            WebhookFormat::Teams => {
+                let card = &begin["attachments"][0];
+                assert_eq!(card["contentType"], "application/vnd.microsoft.card.adaptive");
+                assert_eq!((&begin["type"], &card["content"]["type"]), (&json!("message"), &json!("AdaptiveCard")));
+            }
+            _ => {}
+        }
+        assert_eq!(metrics.notifications_failed.with_label_values(&["webhook"]).get(), 0);
+    }
+}
+
+#[test]
+fn a_long_message_is_cut() {
+    let change = AlertChange { evidence: "é".repeat(5000), ..AlertChange::clone(&change(Firing, 4.0)) };
+    let body = WebhookFormat::Discord.body(&change, "firing", "http://page/");
+    let content = body["content"].as_str().unwrap();
+    assert!(content.chars().count() <= 2000, "{}", content.chars().count());
+    assert!(content.ends_with("…\nhttp://page/"));
+}
+
+/// Slack answers 404 "no_service" once a webhook is removed, and 400 "invalid_payload": neither would end.
+#[tokio::test]
+async fn a_webhook_that_refuses_is_not_asked_again() {
+    let mut hook = receiver("/hook").await;
+    *hook.answer.lock().unwrap() = StatusCode::NOT_FOUND;
+    let (target, metrics) = (Target::parse("webhook", &format!("{}/hook", hook.url)).unwrap(), metrics());
+    let notifier = Notifier::start(Options { webhook: Some(target), ..options(1000) }, "page".into(), metrics.clone());
+    notifier.tell(change(Firing, 4.0));
+    notifier.tell(change(Inactive, 5.0));
+    let taken = [hook.next().await, hook.next().await];
+    assert_eq!(taken.map(|body| body["status"].clone()), ["firing", "resolved"]);
+    let dropped = || metrics.notifications_dropped.with_label_values(&["webhook"]).get();
+    while dropped() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(metrics.notifications_failed.with_label_values(&["webhook"]).get(), 2);
+}
+
 #[tokio::test]
 async fn alertmanager_gets_what_fires_again_and_again_and_an_end_once() {
     let mut manager = receiver("/prefix/api/v2/alerts").await;
@@ -142,7 +212,15 @@ fn alerts_that_a_receiver_has_not_been_told_of_are_bounded_and_the_oldest_are_co
     let metrics = metrics();
     let target = Target::parse("alertmanager", "http://127.0.0.1:1").unwrap();
     let (client, page, timeout) = (client(), String::new(), PATIENCE);
-    let post = Post { client, receiver: "alertmanager", target, timeout, page, metrics: metrics.clone() };
+    let post = Post {
+        client,
+        receiver: "alertmanager",
+        target,
+        timeout,
+        page,
+        metrics: metrics.clone(),
+        fails: AtomicBool::new(false),
+    };
     // Ended alerts of jobs that were killed, one after another, while nobody answered.
     let mut over: BTreeMap<Key, f64> =
         (0..30).map(|run| (("leaking".into(), run.to_string()), f64::from(run))).collect();
