@@ -54,6 +54,16 @@ fn cases() -> Vec<Case> {
         ("a word for a number", csv, "task_labels", "got 'cat' in row 1, expected a number", {
             table("task_labels,concept_labels.a\n1,0\ncat,1\n")
         }),
+        ("a number for a class's name", csv, "task_labels", "got '1' in row 1, expected the name of a class", {
+            table("task_labels,concept_labels.a\ncat,0\n1,1\n")
+        }),
+        (
+            "a decimal comma",
+            csv,
+            "concept_labels.a",
+            "got '0,5' in row 0, expected a number, true or false; cells are",
+            { table("task_labels;concept_labels.a\n1;0,5\n") },
+        ),
         ("a row too short", csv, "FILE", "line 3 has 1 fields, expected 2", table("task_labels,c\n1,0\n1\n")),
         ("no text", csv, "FILE", "is not valid UTF-8", b"task_labels,c\n1,\xff\n".to_vec()),
         ("a line without end", csv, "FILE", "a line is longer than 4 MiB", unending),

@@ -444,6 +444,36 @@ fn every_format_gives_the_same_scores() {
 }
 
 #[test]
+fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
+    let (logits, labels, task) = values();
+    let directory = tempfile::tempdir().unwrap();
+    let table = |separator: &str, missing: &str, classes: [&str; 2]| {
+        let header = ["concept_activations.a,x", "concept_labels.a,x", "task_predictions", "task_labels"];
+        let quoted = header.map(|title| format!("\"{title}\""));
+        let mut table = quoted.join(separator) + "\n";
+        for row in 0..ROWS {
+            let label = if row % 7 == 0 { missing.to_owned() } else { labels[row * K].to_string() };
+            let class = classes[usize::from(task[row] > 0.0)];
+            let cells = [logits[row * K].to_string(), label, classes[row % 2].to_owned(), class.to_owned()];
+            table += &(cells.join(separator) + "\n");
+        }
+        let path = directory.path().join("t.csv");
+        std::fs::write(&path, table).unwrap();
+        scored(&[&path], &["--missing-labels"]).0["scores"].clone()
+    };
+    let expected = table(",", "", ["0", "1"]);
+    // In the order of their names, whichever comes first.
+    for (separator, missing, classes) in [
+        (";", "NA", ["auk", "wren"]),
+        ("\t", "<NA>", ["Auk", "auk"]),
+        (",", "null", ["a b", "é"]),
+        (";", "None", ["0", "1"]),
+    ] {
+        assert_eq!(table(separator, missing, classes), expected, "{separator:?} {missing} {classes:?}");
+    }
+}
+
+#[test]
 fn a_mapped_array_takes_the_place_of_the_one_with_its_name() {
     let (logits, labels, task) = values();
     let turned: Vec<f64> = labels.iter().map(|label| 1.0 - label).collect();

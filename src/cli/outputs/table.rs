@@ -1,8 +1,9 @@
-//! Tables of comma-separated values: a header, and a row of the data set in each line.
+//! Tables: a header, and a row of the data set in each line, separated by commas, semicolons or tabs.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -17,6 +18,13 @@ use super::sink::Sink;
 const MAX_LINE: usize = 4 << 20;
 /// Rows after which memory is taken and progress said.
 const BLOCK: u64 = 4096;
+/// Separators of cells; the one that the header has most is taken.
+const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
+/// Cells that pandas and R write for a missing number.
+const MISSING: [&str; 7] = ["", "NA", "N/A", "<NA>", "null", "NULL", "None"];
+/// Tensors whose values are classes of the task. Where a column of one has names, all that have are numbered alike.
+const OF_TASK: [TensorName; 3] =
+    [TensorName::TaskLabels, TensorName::TaskPredictions, TensorName::IntervenedTaskPredictions];
 
 /// Counts bytes since the last line, so that no line fills the memory.
 struct Lines<R> {
@@ -40,6 +48,31 @@ enum Values {
     Whole(Vec<i64>),
     Floats(Vec<f64>),
     Texts(Vec<String>),
+    /// Numbers of names in [`Classes`].
+    Classes(Vec<usize>),
+}
+
+/// The names of the task's classes, numbered as they appear.
+#[derive(Default)]
+struct Classes(BTreeMap<String, usize>);
+
+impl Classes {
+    fn number(&mut self, name: &str, memory: &mut Memory) -> usize {
+        if let Some(&number) = self.0.get(name) {
+            return number;
+        }
+        let next = self.0.len();
+        memory.used = memory.used.saturating_add(name.len() + size_of::<(String, usize)>());
+        self.0.insert(name.to_owned(), next);
+        next
+    }
+
+    /// The number of each class in the order of the names, by its number here.
+    fn sorted(&self) -> Vec<i64> {
+        let mut sorted = vec![0; self.0.len()];
+        self.0.values().zip(0..).for_each(|(&number, place)| sorted[number] = place);
+        sorted
+    }
 }
 
 struct Column {
@@ -48,19 +81,23 @@ struct Column {
     at: usize,
     target: Target,
     values: Values,
+    /// The values may be names of classes.
+    of_task: bool,
 }
 
 pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
     let file_fault = |message: String| FieldError::new(path.display().to_string(), message);
     let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
     let since = Rc::new(Cell::new(0));
+    let mut file = BufReader::new(file);
+    let separator = separator(file.fill_buf().map_err(|e| file_fault(format!("cannot be read: {e}")))?);
     let lines = Lines { inner: file, since: since.clone() };
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(lines);
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator).trim(csv::Trim::All).from_reader(lines);
     let unreadable = |e: csv::Error| file_fault(format!("cannot be read: {}", in_short(&told(&e))));
     let header = reader.headers().map_err(unreadable)?.clone();
     since.set(0);
     let mut columns = columns(&header, names);
-    let (mut record, mut rows) = (csv::StringRecord::new(), 0u64);
+    let (mut record, mut rows, mut classes) = (csv::StringRecord::new(), 0u64, Classes::default());
     let wide =
         columns.iter().map(|column| if matches!(column.values, Values::Texts(_)) { 64 } else { 16 }).sum::<usize>();
     while reader.read_record(&mut record).map_err(unreadable)? {
@@ -75,12 +112,26 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
             let cell = record.get(column.at).unwrap_or_default();
             let fault = |expected: &str| {
                 let (title, cell) = (in_short(&column.title), in_short(cell));
-                FieldError::new(title, format!("got '{cell}' in row {rows}, expected {expected}"))
+                let separator = char::from(separator).escape_default();
+                let message =
+                    format!("got '{cell}' in row {rows}, expected {expected}; cells are separated by '{separator}'");
+                FieldError::new(title, message)
             };
-            push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
+            if rows == 0 && column.of_task && is_name(cell) {
+                column.values = Values::Classes(Vec::new());
+            }
+            if let Values::Classes(numbers) = &mut column.values {
+                if !is_name(cell) {
+                    return Err(fault("the name of a class, as in row 0"));
+                }
+                numbers.push(classes.number(cell, memory));
+            } else {
+                push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
+            }
         }
         rows += 1;
     }
+    let sorted = classes.sorted();
     for column in columns {
         let Column { target, values, .. } = column;
         sink.put(path, &target, |name| {
@@ -92,6 +143,10 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
                     Elements::Numbers(DataType::Float64, bytes(values.iter().map(|v| v.to_le_bytes())))
                 }
                 Values::Texts(values) => Elements::Texts(values),
+                Values::Classes(numbers) => Elements::Numbers(
+                    DataType::Int64,
+                    bytes(numbers.iter().map(|&number| sorted[number].to_le_bytes())),
+                ),
             };
             Ok(Array { name, shape: vec![rows], elements })
         })?;
@@ -113,18 +168,41 @@ fn columns(header: &csv::StringRecord, names: &Names) -> Vec<Column> {
             (_, true) => Values::Floats(Vec::new()),
             _ => Values::Whole(Vec::new()),
         };
-        Some(Column { title: title.to_owned(), at, target, values })
+        let of_task = tensor.is_some_and(|name| OF_TASK.contains(&name));
+        Some(Column { title: title.to_owned(), at, target, values, of_task })
     };
     header.iter().enumerate().filter_map(column).collect()
 }
 
-/// Adds a cell, `None` if it is no number. An empty cell is NaN: an unknown label.
-fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
-    let flag = match cell {
+/// The separator that the first line has most, outside of quotes.
+fn separator(beginning: &[u8]) -> u8 {
+    let (mut counts, mut quoted) = ([0; SEPARATORS.len()], false);
+    for &byte in beginning.iter().take_while(|&&byte| byte != b'\n') {
+        quoted ^= byte == b'"';
+        if let Some(at) = SEPARATORS.iter().position(|&separator| separator == byte && !quoted) {
+            counts[at] += 1;
+        }
+    }
+    // Of equals the first, which is the comma where there are none.
+    let most = counts.iter().max().copied().unwrap_or_default();
+    SEPARATORS[counts.iter().position(|&count| count == most).unwrap_or_default()]
+}
+
+fn flag(cell: &str) -> Option<i64> {
+    match cell {
         "true" | "True" | "TRUE" => Some(1),
         "false" | "False" | "FALSE" => Some(0),
         _ => None,
-    };
+    }
+}
+
+fn is_name(cell: &str) -> bool {
+    !MISSING.contains(&cell) && flag(cell).is_none() && cell.parse::<f64>().is_err()
+}
+
+/// Adds a cell, `None` if it is no number. A missing one is NaN: an unknown label.
+fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
+    let flag = flag(cell);
     if let Values::Whole(whole) = values {
         if let Some(value) = flag.or_else(|| cell.parse().ok()) {
             whole.push(value);
@@ -133,13 +211,13 @@ fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
         *values = Values::Floats(whole.iter().map(|&value| value as f64).collect());
     }
     match values {
-        Values::Floats(floats) if cell.is_empty() => floats.push(f64::NAN),
+        Values::Floats(floats) if MISSING.contains(&cell) => floats.push(f64::NAN),
         Values::Floats(floats) => floats.push(flag.map(|flag| flag as f64).or_else(|| cell.parse().ok())?),
         Values::Texts(texts) => {
             memory.used = memory.used.saturating_add(cell.len());
             texts.push(cell.to_owned());
         }
-        Values::Whole(_) => {}
+        Values::Whole(_) | Values::Classes(_) => {}
     }
     Some(())
 }
