@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,22 @@ MOST_LOGIT = 80.0
 
 @contextlib.contextmanager
 def calling(
-    head: Call, threshold: float, sample: Any, *, numbers: bool = False, probabilities: bool = False
+    head: Call,
+    threshold: float,
+    sample: Any,
+    *,
+    numbers: bool = False,
+    probabilities: bool = False,
+    tasks: Sequence[tuple[str, int]] = (),
 ) -> Iterator[Callable[[Any], Any]]:
     """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or the `numbers`.
 
     -1, or NaN among numbers, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
-    `Fault` for outputs of another shape.
+    `Fault` for outputs of another shape. `tasks`: names and numbers of logits; of several it returns [n, t].
     """
-    predicted = _numbers if numbers else _probabilities if probabilities else _classes
+    predicted: Any = _numbers if numbers else _probabilities if probabilities else _classes
+    if len(tasks) > 1:
+        predicted = partial(_of_tasks, tasks, predicted)
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
@@ -54,6 +63,36 @@ def calling(
                 ) from error
 
         yield lambda values: predicted(output(values), values, threshold)
+
+
+def _of_tasks(tasks: Sequence[tuple[str, int]], predicted: Any, output: Any, values: Any, threshold: float) -> Any:
+    """The predictions of each task, from a list of outputs or from their columns side by side, [n, t]."""
+    n, t, width = values.shape[0], len(tasks), sum(outputs for _, outputs in tasks)
+    expected = f"it must return a list of {t} outputs, or their columns side by side, [{n}, {width}]"
+    if isinstance(output, (tuple, list)):
+        parts = list(output)
+        if len(parts) != t:
+            raise Fault(f"head returned {len(parts)} output{'s' * (len(parts) != 1)} for {t} tasks; {expected}")
+    else:
+        output, _ = _array(output, f"head returned {{}} for {t} tasks; {expected}")
+        shape = list(output.shape)
+        of_classes = shape == [n, t] and not _is_float(output)
+        if not of_classes and shape != [n, width]:
+            raise Fault(f"head returned shape {shape} for {t} tasks; {expected}")
+        ends = np.cumsum([1 if of_classes else outputs for _, outputs in tasks]).tolist()
+        parts = [output[:, start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    for part, (name, outputs) in zip(parts, tasks, strict=True):
+        shape = list(getattr(part, "shape", ()))
+        if len(shape) > 1 and shape[1] not in (1, max(outputs, 2)):
+            raise Fault(f"head returned shape {shape} for the task {name!r}, expected [{n}, {outputs}]")
+    found = [predicted(part, values, threshold) for part in parts]
+    xp: Any = np if isinstance(found[0], np.ndarray) else sys.modules["torch"]
+    return xp.stack(found, 1)
+
+
+def _is_float(output: Any) -> bool:
+    of_torch = hasattr(output, "is_floating_point")
+    return bool(output.is_floating_point()) if of_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
 
 
 def _numbers(output: Any, values: Any, _: float) -> Any:
@@ -94,8 +133,7 @@ def _classes(output: Any, values: Any, threshold: float) -> Any:
             f"[{n}, l], or one logit of class 1 or one class number a row, [{n}]"
         )
     xp: Any = torch if is_torch else np
-    floats = output.is_floating_point() if is_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
-    if not floats:
+    if not _is_float(output):
         classes = output.reshape(n) if len(shape) == 1 or shape[1] == 1 else output.argmax(1)
     elif len(shape) == 1 or shape[1] == 1:
         output = output.reshape(n)

@@ -89,6 +89,19 @@ def _concept(field: str, concept: Any) -> Any:
     return messages.Concept(name=name, cardinality=int(cardinality), **declared)
 
 
+def tasks_of(tasks: int | Sequence[str | tuple[str, int]] | None) -> list[Any]:
+    """Tasks in the form of concepts: names, (name, number of classes) pairs, or their number alone."""
+    if tasks is None:
+        return []
+    if isinstance(tasks, (int, np.integer)) and not isinstance(tasks, bool):
+        tasks = [f"t{i}" for i in range(int(tasks))]
+    try:
+        found = concepts_of(tasks)
+    except ValueError as error:
+        raise ValueError(str(error).replace("concept", "task")) from None
+    return [messages.Task(name=task.name, cardinality=task.cardinality) for task in found]
+
+
 def labels_of(labels: Mapping[str, Any] | None, project: str | None) -> dict[str, str]:
     """A run's labels as text, with its project among them."""
     named = {checked("labels", str(key)): value for key, value in (labels or {}).items()}
@@ -138,6 +151,8 @@ def declared(
     concept_labels: tuple[str, str],
     task_labels: tuple[str, str],
     missing_concept_labels: bool,
+    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    missing_task_labels: bool = False,
     training: str,
     head: Head | None,
     constants: Constants,
@@ -162,6 +177,8 @@ def declared(
         task_label_kind=kind_of(*task_labels, LABEL_KINDS),
         world_size=1,
         missing_concept_labels=bool(missing_concept_labels),
+        tasks=tasks_of(tasks),
+        missing_task_labels=bool(missing_task_labels),
         constants=constants_of(head is not None and head.is_linear(), constants),
         training=kind_of("training", training, TRAININGS),
     )
@@ -190,6 +207,7 @@ def checks_of(
         soft_labels,
         any(continuous_concepts(declared)),
         task_classes,
+        declared.missing_task_labels,
     )
     return Checks(layout_of(declared)), labels
 
@@ -200,7 +218,9 @@ def layout_of(declared: Any) -> Concepts:
     numbers = continuous_concepts(declared)
     beside_others = frozenset(i for i, number in enumerate(numbers) if number and not all(numbers))
     cardinalities = tuple(concept.cardinality for concept in declared.concepts)
-    return Concepts(cardinalities, two_columns, declared.latents, beside_others)
+    of_numbers = declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
+    outputs = tuple(outputs for _, outputs in outputs_of(declared.tasks, numbers=of_numbers))
+    return Concepts(cardinalities, two_columns, declared.latents, beside_others, outputs)
 
 
 def classes_of(task_classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -250,6 +270,11 @@ def soft_of(soft_labels: str | Sequence[float] | None, signed_labels: bool) -> B
             f'soft_labels: got {shortened(soft_labels)}, expected "threshold", or two bounds with 0 <= low <= high <= 1'
         )
     return low, high
+
+
+def outputs_of(tasks: Iterable[Any], *, numbers: bool) -> list[tuple[str, int]]:
+    """The name of each task and its number of logits: one for a number or for two classes, else one for each class."""
+    return [(task.name, task.cardinality if task.cardinality > 2 and not numbers else 1) for task in tasks]
 
 
 def constants_of(linear_head: bool, constants: Constants) -> Any:

@@ -96,6 +96,7 @@ class Verdict:
     or_earlier: bool  # no evaluation before `since_step` was looked at
     reason: str  # what limits the verdict, or why there is none
     stop_advised_by: str | None  # the alert rule that advises to stop
+    task: str | None = None  # of several tasks the one whose scores decide; None: those of no single task do
 
     def __str__(self) -> str:
         since = "" if self.since_step is None else f" since step {self.since_step}"
@@ -107,6 +108,8 @@ class Verdict:
             low, high = self.deciding.interval
             limit = "" if self.deciding.limit is None else f", limit {self.deciding.limit:g}"
             text += f"\n  {self.deciding.score} {self.deciding.value:.4f}, {low:.4f} to {high:.4f}{limit}"
+        if self.task is not None:
+            text += f"\n  task: {self.task}"
         if self.concepts:
             text += f"\n  concepts: {', '.join(self.concepts)}"
         return text
@@ -170,6 +173,7 @@ def _verdict(verdict: Any) -> Verdict:
         or_earlier=verdict.or_earlier,
         reason=verdict.reason,
         stop_advised_by=verdict.stop_advised_by or None,
+        task=verdict.task or None,
     )
 
 

@@ -40,6 +40,8 @@ def init(
     concept_labels: str = "class",
     task_labels: str = "class",
     missing_concept_labels: bool = False,
+    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    missing_task_labels: bool = False,
     signed_labels: bool = False,
     task_classes: Sequence[str] | None = None,
     soft_labels: str | Sequence[float] | None = None,
@@ -89,6 +91,9 @@ def init(
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
     missing_concept_labels: concept labels of -1 or NaN are unknown, not an error. Scores use the rows with known
         labels, 50 at least.
+    tasks: names, (name, number of classes) pairs, or a number t for tasks named t0, t1, ...; two classes by default.
+        Of several tasks, tensors of the task have a column for each; see `Pass.log`. By default one without a name.
+    missing_task_labels: task labels of -1, -100 (PyTorch's ignore_index) or NaN are unknown, not an error.
     signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
     task_classes: names of the task's classes, in the order of the logits, where task_labels and task_predictions are
         such names. State the same on all ranks.
@@ -152,6 +157,8 @@ def init(
         concept_labels=("concept_labels", concept_labels),
         task_labels=("task_labels", task_labels),
         missing_concept_labels=missing_concept_labels or soft_labels is not None,
+        tasks=tasks,
+        missing_task_labels=missing_task_labels,
         training=training,
         head=own_head,
         constants={

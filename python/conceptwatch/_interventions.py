@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._call import MOST_LOGIT, calling
+from ._declaration import outputs_of, tasks_of
 from ._head import Call, Head, Recent, even_counts, percentiles
 from ._presample import UInt64s, siphash
 from ._protocol import messages
@@ -47,6 +48,7 @@ def interventions(
     threshold: float = 0.0,
     seed: int = 0,
     cardinalities: Sequence[int] | None = None,
+    tasks: int | Sequence[str | tuple[str, int]] | None = None,
     sample_ids: Any = None,
 ) -> Predictions:
     """Task predictions after 0 to all concepts of a batch were set to their true, and to wrong, values.
@@ -61,6 +63,8 @@ def interventions(
         averaged. labels: [n, k] class numbers; unknown ones (-1 or NaN) are never set.
     kind, task_labels: as activation_kind and task_labels of `init`; kind may be a list with one for each concept.
     cardinalities: numbers of classes where concepts are categorical.
+    tasks: as tasks of `init`; of several tasks the head returns a list of outputs, or their columns side by side, and
+        predictions are [n, m, t].
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
 
@@ -81,7 +85,8 @@ def interventions(
     if task_labels not in TASKS:
         raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
     batch = _Batch(options, activations, labels, kinds, cardinalities, sample_ids)
-    return batch.predictions(numbers=task_labels == "continuous")
+    numbers = task_labels == "continuous"
+    return batch.predictions(numbers=numbers, tasks=outputs_of(tasks_of(tasks), numbers=numbers))
 
 
 def lacks_predictions(tensors: Mapping[str, Any]) -> bool:
@@ -108,7 +113,8 @@ def with_head(
     ids = np.arange(first_row, first_row + len(labels)) if ids is None else ids
     cardinalities = [concept.cardinality for concept in declared.concepts]
     batch = _Batch(head, activations, labels, kinds, cardinalities, ids, measured)
-    return batch.predictions(numbers=are_numbers(declared))
+    numbers = are_numbers(declared)
+    return batch.predictions(numbers=numbers, tasks=outputs_of(declared.tasks, numbers=numbers))
 
 
 def are_numbers(declared: Any) -> bool:
@@ -116,10 +122,11 @@ def are_numbers(declared: Any) -> bool:
     return bool(declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS)
 
 
-def without_predictions(head: Head, k: int, rows: int, *, numbers: bool) -> Predictions:
+def without_predictions(head: Head, declared: Any, rows: int) -> Predictions:
     """The tensors for rows for which the head failed."""
-    counts = head.counts(k)
-    none = np.full((rows, len(counts)), np.nan, np.float32) if numbers else np.full((rows, len(counts)), -1, np.int32)
+    counts, t = head.counts(len(declared.concepts)), len(declared.tasks)
+    shape = (rows, len(counts)) if t < 2 else (rows, len(counts), t)
+    none = np.full(shape, np.nan, np.float32) if are_numbers(declared) else np.full(shape, -1, np.int32)
     return _made(none, none.copy(), counts)
 
 
@@ -176,14 +183,16 @@ class _Batch:
         self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
         self.ids = _ids(ids, self.n)
 
-    def predictions(self, *, numbers: bool) -> Predictions:
+    def predictions(self, *, numbers: bool, tasks: Sequence[tuple[str, int]]) -> Predictions:
         true, wrong = self._values()
         if self.head.policy == "coop" and numbers:
             raise Fault("policy: 'coop' needs a task of classes, but the task is continuous")
+        if self.head.policy == "coop" and len(tasks) > 1:
+            raise Fault(f"policy: 'coop' needs a single task, but there are {len(tasks)}")
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
-        with calling(self.head.call, self.head.threshold, self.c_hat, numbers=numbers) as predicted:
+        with calling(self.head.call, self.head.threshold, self.c_hat, numbers=numbers, tasks=tasks) as predicted:
             for step in self.head.units_set(self.k):
                 if step == 0:
                     correct.append(predicted(self.c_hat))

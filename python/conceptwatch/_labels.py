@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ._tensors import TEXTS, Fault
 
-LABELS = "concept_labels"
+LABELS, TASKS = "concept_labels", "task_labels"
 # Tensors that may hold the names of classes.
 NAMED = ("task_labels", "task_predictions")
 # Rows, and classes, that a message names.
@@ -38,6 +38,7 @@ class Labels:
     has_numbers: bool = False
     # Names of the task's classes.
     task_classes: Sequence[str] = ()
+    missing_tasks: bool = False
 
     def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
@@ -88,10 +89,10 @@ class Labels:
         """The values with -1, or NaN among floats, where one is absent."""
         if not absent.any():
             return values
-        if name != LABELS or not self.missing:
+        if not {LABELS: self.missing, TASKS: self.missing_tasks}.get(name, False):
             rows = np.unique(np.nonzero(absent)[0])
             named = ", ".join(map(str, rows[:MOST_ROWS])) + ", …" * (rows.size > MOST_ROWS)
-            advice = "; for unknown labels declare missing_concept_labels=True" if name == LABELS else ""
+            advice = f"; for unknown labels declare missing_{name}=True" if name in (LABELS, TASKS) else ""
             raise Fault(f"{name}: got masked or missing values in row {named}, expected a value in each{advice}")
         is_float = values.dtype.kind == "f"
         unknown = np.nan if is_float or self.has_numbers else -1

@@ -25,7 +25,7 @@ from ._finish import Ending
 from ._fork import usable
 from ._forward import Forward
 from ._head import Head, Recent
-from ._interventions import are_numbers, check_counts, lacks_predictions, with_head, without_predictions
+from ._interventions import check_counts, lacks_predictions, with_head, without_predictions
 from ._labels import Labels
 from ._loggers import Loggers
 from ._names import composed
@@ -501,7 +501,7 @@ class Run:
                 raise
             if options is None or not rows:
                 return tensors
-            found = without_predictions(options, len(declared.concepts), rows, numbers=are_numbers(declared))
+            found = without_predictions(options, declared, rows)
         return {**tensors, **found}
 
     def _reject(self, error: Exception, rows: int) -> None:
@@ -647,7 +647,8 @@ class Pass:
     def log(self, *, head: Any = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch: numpy arrays or torch tensors on any device, by the names below. A None is ignored.
 
-        n rows, k concepts, l classes, d and D any width. The tensors are copied and may be overwritten afterwards.
+        n rows, k concepts, t tasks, l classes, d and D any width. The tensors are copied and may be overwritten
+        afterwards.
 
         sample_ids [n], each row's index in its data set, make epochs comparable row by row.
 
@@ -661,6 +662,9 @@ class Pass:
         by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
         features; ablated_task_predictions [n], with all concepts set to their means; groups [n], whole numbers such as
         that of a row's hospital, among which `shares` divides leakage.
+
+        Of several `tasks` each has a column, [n, t] in place of [n] and [n, m, t] of [n, m]; task_logits have one for a
+        task of two classes or a number, else one for each class, side by side.
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """

@@ -44,6 +44,7 @@ class Score(float):
     per_concept_q: tuple[float, ...]  # adjusted p-values (false discovery rate); NaN: undefined
     matrix_q: tuple[float, ...]  # k*k row-major, NaN on the diagonal; or empty without `matrices=True`
     curve: tuple[tuple[float, float | None], ...]  # (x, value at x), None: undefined there
+    per_task: tuple[Score, ...]  # of several tasks the score of each, in their order; the value is the mean
 
     def __new__(
         cls,
@@ -63,6 +64,7 @@ class Score(float):
         per_concept_q: tuple[float, ...] = (),
         matrix_q: tuple[float, ...] = (),
         curve: tuple[tuple[float, float | None], ...] = (),
+        per_task: tuple[Score, ...] = (),
     ) -> Score:
         self = super().__new__(cls, math.nan if value is None else value)
         self.id, self.undefined, self.standard_error = id, undefined, standard_error
@@ -70,6 +72,7 @@ class Score(float):
         self.left_out, self.left_out_why = left_out, left_out_why
         self.left_out_pairs, self.left_out_of = left_out_pairs, left_out_of
         self.p_value, self.per_concept_q, self.matrix_q, self.curve = p_value, per_concept_q, matrix_q, curve
+        self.per_task = per_task
         return self
 
     @property
@@ -192,4 +195,5 @@ def _score(score: Any) -> Score:
         per_concept_q=tuple(score.per_concept_q),
         matrix_q=tuple(score.matrix_q),
         curve=tuple((place.x, place.y if place.HasField("y") else None) for place in score.curve),
+        per_task=tuple(map(_score, score.per_task)),
     )

@@ -22,16 +22,16 @@ MAX_TEXT = 4096
 # Forms cached for a run; a job has a handful.
 MOST_FORMS = 256
 
-# Dimensions: n rows, k concepts, K activation columns; other letters are any size.
+# Dimensions: n rows, k concepts, K activation columns, t tasks; other letters are any size.
 SHAPES: Mapping[str, tuple[str, ...]] = {
     "concept_activations": ("n K", "n K m"),
     "concept_labels": ("n k",),
-    "task_labels": ("n", "n 1"),
-    "task_predictions": ("n",),
+    "task_labels": ("n", "n t"),
+    "task_predictions": ("n", "n t"),
     "task_logits": ("n l", "n"),
-    "intervened_task_predictions": ("n",),
-    "intervention_predictions": ("n m",),
-    "wrong_intervention_predictions": ("n m",),
+    "intervened_task_predictions": ("n", "n t"),
+    "intervention_predictions": ("n m", "n m t"),
+    "wrong_intervention_predictions": ("n m", "n m t"),
     "concept_embeddings": ("n k d",),
     "positive_embeddings": ("n k d",),
     "negative_embeddings": ("n k d",),
@@ -48,7 +48,7 @@ SHAPES: Mapping[str, tuple[str, ...]] = {
     "shallow_features": ("n D h w",),
     "cross_image_difference": ("n d h w",),
     "sample_ids": ("n",),
-    "ablated_task_predictions": ("n",),
+    "ablated_task_predictions": ("n", "n t"),
     "groups": ("n",),
 }
 
@@ -105,6 +105,13 @@ class Concepts:
     latents: int = 0
     # Continuous concepts beside others, which have one column in either layout.
     numbers: frozenset[int] = frozenset()
+    tasks: tuple[int, ...] = ()  # numbers of logits of each of several tasks
+
+    def shapes(self, name: str) -> tuple[str, ...]:
+        """The shapes that a tensor may have. Of several tasks each has columns of its own."""
+        if len(self.tasks) < 2 or ("task" not in name and "intervention" not in name):
+            return SHAPES[name]
+        return (f"n {sum(self.tasks)}",) if name == "task_logits" else SHAPES[name][-1:]
 
     def width(self, letter: str) -> int | None:
         """The size of a dimension, or None for any."""
@@ -112,6 +119,8 @@ class Concepts:
             return len(self.cardinalities)
         if letter == "K":
             return self.latents or self.columns(self.two_columns)
+        if letter == "t":
+            return max(1, len(self.tasks))
         return int(letter) if letter.isdigit() else None
 
     def columns(self, two_columns: bool) -> int:
@@ -268,15 +277,18 @@ class Checks:
 
     def _check_shape(self, tensor: Logged) -> None:
         name, shape = tensor.name, tensor.shape
-        if not any(_fits(shape, dims, self._concepts) for dims in SHAPES[name]):
+        shapes = self._concepts.shapes(name)
+        if not any(_fits(shape, dims, self._concepts) for dims in shapes):
             if 0 in shape:
                 raise Fault(f"{name} is empty: its shape is {list(shape)}")
             if name == "concept_activations" and len(shape) in (2, 3):
                 raise Fault(f"{name} has {shape[1]} columns, {self._concepts.misfit(shape[1])}")
-            expected = " or ".join(_described(dims, self._concepts) for dims in SHAPES[name])
+            expected = " or ".join(_described(dims, self._concepts) for dims in shapes)
             hint = ""
-            if name == "task_labels" and len(shape) == 2:
-                hint = "; of one-hot labels send the class numbers, of several tasks one each"
+            if len(self._concepts.tasks) > 1 and shapes != SHAPES[name]:
+                hint = f" for the {len(self._concepts.tasks)} tasks of init"
+            elif name == "task_labels" and len(shape) == 2:
+                hint = "; of one-hot labels send the class numbers, for several tasks pass tasks to init"
             raise Fault(f"{name} has shape {list(shape)} instead of {expected}{hint}")
 
 

@@ -118,7 +118,7 @@ FINE = np.zeros((10, 3), np.float32)
         ({"concept_activations": FINE[:0]}, "concept_activations is empty: its shape is [0, 3]"),
         ({"concept_labels": FINE[:, :, None]}, "concept_labels has shape [10, 3, 1] instead of [n, 3]"),
         ({"task_labels": np.zeros((10, 3))}, "task_labels has shape [10, 3] instead of [n] or "),
-        ({"task_labels": np.eye(10)}, "of one-hot labels send the class numbers, of several tasks one each"),
+        ({"task_labels": np.eye(10)}, "of one-hot labels send the class numbers, for several tasks pass tasks to init"),
         ({"task_labels": 3}, "task_labels has shape []"),
         ({"part_locations": np.zeros((10, 4, 3))}, "instead of [n, p, 2]"),
         (

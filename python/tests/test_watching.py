@@ -60,9 +60,7 @@ class Scripted:
         self.server.start()
 
     def _runs(self, request: Any, context: Any) -> Any:
-        status = messages.RunStatus(
-            run=messages.Run(name="birds"), state=self.state, state_reason=self.state_reason
-        )
+        status = messages.RunStatus(run=messages.Run(name="birds"), state=self.state, state_reason=self.state_reason)
         return messages.ListRunsResponse(runs=[status], total=1)
 
     def _series(self, request: Any, context: Any) -> Any:

@@ -43,7 +43,7 @@ pub struct Options {
     /// Also write a report with charts to this file: one HTML page, to send to others.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Take concept labels of -1 or NaN as unknown; scores use the rows with known labels, 50 at least.
+    /// Take labels of -1 or NaN, of a task also -100, as unknown; scores use the rows with known labels, 50 at least.
     #[arg(long)]
     missing_labels: bool,
     /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
@@ -170,6 +170,14 @@ fn score(options: &Options) -> Result<String, String> {
             }
             Outcome::Undefined(undefined) => format!("{:26} undefined: {}\n", score.id, undefined.why),
         };
+        for (task, of_task) in run.tasks.iter().zip(outcome.per_task().unwrap_or_default()) {
+            text += &match of_task {
+                Outcome::Value(value) => {
+                    format!("  {:24} {:>8.4}{}\n", task.name, value.value, plus_minus(value.standard_error))
+                }
+                Outcome::Undefined(undefined) => format!("  {:24} undefined: {}\n", task.name, undefined.why),
+            };
+        }
         if let Some(left) = outcome.value().and_then(|value| value.left_out.as_ref()) {
             match left_out.iter_mut().find(|(known, _)| *known == left) {
                 Some((_, ids)) => ids.push(score.id),
@@ -199,6 +207,9 @@ fn score(options: &Options) -> Result<String, String> {
             "tie_fraction": tie_fraction, "warnings": warnings, "scores": scores, "seconds": seconds,
             "verdict": verdict,
         });
+        if run.tasks.len() > 1 {
+            object["tasks"] = json!(run.tasks.iter().map(|task| &task.name).collect::<Vec<_>>());
+        }
         if *repeated > 0 {
             object["repeated_rows"] = json!(repeated);
         }

@@ -134,12 +134,35 @@ impl Rest {
     }
 }
 
-/// The fields of a score with something of each concept.
+/// The fields of a score with something of each concept or task.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Lists {
     pub per_concept: Option<Vec<Option<f64>>>,
     curve: Option<Vec<(f64, Option<f64>)>>,
     pub per_concept_q: Option<Vec<Option<f64>>>,
+    per_task: Option<Vec<OfTask>>,
+}
+
+/// The score of one of several tasks; the fields are those of a [`StoredValue`].
+#[derive(Serialize, Deserialize)]
+struct OfTask {
+    value: Option<f64>,
+    standard_error: Option<f64>,
+    undefined: Option<String>,
+    body: Vec<u8>,
+    lists: Option<Vec<u8>>,
+}
+
+impl OfTask {
+    fn of(score: &str, outcome: &Outcome, k: usize) -> Result<Self, HistoryError> {
+        let (StoredValue { value, standard_error, undefined, body, lists }, _) = packed(score, outcome, k)?;
+        Ok(Self { value, standard_error, undefined, body, lists })
+    }
+
+    fn outcome(self) -> Result<Outcome, HistoryError> {
+        let Self { value, standard_error, undefined, body, lists } = self;
+        StoredValue { value, standard_error, undefined, body, lists }.outcome(Squares::default())
+    }
 }
 
 /// The fields of a score with something of each pair, row by row; absent cells are NaN.
@@ -206,8 +229,13 @@ pub(super) fn packed(score: &str, outcome: &Outcome, k: usize) -> Result<(Stored
         per_concept: outcome.per_concept().map(list),
         curve: curve.map(|curve| curve.iter().filter_map(on_curve).collect()),
         per_concept_q: outcome.per_concept_q().map(list),
+        per_task: outcome
+            .per_task()
+            .map(|of_tasks| of_tasks.iter().map(|of_task| OfTask::of(score, of_task, k)).collect())
+            .transpose()?,
     };
     let has_lists = lists.per_concept.is_some() || lists.curve.is_some() || lists.per_concept_q.is_some();
+    let has_lists = has_lists || lists.per_task.is_some();
     let stored = StoredValue {
         value,
         standard_error: finite(standard_error),
@@ -249,8 +277,10 @@ pub(super) fn is_tested(body: &[u8], lists: Option<&[u8]>) -> Result<bool, Histo
 impl StoredValue {
     pub fn outcome(self, squares: Squares) -> Result<Outcome, HistoryError> {
         let rest: Rest = decode(&self.body)?;
-        let Lists { per_concept, curve, per_concept_q } =
+        let Lists { per_concept, curve, per_concept_q, per_task } =
             self.lists.as_deref().map(decode).transpose()?.unwrap_or_default();
+        let of_tasks = |of_tasks: Vec<OfTask>| of_tasks.into_iter().map(OfTask::outcome).collect();
+        let per_task: Option<Vec<Outcome>> = per_task.map(of_tasks).transpose()?;
         let Squares { matrix, ages, matrix_q } = squares;
         let (age, left_out, p_value) = (rest.age, rest.left_out(), rest.p_value);
         Ok(match (self.undefined, self.value) {
@@ -268,11 +298,22 @@ impl StoredValue {
                     p_value,
                     per_concept_q,
                     matrix_q,
+                    per_task,
                 })
             }
             (reason, _) => {
                 let why = reason.unwrap_or_default();
-                Outcome::Undefined(Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q })
+                Outcome::Undefined(Undefined {
+                    why,
+                    per_concept,
+                    matrix,
+                    age,
+                    ages,
+                    left_out,
+                    per_concept_q,
+                    matrix_q,
+                    per_task,
+                })
             }
         })
     }

@@ -191,15 +191,17 @@ impl Board {
         curves.splits.values_mut().for_each(|curve| curve.over = true);
     }
 
-    /// The state of all curves of the run `name`, whose concepts are `concepts`; none if it finished more than `linger` ago.
-    pub fn latest(&self, name: &Arc<str>, concepts: &Arc<[String]>, linger: Duration) -> Vec<Latest> {
+    /// The state of all curves of the run `name`, whose concepts and tasks have these `names`; none if it finished more than
+    /// `linger` ago.
+    pub fn latest(&self, name: &Arc<str>, names: [&Arc<[String]>; 2], linger: Duration) -> Vec<Latest> {
         let curves = lock(&self.0);
         let lingers = curves.finished.is_none_or(|finished| finished.elapsed() <= linger);
         let splits = curves.splits.iter().filter(|_| lingers);
         let latest = splits.map(|(split, curve)| Latest {
             run: Arc::clone(name),
             split: Arc::clone(split),
-            concepts: Arc::clone(concepts),
+            concepts: Arc::clone(names[0]),
+            tasks: Arc::clone(names[1]),
             point: curve.newest.clone(),
             late: curve.late.values().cloned().collect(),
             rolling: curve.rolling,

@@ -84,6 +84,8 @@ pub struct Latest {
     pub split: Arc<str>,
     /// k names.
     pub concepts: Arc<[String]>,
+    /// t names; empty for one task without a name.
+    pub tasks: Arc<[String]>,
     /// The newest point that is not provisional; absent before the first.
     pub point: Option<Arc<Point>>,
     /// Scores that join points later, those of each cost in a point: of the newest that has any, which may be older than

@@ -272,7 +272,7 @@ fn names_the_invalid_flag() {
     let mut faults = Faults::default();
     for id in ["leak", "", "a\nb", "ctl,leak", "CTL"] {
         let output = score(&path, &["--scores", id]);
-        check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "expected one of");
+        check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "expected a score of");
     }
     for map in ["c=concept_labels", "concept_labels", "=c", "concept_labels=", "wing=c", "a\nb=c"] {
         let output = score(&path, &["--map", map]);

@@ -78,6 +78,7 @@ fn of_other_types() -> Vec<Case> {
                 Dim::Rows => N,
                 Dim::Exactly(size) => *size as u64,
                 Dim::Concepts | Dim::Activations | Dim::Any(_) => 2,
+                Dim::Tasks => 1,
             })
             .collect();
         for dtype in wrong {
@@ -139,8 +140,8 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     ("a tensor name of control characters", "tensors.name", "expected one of", |c| c.tensors[2].name = "a\n\u{1b}[2J".into()),
     ("an enormous tensor name", "tensors.name", "expected one of", |c| c.tensors[2].name = "x".repeat(1 << 20)),
     ("a tensor twice", "tensors.task_labels", "is given twice", |c| { let t = c.tensors[2].clone(); c.tensors.push(t) }),
-    ("one tensor too many", "tensors", "expected at most 24", |c| { let t = c.tensors[2].clone(); c.tensors = vec![t; 25] }),
-    ("a million empty tensors", "tensors", "expected at most 24", |c| c.tensors = vec![Tensor::default(); 1_000_000]),
+    ("one tensor too many", "tensors", "expected at most 26", |c| { let t = c.tensors[2].clone(); c.tensors = vec![t; 27] }),
+    ("a million empty tensors", "tensors", "expected at most 26", |c| c.tensors = vec![Tensor::default(); 1_000_000]),
     ("no data type", "tensors.task_labels.dtype", "expected a data type from 1 to 14", |c| c.tensors[2].dtype = 0),
     ("data type 15", "tensors.task_labels.dtype", "got 15", |c| c.tensors[2].dtype = 15),
     ("a negative data type", "tensors.task_labels.dtype", "got -1", |c| c.tensors[2].dtype = -1),
@@ -176,7 +177,7 @@ const TABLE: &[(&str, &str, &str, Spoil)] = &[
     ("labels of one concept of two", "tensors.concept_labels.shape", "got [16, 1]", |c| c.tensors[1] = integers("concept_labels", &[N, 1], &[0; 16])),
     ("concept labels in one dimension", "tensors.concept_labels.shape", "expected [n, 2]", |c| c.tensors[1] = integers("concept_labels", &[N], &[0; 16])),
     ("one-hot task labels", "tensors.task_labels.shape", "of one-hot labels send the class numbers", |c| c.tensors[2] = integers("task_labels", &[N, 2], &[0; 32])),
-    ("predictions as a column", "tensors.task_predictions.shape", "expected [n]", |c| set(c, integers("task_predictions", &[N, 1], &[0; 16]))),
+    ("predictions of two tasks", "tensors.task_predictions.shape", "expected [n]", |c| set(c, integers("task_predictions", &[N, 2], &[0; 32]))),
     ("logits in three dimensions", "tensors.task_logits.shape", "expected [n, l] or [n]", |c| set(c, zeros("task_logits", &[N, 3, 1]))),
     ("embeddings of three concepts", "tensors.concept_embeddings.shape", "got [16, 3, 4]", |c| set(c, zeros("concept_embeddings", &[N, 3, 4]))),
     ("embeddings without concepts", "tensors.concept_embeddings.shape", "expected [n, 2, d]", |c| set(c, zeros("concept_embeddings", &[N, 4]))),

@@ -40,6 +40,7 @@ fn point(run: &str, step: u64) -> Point {
         p_value: Some(0.005),
         per_concept_q: Some(vec![Some(0.3), None]),
         matrix_q: Some(vec![vec![None, Some(0.5)], vec![Some(1.0), None]]),
+        per_task: None,
     };
     Point {
         run: run.into(),

@@ -565,3 +565,58 @@ fn the_rows_that_leak_most_are_listed_with_the_shares_of_the_classes() {
 fn score_text(arrays: &[Array], rows: &str) -> Vec<u8> {
     score(arrays, &["--no-tests", "--rows", rows]).stdout
 }
+
+#[test]
+fn several_tasks_of_a_file_are_scored_one_by_one_and_named_by_their_columns() {
+    let (logits, labels, task) = values();
+    let first: Vec<f64> = labels.chunks(K).map(|row| row[0]).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("outputs.csv");
+    let concepts = ["wing", "beak", "tail"];
+    let columns = |array: &str| concepts.map(|concept| format!("{array}.{concept}")).join(",");
+    let (of_activations, of_labels) = (columns("concept_activations"), columns("concept_labels"));
+    let mut text = format!("{of_activations},{of_labels},task_labels.vote,task_labels.first\n");
+    for row in 0..ROWS {
+        let cells =
+            [&logits[row * K..(row + 1) * K], &labels[row * K..(row + 1) * K], &[task[row], first[row]]].concat();
+        text += &(cells.iter().map(f64::to_string).collect::<Vec<_>>().join(",") + "\n");
+    }
+    std::fs::write(&table, &text).unwrap();
+    let ids = ["--scores", "ctl_conditional,icl_conditional,task_excess"];
+    let (whole, _) = scored(&[&table], &ids);
+    assert_eq!(whole["tasks"], serde_json::json!(["vote", "first"]));
+    for (at, own) in [&task, &first].into_iter().enumerate() {
+        let (_kept, npz) = archive(&[
+            Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+            Array::new("task_labels", "<i8", &[ROWS], own),
+        ]);
+        let (single, _) = scored(&[&npz], &ids);
+        assert_eq!(whole["scores"]["ctl_conditional"]["per_task"][at], single["scores"]["ctl_conditional"]);
+        assert_eq!(whole["scores"]["icl_conditional"], single["scores"]["icl_conditional"]);
+    }
+    let shown = program().arg("score").arg(&table).args(ids).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("\n  vote ") && shown.contains("\n  first "), "{shown}");
+    // One-hot labels are no tasks unless these have names, one for each.
+    let one_hot: Vec<f64> = task.iter().flat_map(|y| [1.0 - y, *y]).collect();
+    let arrays = |names| {
+        let mut arrays = vec![
+            Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
+            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+            Array::new("task_labels", "<i8", &[ROWS, 2], &one_hot),
+        ];
+        arrays.extend(names);
+        arrays
+    };
+    let output = score(&arrays(None), &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("of one-hot labels send the class numbers, [n]; of 2 tasks give task_names"), "{said}");
+    let (_kept, npz) = archive(&arrays(Some(Array { shape: vec![2], ..Array::text("task_names", "|S4", "voteleft") })));
+    assert_eq!(scored(&[&npz], &ids).0["tasks"], serde_json::json!(["vote", "left"]));
+    let output = score(&arrays(Some(Array::text("task_names", "|S4", "vote"))), &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("task_names: got 1 values, expected 2, one for each column of task_labels"), "{said}");
+}

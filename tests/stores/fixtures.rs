@@ -16,6 +16,7 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
     let cell = |i: usize, j: usize| (i != j).then_some((i * k + j) as f64 / 8.0);
     let matrix = (0..k).map(|i| (0..k).map(|j| cell(i, j)).collect()).collect();
     let per_concept = (0..k).map(|i| (i != 1).then_some(0.1 * i as f64 + step as f64)).collect();
+    let of_task = ScoreValue { value: 0.9, per_concept: Some(vec![Some(0.25); k]), ..ScoreValue::default() };
     Point {
         run: run.into(),
         split: split.into(),
@@ -60,9 +61,17 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
                     p_value: Some(0.005),
                     per_concept_q: Some((0..k).map(|i| (i != 1).then_some(0.25)).collect()),
                     matrix_q: Some(vec![vec![Some(0.5); k]; k]),
+                    per_task: None,
                 }),
             ),
-            ("task_accuracy".into(), Outcome::Value(ScoreValue { value: 0.9, ..ScoreValue::default() })),
+            (
+                "task_accuracy".into(),
+                Outcome::Value(ScoreValue {
+                    value: 0.9,
+                    per_task: Some(vec![Outcome::undefined("one class"), Outcome::Value(of_task)]),
+                    ..ScoreValue::default()
+                }),
+            ),
         ],
         change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
     }

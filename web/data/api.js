@@ -11,13 +11,13 @@
  *   has received nothing for the split since it started
  * @typedef {"training"|"stalled"|"lost"|"finished"|"stopped_on_advice"|"failed"} RunState
  * @typedef {{name: string, title: string|null, note: string|null, finished: boolean, open: boolean, state: RunState, reason: string|null,
- *   updated: number, started: number, activation_kind: string, concepts: string[], labels: Record<string, string>, world_size: number,
+ *   updated: number, started: number, activation_kind: string, concepts: string[], tasks?: string[], labels: Record<string, string>, world_size: number,
  *   splits: Split[]}} Run updated: when it was last heard from
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
  * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
  * @typedef {{state: VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null,
- *   or_earlier: boolean, last_sound: Moment|null, reason: string, stop_advised_by: string|null}} Verdict
+ *   or_earlier: boolean, last_sound: Moment|null, reason: string, stop_advised_by: string|null, task?: string}} Verdict
  * @typedef {{step: number, value?: number, standard_error?: number, undefined?: string}} Newest
  * @typedef {{name: string, verdict: Verdict|null, step: number|null, epoch: number|null, time: number|null, rows: number|null,
  *   evaluations: number, scores: Record<string, Newest>, concepts: {score: string, above: number, of: number, limit: number}|null,
@@ -30,7 +30,8 @@
  * @typedef {{run: string, split: string, step: number, time: number, outcome: string, reason: string, rows_seen: number}} Unscored
  * @typedef {{concepts: number[], pairs?: number, of: number, why: string}} LeftOut numbers of concepts, of which the score has `of`
  * @typedef {{value?: number, standard_error?: number|null, per_concept?: (number|null)[], per_concept_q?: (number|null)[],
- *   curve?: [number, number|null][], undefined?: string, left_out?: LeftOut, p_value?: number|null}} Outcome
+ *   curve?: [number, number|null][], undefined?: string, left_out?: LeftOut, p_value?: number|null,
+ *   per_task?: Outcome[]}} Outcome per_task: of several tasks, whose mean the value is
  * @typedef {{run: string, split: string, step: number, epoch: number|null, time: number, rows: number,
  *   rows_seen: number, repeated_rows: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point

@@ -10,7 +10,7 @@ import { afterFrame, watcher } from "../scheduler.js";
 import { halfText, nameOf, scoreOf, valueText } from "../labels.js";
 
 /**
- * @import { ConceptCurves, Point } from "../data/api.js"
+ * @import { ConceptCurves, Outcome, Point } from "../data/api.js"
  * @import { Shown } from "../data/shown.js"
  */
 
@@ -66,6 +66,7 @@ export function conceptsPanel(host, again) {
     said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${outcome.undefined}. Concepts that have a value are shown.`
       : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.`
         + `${limit ? " The red line is the limit of the mean." : ""}${half}`;
+    said.textContent += ofTasks(id, shown.runs.find((one) => one.name === run)?.tasks ?? [], outcome.per_task ?? []);
     const wanted = search.value.trim().toLocaleLowerCase();
     const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))
       .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
@@ -90,6 +91,13 @@ export function conceptsPanel(host, again) {
       list.append(...rows.slice(at, at + NEXT).map(one));
     }
   }
+}
+
+/** The values of several tasks. @param {string} id @param {string[]} names @param {Outcome[]} outcomes */
+function ofTasks(id, names, outcomes) {
+  const one = (/** @type {Outcome} */ { value, undefined: why, standard_error: error }, /** @type {number} */ i) =>
+    `${names[i]} ${value === undefined ? `undefined (${why})` : `${valueText(id, value)}${error ? ` ± ${halfText(id, error)}` : ""}`}`;
+  return outcomes.length ? ` Of each task: ${outcomes.map(one).join(", ")}.` : "";
 }
 
 /** The usual ones first. @param {string} id */

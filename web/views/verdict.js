@@ -114,9 +114,11 @@ function sentence(row) {
   if (!row?.verdict) return ["The page judges a run from its evaluations. The first appears here by itself."];
   /** @type {(Node|string)[]} */
   const said = [];
-  const { deciding, concepts, state } = row.verdict;
+  const { deciding, concepts, state, task } = row.verdict;
+  if (task) said.push(`Of the tasks, ${task} decides. `);
   if (deciding && deciding.score !== "intervention_drop") said.push(...decided(deciding));
-  const drop = row.scores.intervention_drop;
+  // Of several tasks the row has the mean.
+  const drop = task && deciding?.score === "intervention_drop" ? deciding : row.scores.intervention_drop;
   if (drop?.value !== undefined) {
     const half = drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : "";
     const by = `${valueText("intervention_drop", Math.abs(drop.value))}${half}`;

@@ -44,25 +44,36 @@ impl Baseline {
         };
         let mut counted = Vec::new();
         for (id, outcome) in &mut found.scores {
-            let of_reference = reference.score(id).and_then(Outcome::value).filter(|_| LEAKAGE.contains(&id.as_str()));
-            let (Outcome::Value(value), Some(less)) = (outcome, of_reference) else { continue };
-            if less.value <= 0.0 {
-                continue;
+            let of_reference = reference.score(id).filter(|_| LEAKAGE.contains(&id.as_str()));
+            if let Some(less) = of_reference.and_then(|of_reference| subtract(outcome, of_reference)) {
+                counted.push(format!("{} {less:.3}", named(id)));
             }
-            value.value -= less.value;
-            value.standard_error = match (value.standard_error, less.standard_error) {
-                (Some(own), Some(other)) => Some(own.hypot(other)),
-                (own, other) => own.or(other),
-            };
-            for (own, other) in value.per_concept.iter_mut().flatten().zip(less.per_concept.iter().flatten()) {
-                *own = own.zip(*other).map(|(own, other)| own - other.max(0.0));
-            }
-            counted.push(format!("{} {:.3}", named(id), less.value));
         }
         let of = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
         found.warnings.push(format!("{ABOVE} '{}'{of}", self.run));
         found
     }
+}
+
+/// Takes what is above 0 in the reference run from a score, and from that of each task; returns what it was.
+fn subtract(outcome: &mut Outcome, of_reference: &Outcome) -> Option<f64> {
+    let (Outcome::Value(value), Outcome::Value(less)) = (outcome, of_reference) else { return None };
+    let of_tasks = value.per_task.iter_mut().flatten().zip(less.per_task.iter().flatten());
+    of_tasks.for_each(|(own, other)| {
+        subtract(own, other);
+    });
+    if less.value <= 0.0 {
+        return None;
+    }
+    value.value -= less.value;
+    value.standard_error = match (value.standard_error, less.standard_error) {
+        (Some(own), Some(other)) => Some(own.hypot(other)),
+        (own, other) => own.or(other),
+    };
+    for (own, other) in value.per_concept.iter_mut().flatten().zip(less.per_concept.iter().flatten()) {
+        *own = own.zip(*other).map(|(own, other)| own - other.max(0.0));
+    }
+    Some(less.value)
 }
 
 /// Returns the remark of a point on its run's reference, if the run has one.

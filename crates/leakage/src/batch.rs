@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::field_error::FieldError;
-use crate::run::{ActivationKind, Concept, Run};
+use crate::field_error::{FieldError, in_short};
+use crate::run::{ActivationKind, Concept, Run, Task};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
 /// Most cells of a feature map, 8 x 8: their similarities grow with the square.
@@ -13,6 +13,9 @@ pub const MOST_CELLS: usize = 64;
 
 /// How far rounding may take a probability beyond 0 or 1. It is then taken as 0 or 1.
 pub const ROUNDING: f64 = 1e-6;
+
+/// The class numbers of an unknown task label; −100 is PyTorch's `ignore_index`.
+const UNKNOWN_TASK: [i64; 2] = [-1, -100];
 
 /// Largest class number of a task label or prediction.
 pub const MAX_CLASS: i64 = 65_535;
@@ -221,7 +224,7 @@ impl Batch {
         use TensorName::{InterventionPredictions, WrongInterventionPredictions};
         for name in [InterventionPredictions, WrongInterventionPredictions] {
             let Some(tensor) = self.tensor(name) else { continue };
-            if run.intervention_counts(tensor.width()).is_none() {
+            if run.intervention_counts(tensor.shape()[1]).is_none() {
                 let (shape, k, counts) = (tensor.shape(), run.concept_count(), &run.constants.intervention_counts);
                 let expected = match counts.len() {
                     0 => format!(
@@ -247,13 +250,23 @@ impl Batch {
     }
 
     fn check_labels_within_logits(&self, run: &Run) -> Result<(), FieldError> {
-        let Some(logits) = self.tensor(TensorName::TaskLogits) else { return Ok(()) };
+        // The columns of several tasks are checked by their declared classes.
+        let Some(logits) = self.tensor(TensorName::TaskLogits).filter(|_| run.task_count() == 1) else { return Ok(()) };
         let classes = logits.width();
         use TensorName::{AblatedTaskPredictions, IntervenedTaskPredictions, TaskLabels, TaskPredictions};
         for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions, AblatedTaskPredictions] {
             let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
-            // A single column is the logit of class 1.
-            check_below(labels, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
+            // A single column is the logit of class 1. Unknown labels are of no class.
+            let limit = classes.max(2) as i64;
+            if !may_be_unknown(labels, run) {
+                check_below(labels, limit, "classes of task_logits", &self.dropped)?;
+                continue;
+            }
+            each_row(labels, &self.dropped, |row, _, value| {
+                let expected =
+                    || format!("row {row} has {value}, expected 0 to {} (classes of task_logits)", limit - 1);
+                (value >= limit).then(expected)
+            })?;
         }
         for name in [TensorName::InterventionPredictions, TensorName::WrongInterventionPredictions] {
             let Some(predictions) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
@@ -282,16 +295,20 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
         Dim::Rows | Dim::Any(_) => true,
         Dim::Concepts => size == k,
         Dim::Activations => size == run.activation_width(),
+        Dim::Tasks => size == run.task_count(),
         Dim::Exactly(expected) => size == expected,
     };
     let matches =
         |dims: &[Dim]| dims.len() == shape.len() && dims.iter().zip(shape).all(|(&dim, &size)| fits(dim, size));
+    if name.is_of_task() && run.task_count() > 1 {
+        return check_task_columns(tensor, run);
+    }
     if name.shapes().iter().any(|dims| matches(dims)) {
         return Ok(());
     }
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
     if name == TensorName::TaskLabels && shape.len() == 2 {
-        let hint = "; of one-hot labels send the class numbers, of several tasks one each";
+        let hint = "; of one-hot labels send the class numbers, for several tasks declare tasks";
         return Err(FieldError::new(
             format!("tensors.{name}.shape"),
             format!("got {shape:?}, expected {}{hint}", expected.join(" or ")),
@@ -312,12 +329,37 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
     ))
 }
 
+/// A column for each of several tasks, and in `task_logits` one for each class of a task with more than two.
+fn check_task_columns(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
+    use TensorName::{InterventionPredictions, TaskLogits, WrongInterventionPredictions};
+    let (name, shape, t) = (tensor.name(), tensor.shape(), run.task_count());
+    let (fits, expected) = match name {
+        TaskLogits => {
+            let width = run.task_logits().last().map_or(t, |last| last.end);
+            (matches!(*shape, [_, columns] if columns == width), format!("[n, {width}]"))
+        }
+        InterventionPredictions | WrongInterventionPredictions => {
+            (matches!(*shape, [_, _, tasks] if tasks == t), format!("[n, m, {t}]"))
+        }
+        _ => (matches!(*shape, [_, tasks] if tasks == t), format!("[n, {t}]")),
+    };
+    if fits {
+        return Ok(());
+    }
+    let names: Vec<&str> = run.tasks.iter().map(|task| task.name.as_str()).collect();
+    Err(FieldError::new(
+        format!("tensors.{name}.shape"),
+        format!("got {shape:?}, expected {expected} with the {t} tasks {}", in_short(&names.join(", "))),
+    ))
+}
+
 fn describe(dims: &[Dim], run: &Run) -> String {
     let dims: Vec<String> = dims
         .iter()
         .map(|dim| match dim {
             Dim::Activations => run.activation_width().to_string(),
             Dim::Concepts => run.concept_count().to_string(),
+            Dim::Tasks => run.task_count().to_string(),
             other => other.to_string(),
         })
         .collect();
@@ -391,9 +433,13 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
     Ok(())
 }
 
-/// Whether the tensor's labels may be unknown: −1, or NaN among floats.
+/// Whether the tensor's labels may be unknown: −1, of a task also −100, or NaN among floats.
 fn may_be_unknown(tensor: &Tensor, run: &Run) -> bool {
-    run.missing_concept_labels && tensor.name() == TensorName::ConceptLabels
+    match tensor.name() {
+        TensorName::ConceptLabels => run.missing_concept_labels,
+        TensorName::TaskLabels => run.missing_task_labels,
+        _ => false,
+    }
 }
 
 fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bool]) -> Result<(), FieldError> {
@@ -420,6 +466,9 @@ fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bo
                 false if tensor.name() == TensorName::ConceptLabels => {
                     ("a NaN or an infinity", "finite values; for unknown labels declare missing_concept_labels")
                 }
+                false if tensor.name() == TensorName::TaskLabels => {
+                    ("a NaN or an infinity", "finite values; for unknown labels declare missing_task_labels")
+                }
                 false => ("a NaN or an infinity", "finite values"),
             };
             let message = format!("row {row} has {got}, expected {expected}");
@@ -437,6 +486,9 @@ fn lowest_limit(tensor: &Tensor, run: &Run) -> Option<u32> {
     let limit = match name.content() {
         _ if run.has_continuous_labels(name) => return None,
         Content::Labels if name == TensorName::ConceptLabels => run.concepts.iter().map(Concept::classes).min()?,
+        Content::Labels | Content::LabelsOrNone if name.is_of_task() => {
+            run.tasks.iter().map(Task::classes).min().unwrap_or(MAX_CLASS as u32 + 1)
+        }
         Content::Labels | Content::LabelsOrNone => MAX_CLASS as u32 + 1,
         Content::Flags => 2,
         _ => return None,
@@ -474,8 +526,24 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
                 )
             })
         }),
-        Content::Labels => check_below(tensor, MAX_CLASS + 1, "classes", dropped),
-        Content::LabelsOrNone => check_below_or_none(tensor, MAX_CLASS + 1, "classes", dropped),
+        Content::Labels | Content::LabelsOrNone => each_row(tensor, dropped, |row, column, value| {
+            let task = run.tasks.get(column % run.task_count()).filter(|_| name.is_of_task());
+            let classes = task.map_or(MAX_CLASS + 1, |task| i64::from(task.classes()));
+            let unknown = match name {
+                TensorName::TaskLabels => run.missing_task_labels && UNKNOWN_TASK.contains(&value),
+                _ => name.content() == Content::LabelsOrNone && value == -1,
+            };
+            ((value < 0 && !unknown) || value >= classes).then(|| {
+                let of = task.map_or(String::new(), |task| format!(" for task '{}'", task.name));
+                let hint = match (name, value) {
+                    (TensorName::TaskLabels, _) if run.missing_task_labels => ", or -1 or -100 where unknown",
+                    (TensorName::TaskLabels, -1 | -100) => "; for unknown labels declare missing_task_labels",
+                    _ if name.content() == Content::LabelsOrNone => ", or -1 for none",
+                    _ => "",
+                };
+                format!("row {row} has {value}{of}, expected 0 to {} (classes){hint}", classes - 1)
+            })
+        }),
         Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
         Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
         Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {

@@ -85,6 +85,9 @@ pub struct ScoreValue {
     /// k × k adjusted p-values, one for each cell of `matrix`; `None` on the diagonal and where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
+    /// Of several tasks the score of each, of which `value` is the mean.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_task: Option<Vec<Outcome>>,
 }
 
 /// The result of a test of a value; the fields are those of [`ScoreValue`].
@@ -93,6 +96,8 @@ pub struct Significance {
     pub p_value: Option<f64>,
     pub per_concept_q: Option<Vec<Option<f64>>>,
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
+    /// Of each of several tasks; else empty.
+    pub per_task: Vec<Significance>,
 }
 
 /// Outcome of a score. An undefined score is never reported as 0 or NaN, and always has a reason.
@@ -129,6 +134,9 @@ pub struct Undefined {
     /// As in [`ScoreValue`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
+    /// As in [`ScoreValue`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_task: Option<Vec<Outcome>>,
 }
 
 impl Outcome {
@@ -138,13 +146,18 @@ impl Outcome {
 
     /// Adds the result of a test. A score that is undefined as a whole has no p-value.
     pub fn add(&mut self, significance: Significance) {
-        let Significance { p_value, per_concept_q, matrix_q } = significance;
-        match self {
+        let Significance { p_value, per_concept_q, matrix_q, per_task } = significance;
+        let of_tasks = match self {
             Self::Value(value) => {
                 (value.p_value, value.per_concept_q, value.matrix_q) = (p_value, per_concept_q, matrix_q);
+                &mut value.per_task
             }
-            Self::Undefined(undefined) => (undefined.per_concept_q, undefined.matrix_q) = (per_concept_q, matrix_q),
-        }
+            Self::Undefined(undefined) => {
+                (undefined.per_concept_q, undefined.matrix_q) = (per_concept_q, matrix_q);
+                &mut undefined.per_task
+            }
+        };
+        of_tasks.iter_mut().flatten().zip(per_task).for_each(|(of_task, significance)| of_task.add(significance));
     }
 
     pub fn value(&self) -> Option<&ScoreValue> {
@@ -165,6 +178,13 @@ impl Outcome {
         match self {
             Self::Value(value) => value.matrix.as_deref(),
             Self::Undefined(undefined) => undefined.matrix.as_deref(),
+        }
+    }
+
+    pub fn per_task(&self) -> Option<&[Outcome]> {
+        match self {
+            Self::Value(value) => value.per_task.as_deref(),
+            Self::Undefined(undefined) => undefined.per_task.as_deref(),
         }
     }
 
@@ -218,7 +238,14 @@ impl Outcome {
         };
         let left_out = self.left_out().map_or(0, |left_out| size_of_val(&*left_out.concepts) + left_out.why.len());
         let per_concept = self.per_concept().map_or(0, size_of_val) + self.per_concept_q().map_or(0, size_of_val);
-        text + left_out + per_concept + square(self.matrix()) + square(self.ages()) + square(self.matrix_q())
+        let of_tasks = self.per_task().unwrap_or_default().iter().map(|of_task| size_of::<Self>() + of_task.bytes());
+        of_tasks.sum::<usize>()
+            + text
+            + left_out
+            + per_concept
+            + square(self.matrix())
+            + square(self.ages())
+            + square(self.matrix_q())
     }
 
     fn without_matrices(&self) -> Self {
@@ -228,6 +255,7 @@ impl Outcome {
                 curve: value.curve.clone(),
                 left_out: value.left_out.clone(),
                 per_concept_q: value.per_concept_q.clone(),
+                per_task: value.per_task.clone(),
                 matrix: None,
                 ages: None,
                 matrix_q: None,
@@ -238,6 +266,7 @@ impl Outcome {
                 per_concept: undefined.per_concept.clone(),
                 left_out: undefined.left_out.clone(),
                 per_concept_q: undefined.per_concept_q.clone(),
+                per_task: undefined.per_task.clone(),
                 matrix: None,
                 ages: None,
                 matrix_q: None,
@@ -245,6 +274,11 @@ impl Outcome {
             }),
         }
     }
+}
+
+/// The beginning of a remark on one of several tasks.
+pub(crate) fn of_task(name: &str) -> String {
+    format!("task '{name}': ")
 }
 
 /// All scores of one sample.
@@ -319,6 +353,29 @@ impl Point {
             split: Arc::clone(&self.split),
             concept_rows: self.concept_rows.clone(),
             warnings: self.warnings.clone(),
+            estimator: self.estimator.clone(),
+            change_errors: self.change_errors.clone(),
+            ..*self
+        }
+    }
+
+    /// The point of one of several tasks: the scores that have a value for each task are those of the task alone.
+    pub fn of_task(&self, task: usize, name: &str) -> Self {
+        let score = |(id, outcome): &(String, Outcome)| {
+            let own = outcome.per_task().and_then(|of_tasks| of_tasks.get(task));
+            (id.clone(), own.unwrap_or(outcome).clone())
+        };
+        let (own, of_any) = (of_task(name), "task '");
+        let remark = |warning: &String| match warning.strip_prefix(&own) {
+            Some(remark) => Some(remark.to_owned()),
+            None => (!warning.starts_with(of_any)).then(|| warning.clone()),
+        };
+        Self {
+            scores: self.scores.iter().map(score).collect(),
+            run: Arc::clone(&self.run),
+            split: Arc::clone(&self.split),
+            concept_rows: self.concept_rows.clone(),
+            warnings: self.warnings.iter().filter_map(remark).collect(),
             estimator: self.estimator.clone(),
             change_errors: self.change_errors.clone(),
             ..*self

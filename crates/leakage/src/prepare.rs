@@ -21,7 +21,7 @@ use crate::tensor::TensorName;
 pub use known::KnownRows;
 
 /// A concept or pair whose labels are known in fewer rows has no value.
-const LEAST_KNOWN: usize = 50;
+pub const LEAST_KNOWN: usize = 50;
 
 /// A sample with its run, and the variables made of its columns.
 pub struct Prepared<'a> {
@@ -37,6 +37,7 @@ pub struct Prepared<'a> {
     activations: OnceLock<Option<Vec<Variable>>>,
     concept_labels: OnceLock<Option<Vec<Variable>>>,
     task_labels: OnceLock<Option<Variable>>,
+    has_task_views: OnceLock<bool>,
     /// For each concept whether its label is known, by row; `None` where all are.
     known: OnceLock<Vec<Option<Vec<bool>>>>,
     shared: Mutex<HashMap<&'static str, Slot>>,
@@ -60,10 +61,28 @@ impl<'a> Prepared<'a> {
             activations: OnceLock::new(),
             concept_labels: OnceLock::new(),
             task_labels: OnceLock::new(),
+            has_task_views: OnceLock::new(),
             known: OnceLock::new(),
             shared: Mutex::default(),
             remarks: Mutex::default(),
         }
+    }
+
+    /// One task of this sample, computed as this one is.
+    pub fn of_task<'v>(&'v self, sample: &'v Sample, run: &'v Run) -> Prepared<'v> {
+        let memory = self.memory.map(|bytes| bytes.saturating_sub(sample.bytes()));
+        let of_task = Prepared::new(sample, run, self.settings).with_pause(self.pause).with_failures(self.on_failure);
+        Prepared { memory, ..of_task }
+    }
+
+    /// Whether scores of the task are computed for each task, on the rows in which its label is known.
+    pub fn has_task_views(&self) -> bool {
+        let unknown = || self.run.missing_task_labels && self.sample.has_unknown_task();
+        *self.has_task_views.get_or_init(|| self.run.task_count() > 1 || unknown())
+    }
+
+    pub fn sample(&self) -> &Sample {
+        self.sample
     }
 
     /// Sets a function that the computing threads call between the parts of long scores, so that more urgent work can
@@ -326,10 +345,10 @@ impl<'a> Prepared<'a> {
         self.concept_labels.get_or_init(build).as_deref()
     }
 
-    /// y: classes, or a scalar for a regression task.
+    /// y: classes, or a scalar for a regression task. `None` where each task has labels of its own.
     pub fn task_labels(&self) -> Option<&Variable> {
         let build = || {
-            let column = self.column(TensorName::TaskLabels)?;
+            let column = self.column(TensorName::TaskLabels).filter(|_| !self.has_task_views())?;
             let continuous = self.run.task_label_kind == LabelKind::Continuous;
             Some(self.labels(column, TensorName::TaskLabels, 0, continuous, &KnownRows::all(self.rows())))
         };

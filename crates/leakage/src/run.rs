@@ -12,6 +12,7 @@ use crate::tensor::TensorName;
 
 pub const MAX_CONCEPTS: usize = 4096;
 pub const MAX_CARDINALITY: u32 = 65_536;
+pub const MAX_TASKS: usize = 1024;
 pub const MAX_WORLD_SIZE: u32 = 65_536;
 pub const MAX_LABELS: usize = 32;
 /// The label that names a run's project. Beyond [`MAX_LABELS`], as clients add it.
@@ -162,6 +163,21 @@ impl Concept {
     }
 }
 
+/// One of several tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    pub name: String,
+    /// Number of classes; up to 2 means binary (or a number), with one column of logits.
+    pub cardinality: u32,
+}
+
+impl Task {
+    /// Number of classes that a label of this task can take.
+    pub fn classes(&self) -> u32 {
+        self.cardinality.max(2)
+    }
+}
+
 /// Properties of a run that batches do not carry. All optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -230,6 +246,12 @@ pub struct RunFields {
     /// A concept label of −1, or NaN among floats, is unknown. Without this it is an error.
     #[serde(skip_serializing_if = "is_false")]
     pub missing_concept_labels: bool,
+    /// Empty: one task without a name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Task>,
+    /// A task label of −1 or −100, or NaN among floats, is unknown. Without this it is an error.
+    #[serde(skip_serializing_if = "is_false")]
+    pub missing_task_labels: bool,
     pub world_size: u32,
     pub constants: RunConstants,
     pub labels: BTreeMap<String, String>,
@@ -291,6 +313,7 @@ impl TryFrom<RunFields> for Run {
             concept.activation_kind = concept.activation_kind.filter(|kind| *kind != activation_kind);
             concept.label_kind = concept.label_kind.filter(|kind| *kind != label_kind);
         }
+        check_tasks(&fields)?;
         fields.world_size = fields.world_size.max(1);
         if fields.world_size > MAX_WORLD_SIZE {
             return Err(FieldError::new(
@@ -345,7 +368,7 @@ impl Run {
             |i: usize| self.concepts[i].name == other.concepts[i].name && concept(self, i) == concept(other, i);
         self.concept_count() == other.concept_count()
             && (0..self.concept_count()).all(is_same)
-            && self.task_label_kind == other.task_label_kind
+            && (self.task_label_kind, &self.tasks) == (other.task_label_kind, &other.tasks)
     }
 
     /// The kind of the activation of concept `i`.
@@ -390,6 +413,31 @@ impl Run {
             concept: (0..self.concept_count()).any(|i| self.is_continuous(i)),
             task: self.task_label_kind == LabelKind::Continuous,
         }
+    }
+
+    /// t, at least 1.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len().max(1)
+    }
+
+    /// The columns of each task in `task_logits`: one for a number or for two classes, else one for each class.
+    pub fn task_logits(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let block = |task: &Task| {
+            let start = end;
+            end += if self.task_label_kind == LabelKind::Class && task.classes() > 2 {
+                task.classes() as usize
+            } else {
+                1
+            };
+            start..end
+        };
+        self.tasks.iter().map(block).collect()
+    }
+
+    /// The declaration of a run that has only one of these tasks, all of whose labels are known.
+    pub fn of_one_task(&self) -> Self {
+        Self(RunFields { tasks: Vec::new(), missing_task_labels: false, ..self.0.clone() })
     }
 
     /// Number of weights of a class in `head_weights`: k, or with latents their number.
@@ -517,6 +565,39 @@ fn check_kinds(i: usize, fields: &RunFields) -> Result<(), FieldError> {
             format!("got {} for '{}', whose labels are continuous, expected continuous", kind.text(), concept.name),
         )),
         _ => Ok(()),
+    }
+}
+
+/// Tasks have names of their own, and a head of which something is stated is that of a single task.
+fn check_tasks(fields: &RunFields) -> Result<(), FieldError> {
+    let t = fields.tasks.len();
+    if t > MAX_TASKS {
+        return Err(FieldError::new("run.tasks", format!("got {t} tasks, expected at most {MAX_TASKS}")));
+    }
+    let mut names = std::collections::HashSet::new();
+    for (i, task) in fields.tasks.iter().enumerate() {
+        check_name(&format!("run.tasks[{i}].name"), &task.name)?;
+        if !names.insert(task.name.as_str()) {
+            return Err(FieldError::new(format!("run.tasks[{i}].name"), format!("'{}' names two tasks", task.name)));
+        }
+        if task.cardinality > MAX_CARDINALITY {
+            return Err(FieldError::new(
+                format!("run.tasks[{i}].cardinality"),
+                format!("got {}, expected at most {MAX_CARDINALITY}", task.cardinality),
+            ));
+        }
+    }
+    let constants = &fields.constants;
+    let stated = [
+        ("reference_task_accuracy", constants.reference_task_accuracy.is_some()),
+        ("head_weights", !constants.head_weights.is_empty()),
+    ];
+    match stated.into_iter().find(|(_, is_stated)| *is_stated && t > 1) {
+        Some((field, _)) => Err(FieldError::new(
+            format!("run.constants.{field}"),
+            format!("is of a single task, but there are {t}; leave it out"),
+        )),
+        None => Ok(()),
     }
 }
 

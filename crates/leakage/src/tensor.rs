@@ -142,6 +142,8 @@ pub enum Dim {
     Concepts,
     /// K, the columns that the run's layout of activations has: k or more.
     Activations,
+    /// t, the number of tasks of the run.
+    Tasks,
     /// Any size, at least 1; the letter is used in messages.
     Any(char),
     Exactly(usize),
@@ -153,6 +155,7 @@ impl std::fmt::Display for Dim {
             Self::Rows => f.write_str("n"),
             Self::Concepts => f.write_str("k"),
             Self::Activations => f.write_str("K"),
+            Self::Tasks => f.write_str("t"),
             Self::Any(letter) => write!(f, "{letter}"),
             Self::Exactly(size) => write!(f, "{size}"),
         }
@@ -197,14 +200,14 @@ tensor_names! {
     ConceptActivations        "concept_activations"         Floats      [[Rows, Activations], [Rows, Activations, Any('m')]]
         "m Monte-Carlo samples are averaged";
     ConceptLabels             "concept_labels"              Labels      [[Rows, Concepts]];
-    TaskLabels                "task_labels"                 Labels      [[Rows], [Rows, Exactly(1)]];
-    TaskPredictions           "task_predictions"            Labels      [[Rows]];
+    TaskLabels                "task_labels"                 Labels      [[Rows], [Rows, Tasks]];
+    TaskPredictions           "task_predictions"            Labels      [[Rows], [Rows, Tasks]];
     TaskLogits                "task_logits"                 Floats      [[Rows, Any('l')], [Rows]]
-        "one column, or [n]: the logit of class 1, or its probability where all are from 0 to 1";
-    IntervenedTaskPredictions "intervened_task_predictions" Labels      [[Rows]];
-    InterventionPredictions   "intervention_predictions"    LabelsOrNone [[Rows, Any('m')]]
+        "one column, or [n]: the logit of class 1, or its probability where all are from 0 to 1; the columns of tasks side by side";
+    IntervenedTaskPredictions "intervened_task_predictions" Labels      [[Rows], [Rows, Tasks]];
+    InterventionPredictions   "intervention_predictions"    LabelsOrNone [[Rows, Any('m')], [Rows, Any('m'), Tasks]]
         "the task after each of the m numbers of concepts were set to their true values";
-    WrongInterventionPredictions "wrong_intervention_predictions" LabelsOrNone [[Rows, Any('m')]]
+    WrongInterventionPredictions "wrong_intervention_predictions" LabelsOrNone [[Rows, Any('m')], [Rows, Any('m'), Tasks]]
         "the same with wrong values";
     ConceptEmbeddings         "concept_embeddings"          Floats      [[Rows, Concepts, Any('d')]];
     PositiveEmbeddings        "positive_embeddings"         Floats      [[Rows, Concepts, Any('d')]];
@@ -226,12 +229,26 @@ tensor_names! {
     CrossImageDifference      "cross_image_difference"      Floats      [[Rows, Any('d'), Any('h'), Any('w')]]
         "features of the augmented image less augmented features of the image; reduced on arrival to its length";
     SampleIds                 "sample_ids"                  Ids         [[Rows]] "the row's index in its data set";
-    AblatedTaskPredictions    "ablated_task_predictions"    Labels      [[Rows]] "the task after all concepts were set to their means";
+    AblatedTaskPredictions    "ablated_task_predictions"    Labels      [[Rows], [Rows, Tasks]] "the task after all concepts were set to their means";
     Groups                    "groups"                      Labels      [[Rows]]
         "the group of each row, such as its hospital, among which leakage is divided";
 }
 
 impl TensorName {
+    /// Whether it is about the task, so that each task has columns of its own.
+    pub const fn is_of_task(self) -> bool {
+        matches!(
+            self,
+            Self::TaskLabels
+                | Self::TaskPredictions
+                | Self::TaskLogits
+                | Self::IntervenedTaskPredictions
+                | Self::InterventionPredictions
+                | Self::WrongInterventionPredictions
+                | Self::AblatedTaskPredictions
+        )
+    }
+
     /// The tensor of this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|name| name.text() == text)

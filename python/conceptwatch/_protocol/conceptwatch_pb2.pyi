@@ -160,6 +160,14 @@ class Concept(_message.Message):
     label_kind: LabelKind
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., label_kind: _Optional[_Union[LabelKind, str]] = ...) -> None: ...
 
+class Task(_message.Message):
+    __slots__ = ("name", "cardinality")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CARDINALITY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cardinality: int
+    def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
+
 class RunConstants(_message.Message):
     __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts", "head_bias", "linear_head")
     REFERENCE_TASK_ACCURACY_FIELD_NUMBER: _ClassVar[int]
@@ -201,7 +209,7 @@ class ConceptParts(_message.Message):
     def __init__(self, parts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "missing_concept_labels", "activation_columns", "latents", "training", "reference")
+    __slots__ = ("name", "concepts", "activation_kind", "concept_label_kind", "task_label_kind", "world_size", "constants", "labels", "missing_concept_labels", "activation_columns", "latents", "training", "reference", "tasks", "missing_task_labels")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +230,8 @@ class Run(_message.Message):
     LATENTS_FIELD_NUMBER: _ClassVar[int]
     TRAINING_FIELD_NUMBER: _ClassVar[int]
     REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    MISSING_TASK_LABELS_FIELD_NUMBER: _ClassVar[int]
     name: str
     concepts: _containers.RepeatedCompositeFieldContainer[Concept]
     activation_kind: ActivationKind
@@ -235,7 +245,9 @@ class Run(_message.Message):
     latents: int
     training: Training
     reference: str
-    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ..., training: _Optional[_Union[Training, str]] = ..., reference: _Optional[str] = ...) -> None: ...
+    tasks: _containers.RepeatedCompositeFieldContainer[Task]
+    missing_task_labels: bool
+    def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ..., training: _Optional[_Union[Training, str]] = ..., reference: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., missing_task_labels: bool = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
     __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume", "process")
@@ -590,7 +602,7 @@ class Settled(_message.Message):
     def __init__(self, run: _Optional[str] = ..., split: _Optional[str] = ..., step: _Optional[int] = ..., outcome: _Optional[_Union[Settled.Outcome, str]] = ..., reason: _Optional[str] = ..., ordinal: _Optional[int] = ...) -> None: ...
 
 class Score(_message.Message):
-    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age", "left_out", "left_out_why", "left_out_pairs", "left_out_of", "p_value", "per_concept_q", "matrix_q", "curve")
+    __slots__ = ("id", "value", "undefined", "standard_error", "per_concept", "matrix", "age", "left_out", "left_out_why", "left_out_pairs", "left_out_of", "p_value", "per_concept_q", "matrix_q", "curve", "per_task")
     ID_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     UNDEFINED_FIELD_NUMBER: _ClassVar[int]
@@ -606,6 +618,7 @@ class Score(_message.Message):
     PER_CONCEPT_Q_FIELD_NUMBER: _ClassVar[int]
     MATRIX_Q_FIELD_NUMBER: _ClassVar[int]
     CURVE_FIELD_NUMBER: _ClassVar[int]
+    PER_TASK_FIELD_NUMBER: _ClassVar[int]
     id: str
     value: float
     undefined: str
@@ -621,7 +634,8 @@ class Score(_message.Message):
     per_concept_q: _containers.RepeatedScalarFieldContainer[float]
     matrix_q: _containers.RepeatedScalarFieldContainer[float]
     curve: _containers.RepeatedCompositeFieldContainer[CurvePoint]
-    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ..., age: _Optional[float] = ..., left_out: _Optional[_Iterable[int]] = ..., left_out_why: _Optional[str] = ..., left_out_pairs: _Optional[int] = ..., left_out_of: _Optional[int] = ..., p_value: _Optional[float] = ..., per_concept_q: _Optional[_Iterable[float]] = ..., matrix_q: _Optional[_Iterable[float]] = ..., curve: _Optional[_Iterable[_Union[CurvePoint, _Mapping]]] = ...) -> None: ...
+    per_task: _containers.RepeatedCompositeFieldContainer[Score]
+    def __init__(self, id: _Optional[str] = ..., value: _Optional[float] = ..., undefined: _Optional[str] = ..., standard_error: _Optional[float] = ..., per_concept: _Optional[_Iterable[float]] = ..., matrix: _Optional[_Iterable[float]] = ..., age: _Optional[float] = ..., left_out: _Optional[_Iterable[int]] = ..., left_out_why: _Optional[str] = ..., left_out_pairs: _Optional[int] = ..., left_out_of: _Optional[int] = ..., p_value: _Optional[float] = ..., per_concept_q: _Optional[_Iterable[float]] = ..., matrix_q: _Optional[_Iterable[float]] = ..., curve: _Optional[_Iterable[_Union[CurvePoint, _Mapping]]] = ..., per_task: _Optional[_Iterable[_Union[Score, _Mapping]]] = ...) -> None: ...
 
 class CurvePoint(_message.Message):
     __slots__ = ("x", "y")
@@ -850,7 +864,7 @@ class GetDiagnosisResponse(_message.Message):
     def __init__(self, step: _Optional[int] = ..., epoch: _Optional[float] = ..., rows: _Optional[int] = ..., lines: _Optional[_Iterable[_Union[DiagnosisLine, _Mapping]]] = ..., incomplete: bool = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ..., actions: _Optional[_Iterable[_Union[Action, _Mapping]]] = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("state", "deciding", "concepts", "since_step", "since_epoch", "or_earlier", "reason", "stop_advised_by")
+    __slots__ = ("state", "deciding", "concepts", "since_step", "since_epoch", "or_earlier", "reason", "stop_advised_by", "task")
     STATE_FIELD_NUMBER: _ClassVar[int]
     DECIDING_FIELD_NUMBER: _ClassVar[int]
     CONCEPTS_FIELD_NUMBER: _ClassVar[int]
@@ -859,6 +873,7 @@ class Verdict(_message.Message):
     OR_EARLIER_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     STOP_ADVISED_BY_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
     state: VerdictState
     deciding: Evidence
     concepts: _containers.RepeatedScalarFieldContainer[str]
@@ -867,7 +882,8 @@ class Verdict(_message.Message):
     or_earlier: bool
     reason: str
     stop_advised_by: str
-    def __init__(self, state: _Optional[_Union[VerdictState, str]] = ..., deciding: _Optional[_Union[Evidence, _Mapping]] = ..., concepts: _Optional[_Iterable[str]] = ..., since_step: _Optional[int] = ..., since_epoch: _Optional[float] = ..., or_earlier: bool = ..., reason: _Optional[str] = ..., stop_advised_by: _Optional[str] = ...) -> None: ...
+    task: str
+    def __init__(self, state: _Optional[_Union[VerdictState, str]] = ..., deciding: _Optional[_Union[Evidence, _Mapping]] = ..., concepts: _Optional[_Iterable[str]] = ..., since_step: _Optional[int] = ..., since_epoch: _Optional[float] = ..., or_earlier: bool = ..., reason: _Optional[str] = ..., stop_advised_by: _Optional[str] = ..., task: _Optional[str] = ...) -> None: ...
 
 class Action(_message.Message):
     __slots__ = ("text", "why", "evidence")

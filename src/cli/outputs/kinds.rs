@@ -87,16 +87,16 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     (kind, doubt)
 }
 
-/// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1 and NaN are
+/// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1, `unknown` and NaN are
 /// unknown labels, or refused later. The columns of another shape are refused later.
-pub fn of_labels(labels: &Tensor, columns: usize, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
+pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
     let mut kinds = vec![LabelKind::Class; columns];
     if labels.dtype().is_float() {
         for row in 0..labels.rows() {
             let mut at = 0;
             labels.for_each_float(row, |value| {
                 let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
-                if !class && !value.is_nan() && at < columns {
+                if !class && !value.is_nan() && value != unknown && at < columns {
                     kinds[at] = LabelKind::Continuous;
                 }
                 at += 1;

@@ -12,6 +12,7 @@ mod sink;
 mod soft;
 mod stated;
 mod table;
+mod tasks;
 mod tensors;
 
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ pub struct Layout {
     pub columns: Option<ActivationColumns>,
     /// The columns were learnt without labels, whatever their number.
     pub latents: bool,
-    /// A concept label of −1 or NaN is unknown.
+    /// A label of −1 or NaN is unknown, of a task also −100.
     pub missing_labels: bool,
     /// Concept labels of −1 mean absent.
     pub signed_labels: bool,
@@ -63,6 +64,7 @@ pub fn read(
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
     let mut concept_names: Vec<String> = Vec::new();
+    let mut task_names: Vec<String> = Vec::new();
     let mut cardinalities = Vec::new();
     let mut kind = None;
     for array in arrays {
@@ -72,6 +74,7 @@ pub fn read(
         }
         match array.name.as_str() {
             "concept_names" => concept_names = array.texts()?.to_vec(),
+            "task_names" => task_names = array.texts()?.to_vec(),
             "cardinalities" => cardinalities = array.counts()?,
             "activation_kind" => kind = Some(activation_kind(&array)?),
             "activation_columns" => fields.activation_columns = activation_columns(&array)?,
@@ -95,6 +98,7 @@ pub fn read(
             ..Concept::default()
         })
         .collect();
+    fields.missing_task_labels = layout.missing_labels;
     fields.missing_concept_labels = layout.missing_labels || layout.soft_labels.is_some();
     let names: Vec<&str> = fields.concepts.iter().map(|concept| concept.name.as_str()).collect();
     let (stated_activations, of_activations) =
@@ -112,7 +116,7 @@ pub fn read(
             guesses.doubts.extend(remark);
         }
         let labels = &tensors[at];
-        let guess = kinds::of_labels(labels, k, |i| fields.concepts.get(i).map_or(2, Concept::classes));
+        let guess = kinds::of_labels(labels, k, -1.0, |i| fields.concepts.get(i).map_or(2, Concept::classes));
         guesses.guessed.extend(stated.contains(&None).then_some("concept_kind"));
         let kinds: Vec<LabelKind> = stated.iter().zip(&guess).map(|(stated, guess)| stated.unwrap_or(*guess)).collect();
         // One kind of all is the run's.
@@ -134,9 +138,14 @@ pub fn read(
     }
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
     if let Some(labels) = find(TensorName::TaskLabels) {
-        let guess = kinds::of_labels(labels, 1, |_| MAX_CLASS as u32 + 1)[0];
+        let columns = labels.width();
+        let guess = kinds::of_labels(labels, columns, -100.0, |_| MAX_CLASS as u32 + 1);
+        // One kind for all tasks.
+        let guess = guess.into_iter().find(|kind| *kind == LabelKind::Continuous).unwrap_or_default();
         guesses.guessed.extend(layout.task_kind.is_none().then_some("task_kind"));
         fields.task_label_kind = layout.task_kind.unwrap_or(guess);
+        fields.tasks =
+            tasks::of_labels(labels, find(TensorName::TaskPredictions), &task_names, fields.task_label_kind)?;
     }
     fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
     if layout.latents {
@@ -184,6 +193,7 @@ fn in_array_terms(fault: FieldError) -> FieldError {
     let message = fault
         .message
         .replace("declare missing_concept_labels", "pass --missing-labels")
+        .replace("declare missing_task_labels", "pass --missing-labels")
         .replace("pass signed_labels=True", "pass --signed-labels")
         .replace("declare its label kind continuous", "pass --concept-kind NAME=continuous")
         .replace("declare the run's label kind continuous", "pass --task-kind continuous");

@@ -11,8 +11,8 @@ use leakage::tensor::TensorName;
 
 /// Arrays that are no tensors: the declaration of the run and its constants.
 #[rustfmt::skip]
-pub const CONSTANTS: [&str; 17] = [
-    "concept_names", "cardinalities", "activation_kind", "activation_columns", "latents", "reference_task_accuracy",
+pub const CONSTANTS: [&str; 18] = [
+    "concept_names", "task_names", "cardinalities", "activation_kind", "activation_columns", "latents", "reference_task_accuracy",
     "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts",
     "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts", "box_size",
 ];

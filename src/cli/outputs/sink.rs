@@ -10,6 +10,7 @@ use super::names::Target;
 
 const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
 const LABELS: &str = TensorName::ConceptLabels.text();
+const TASKS: &str = TensorName::TaskLabels.text();
 
 /// A receiver of messages while files are read.
 pub type Say<'a> = dyn Fn(&str) + 'a;
@@ -77,9 +78,14 @@ impl<'a> Sink<'a> {
     pub fn finish(self, memory: &mut Memory) -> Result<Vec<Array>, FieldError> {
         let mut arrays: Vec<Array> = self.arrays.into_iter().map(|(array, _)| array).collect();
         let mut of_concepts: Option<(String, Vec<String>)> = None;
+        let mut of_tasks: Option<Vec<String>> = None;
         for (name, columns) in self.columns {
             let suffixes: Vec<String> = columns.iter().map(|column| column.suffix.clone()).collect();
             arrays.push(stacked(&name, columns, memory)?);
+            if name == TASKS {
+                of_tasks = Some(suffixes);
+                continue;
+            }
             if name != ACTIVATIONS && name != LABELS {
                 continue;
             }
@@ -96,13 +102,13 @@ impl<'a> Sink<'a> {
             }
         }
         let named = |suffixes: &[String]| suffixes.iter().any(|suffix| suffix.bytes().any(|b| !b.is_ascii_digit()));
-        if let Some((name, suffixes)) = of_concepts
-            && named(&suffixes)
-            && name == LABELS
-            && arrays.iter().all(|array| array.name != "concept_names")
-        {
-            let shape = vec![suffixes.len() as u64];
-            arrays.push(Array { name: "concept_names".into(), shape, elements: Elements::Texts(suffixes) });
+        let of_labels = of_concepts.and_then(|(name, suffixes)| (name == LABELS).then_some(suffixes));
+        for (of, suffixes) in [("concept_names", of_labels), ("task_names", of_tasks)] {
+            let given = arrays.iter().any(|array| array.name == of);
+            if let Some(suffixes) = suffixes.filter(|suffixes| !given && named(suffixes)) {
+                let shape = vec![suffixes.len() as u64];
+                arrays.push(Array { name: of.into(), shape, elements: Elements::Texts(suffixes) });
+            }
         }
         Ok(arrays)
     }

@@ -159,8 +159,8 @@ fn columns(header: &csv::StringRecord, names: &Names) -> Vec<Column> {
         let target = names.target(title)?;
         let tensor = TensorName::parse(&target.name);
         let is_text = tensor.is_some_and(|name| name.content() == Content::Texts);
-        let is_text =
-            is_text || ["concept_names", "activation_kind", "activation_columns"].contains(&target.name.as_str());
+        let is_text = is_text
+            || ["concept_names", "task_names", "activation_kind", "activation_columns"].contains(&target.name.as_str());
         // Activations are floats even where all are whole, such as 0 and 1.
         let is_float = tensor.is_some_and(|name| matches!(name.content(), Content::Floats | Content::FloatsOrNan));
         let values = match (is_text, is_float) {

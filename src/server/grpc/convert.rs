@@ -9,7 +9,9 @@ use leakage::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictSt
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_text};
 use leakage::point::{Outcome, Point};
-use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Training};
+use leakage::run::{
+    ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Task, Training,
+};
 use leakage::sample::WindowKind;
 use leakage::tensor::{DataType, Tensor, TensorName};
 
@@ -41,6 +43,8 @@ pub fn run(message: proto::Run) -> Result<Run, FieldError> {
         name: message.name,
         world_size: message.world_size,
         missing_concept_labels: message.missing_concept_labels,
+        tasks: message.tasks.into_iter().map(|t| Task { name: t.name, cardinality: t.cardinality }).collect(),
+        missing_task_labels: message.missing_task_labels,
         constants: message.constants.map(constants).unwrap_or_default(),
         labels: message.labels.into_iter().collect(),
         activation_columns: activation_columns(message.activation_columns)?,
@@ -150,6 +154,8 @@ pub fn run_message(run: &Run) -> proto::Run {
         training: training.into(),
         reference: run.reference.clone().unwrap_or_default(),
         missing_concept_labels: run.missing_concept_labels,
+        tasks: run.tasks.iter().map(|t| proto::Task { name: t.name.clone(), cardinality: t.cardinality }).collect(),
+        missing_task_labels: run.missing_task_labels,
         constants: Some(proto::RunConstants {
             reference_task_accuracy: constants.reference_task_accuracy,
             concept_weights: constants.concept_weights.clone(),
@@ -299,6 +305,7 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
         per_concept_q: outcome.per_concept_q().unwrap_or_default().iter().map(number).collect(),
         matrix_q: matrix_q.iter().flatten().map(number).collect(),
         curve: curve.iter().map(|&(x, y)| proto::CurvePoint { x, y }).collect(),
+        per_task: outcome.per_task().unwrap_or_default().iter().map(|of_task| score("", of_task, false)).collect(),
     }
 }
 
@@ -386,6 +393,7 @@ fn verdict(verdict: Verdict) -> proto::Verdict {
         or_earlier: verdict.or_earlier,
         reason: verdict.reason,
         stop_advised_by: verdict.stop_advised_by.unwrap_or_default(),
+        task: verdict.task.unwrap_or_default(),
     }
 }
 
@@ -436,6 +444,7 @@ pub fn verdict_of(message: proto::Verdict) -> Option<Verdict> {
         last_sound: None,
         reason: message.reason,
         stop_advised_by: Some(message.stop_advised_by).filter(|rule| !rule.is_empty()),
+        task: Some(message.task).filter(|task| !task.is_empty()),
     })
 }
 

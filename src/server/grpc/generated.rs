@@ -14,6 +14,15 @@ pub struct Concept {
     #[prost(enumeration = "LabelKind", tag = "4")]
     pub label_kind: i32,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Task {
+    /// unique among the run's tasks
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// classes, 1 to 65536; 0, 1 or 2: binary (or a number), one column of logits; m > 2: m columns
+    #[prost(uint32, tag = "2")]
+    pub cardinality: u32,
+}
 /// Properties of a run that its batches do not carry. All optional.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunConstants {
@@ -110,6 +119,13 @@ pub struct Run {
     /// empty: above 0.
     #[prost(string, tag = "13")]
     pub reference: ::prost::alloc::string::String,
+    /// At most 1024; empty: one task without a name. Of two or more, tensors of the task have a column for each, and a score
+    /// of the task is the mean over them.
+    #[prost(message, repeated, tag = "14")]
+    pub tasks: ::prost::alloc::vec::Vec<Task>,
+    /// a task label of -1 or -100, or NaN among floats, is unknown; else it is refused
+    #[prost(bool, tag = "15")]
+    pub missing_task_labels: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
@@ -337,16 +353,16 @@ pub struct SplitStatus {
     #[prost(uint64, tag = "7")]
     pub last_step: u64,
 }
-/// One named tensor. n rows, k concepts, K activation columns (by Run.activation_columns, or latents), m Monte-Carlo samples;
-/// other letters are any size. Names, shapes and elements:
+/// One named tensor. n rows, k concepts, K activation columns (by Run.activation_columns, or latents), m Monte-Carlo samples,
+/// t tasks; other letters are any size. Names, shapes and elements:
 ///    concept_activations          \[n,K\] or \[n,K,m\] float: m Monte-Carlo samples are averaged
 ///    concept_labels               \[n,k\]    integer or bool; float where the run declares measured labels
-///    task_labels                  \[n\] or \[n,1\] integer or bool; float where the run declares measured labels
-///    task_predictions             \[n\]      integer or bool; float where the run declares measured labels
-///    task_logits                  \[n,l\] or \[n\] float: one column, or \[n\]: the logit of class 1, or its probability where all are from 0 to 1
-///    intervened_task_predictions  \[n\]      integer or bool; float where the run declares measured labels
-///    intervention_predictions     \[n,m\]    integer, or float of a measured task; -1, or NaN: the head gave no prediction: the task after each of the m numbers of concepts were set to their true values
-///    wrong_intervention_predictions \[n,m\]    integer, or float of a measured task; -1, or NaN: the head gave no prediction: the same with wrong values
+///    task_labels                  \[n\] or \[n,t\] integer or bool; float where the run declares measured labels
+///    task_predictions             \[n\] or \[n,t\] integer or bool; float where the run declares measured labels
+///    task_logits                  \[n,l\] or \[n\] float: one column, or \[n\]: the logit of class 1, or its probability where all are from 0 to 1; the columns of tasks side by side
+///    intervened_task_predictions  \[n\] or \[n,t\] integer or bool; float where the run declares measured labels
+///    intervention_predictions     \[n,m\] or \[n,m,t\] integer, or float of a measured task; -1, or NaN: the head gave no prediction: the task after each of the m numbers of concepts were set to their true values
+///    wrong_intervention_predictions \[n,m\] or \[n,m,t\] integer, or float of a measured task; -1, or NaN: the head gave no prediction: the same with wrong values
 ///    concept_embeddings           \[n,k,d\]  float
 ///    positive_embeddings          \[n,k,d\]  float
 ///    negative_embeddings          \[n,k,d\]  float
@@ -363,7 +379,7 @@ pub struct SplitStatus {
 ///    shallow_features             \[n,D,h,w\] float: a shallow one folded to the same grid, as pixel_unshuffle does
 ///    cross_image_difference       \[n,d,h,w\] float: features of the augmented image less augmented features of the image; reduced on arrival to its length
 ///    sample_ids                   \[n\]      integers of at least 0: the row's index in its data set
-///    ablated_task_predictions     \[n\]      integer or bool; float where the run declares measured labels: the task after all concepts were set to their means
+///    ablated_task_predictions     \[n\] or \[n,t\] integer or bool; float where the run declares measured labels: the task after all concepts were set to their means
 ///    groups                       \[n\]      integer or bool; float where the run declares measured labels: the group of each row, such as its hospital, among which leakage is divided
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Tensor {
@@ -709,6 +725,9 @@ pub struct Score {
     /// in ascending x, for a score that is swept over a threshold or a share
     #[prost(message, repeated, tag = "13")]
     pub curve: ::prost::alloc::vec::Vec<CurvePoint>,
+    /// of several tasks the score of each, without id; `value` is the mean
+    #[prost(message, repeated, tag = "16")]
+    pub per_task: ::prost::alloc::vec::Vec<Score>,
 }
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct CurvePoint {
@@ -1003,6 +1022,9 @@ pub struct Verdict {
     /// the alert rule that advises to stop; empty: none does
     #[prost(string, tag = "8")]
     pub stop_advised_by: ::prost::alloc::string::String,
+    /// of several tasks the one whose scores decide; empty: those of no single task do
+    #[prost(string, tag = "9")]
+    pub task: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Action {

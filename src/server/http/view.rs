@@ -145,6 +145,8 @@ enum ScoreView<'a> {
         left_out: Option<&'a LeftOut>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept_q: Option<&'a [Option<f64>]>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_task: Option<&'a [Outcome]>,
         #[serde(flatten, skip_serializing_if = "Option::is_none")]
         pairs: Option<Pairs<'a>>,
     },
@@ -165,6 +167,9 @@ enum ScoreView<'a> {
         p_value: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         per_concept_q: Option<&'a [Option<f64>]>,
+        /// The score of each of several tasks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        per_task: Option<&'a [Outcome]>,
         #[serde(flatten, skip_serializing_if = "Option::is_none")]
         pairs: Option<Pairs<'a>>,
     },
@@ -182,6 +187,7 @@ impl Serialize for Scores<'_> {
                 matrix_q: outcome.matrix_q(),
             });
             let left_out = outcome.left_out();
+            let per_task = outcome.per_task().filter(|_| concepts);
             let view = match outcome {
                 Outcome::Undefined(undefined) => ScoreView::Undefined {
                     undefined: &undefined.why,
@@ -189,6 +195,7 @@ impl Serialize for Scores<'_> {
                     age: undefined.age,
                     left_out,
                     per_concept_q,
+                    per_task,
                     pairs,
                 },
                 Outcome::Value(value) => ScoreView::Value {
@@ -200,6 +207,7 @@ impl Serialize for Scores<'_> {
                     left_out,
                     p_value: value.p_value,
                     per_concept_q,
+                    per_task,
                     pairs,
                 },
             };
@@ -240,6 +248,9 @@ pub(super) struct RunView {
     started: f64,
     activation_kind: ActivationKind,
     concepts: Vec<String>,
+    /// Names of tasks, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tasks: Vec<String>,
     labels: BTreeMap<String, String>,
     world_size: u32,
     splits: Vec<SplitView>,
@@ -299,6 +310,7 @@ impl RunView {
             started: stored.started,
             activation_kind: run.activation_kind,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
+            tasks: run.tasks.iter().map(|task| task.name.clone()).collect(),
             labels: run.labels.clone(),
             world_size: run.world_size,
             splits,

@@ -142,20 +142,24 @@ impl Shown {
                 found.into_iter().map(|both| ((Arc::clone(&both.0.run), Arc::clone(&both.0.split)), both)).collect();
             let runs: HashSet<&str> = states.iter().map(|state| &*state.run).collect();
             let declared = self.store.listed_of(&runs.into_iter().collect::<Vec<_>>())?;
-            let concepts: HashMap<String, Arc<[String]>> = declared
+            type Names = [Arc<[String]>; 2];
+            let names: HashMap<String, Names> = declared
                 .into_iter()
                 .map(|(stored, _)| {
-                    let names = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
-                    (stored.run.name.clone(), names)
+                    let concepts = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
+                    let tasks = stored.run.tasks.iter().map(|task| task.name.clone()).collect();
+                    (stored.run.name.clone(), [concepts, tasks])
                 })
                 .collect();
             for state in states {
                 let key = (Arc::clone(&state.run), Arc::clone(&state.split));
                 let (point, late) = found.remove(&key).map_or((None, None), |(point, late)| (Some(point), late));
+                let [concepts, tasks] = names.get(&*state.run).cloned().unwrap_or_default();
                 let latest = Latest {
                     run: Arc::clone(&state.run),
                     split: Arc::clone(&state.split),
-                    concepts: concepts.get(&*state.run).cloned().unwrap_or_default(),
+                    concepts,
+                    tasks,
                     point: point.map(Arc::new),
                     late: late.into_iter().map(Arc::new).collect(),
                     rolling: false,

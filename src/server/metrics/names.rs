@@ -1,4 +1,4 @@
-//! The names of metric families. A score's own two are [`score`] and [`per_concept`].
+//! The names of metric families. A score's own are [`score`], [`per_concept`] and [`per_task`].
 
 pub const PREFIX: &str = "conceptwatch_";
 
@@ -10,6 +10,11 @@ pub fn score(id: &str) -> String {
 /// Labels `run, split, concept`.
 pub fn per_concept(id: &str) -> String {
     format!("{PREFIX}per_concept_{id}")
+}
+
+/// Labels `run, split, task`.
+pub fn per_task(id: &str) -> String {
+    format!("{PREFIX}per_task_{id}")
 }
 
 // Families of each curve, with labels `run, split`.

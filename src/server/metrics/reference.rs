@@ -18,7 +18,8 @@ const HEAD: &str = "\
 
 Every family of `/metrics`. [Prometheus](prometheus.md) says how to scrape them, [Operating](operating.md#metrics-to-watch) which of
 them to watch. Besides these, each score has the family `conceptwatch_<score>{run,split}` and, where it has a value for each concept,
-`conceptwatch_per_concept_<score>{run,split,concept}`; [Scores](scores.md) lists them. Families that end in `_total` are counters,
+`conceptwatch_per_concept_<score>{run,split,concept}`; [Scores](scores.md) lists them. A score of several tasks is their mean, and
+each task's is in `conceptwatch_per_task_<score>{run,split,task}`. Families that end in `_total` are counters,
 `conceptwatch_score_duration_seconds` is a histogram, the others are gauges.
 ";
 

@@ -10,6 +10,8 @@ use prometheus::{Error, Registry};
 use super::names;
 use crate::server::live::{Latest, Live};
 use leakage::point::{Outcome, Point, ScoreDescription};
+use leakage::score::catalogue::find;
+use leakage::score::reads_task;
 
 /// Maximum number of series in a family; those above it are omitted and counted.
 pub const SERIES_PER_FAMILY: usize = 2_000;
@@ -17,6 +19,7 @@ pub const SERIES_PER_FAMILY: usize = 2_000;
 const CURVE: [&str; 2] = ["run", "split"];
 const CURVE_SCORE: [&str; 3] = ["run", "split", "score"];
 const CURVE_CONCEPT: [&str; 3] = ["run", "split", "concept"];
+const CURVE_TASK: [&str; 3] = ["run", "split", "task"];
 
 const OMITTED: &str =
     "Series omitted from a family above its cap. A curve that a hub did not read counts once in each family.";
@@ -57,6 +60,8 @@ struct ScoreFamilies {
     id: &'static str,
     name: String,
     per_concept: Option<String>,
+    /// Of a score of the task.
+    per_task: Option<String>,
     /// The score is over pairs of concepts.
     pairs: bool,
 }
@@ -82,7 +87,11 @@ impl ScoreCollector {
             if let Some(name) = &per_concept {
                 describe(name, &format!("{}, of each concept. {about}", score.title), &CURVE_CONCEPT)?;
             }
-            Ok(ScoreFamilies { id: score.id, name, per_concept, pairs: score.matrix })
+            let per_task = find(score.id).is_some_and(reads_task).then(|| names::per_task(score.id));
+            if let Some(name) = &per_task {
+                describe(name, &format!("{}, of each of several tasks. {about}", score.title), &CURVE_TASK)?;
+            }
+            Ok(ScoreFamilies { id: score.id, name, per_concept, per_task, pairs: score.matrix })
         });
         let scores = families.collect::<Result<_, Error>>()?;
         registry.register(Box::new(Self { live, scores, descriptions }))
@@ -121,6 +130,13 @@ fn add_score(families: &mut Families, score: &ScoreFamilies, latest: &Latest, po
         families.add(names::CONCEPTS_LEFT_OUT, &CURVE_SCORE, &with_score, left_out.concepts.len() as f64);
         if left_out.pairs > 0 {
             families.add(names::PAIRS_LEFT_OUT, &CURVE_SCORE, &with_score, left_out.pairs as f64);
+        }
+    }
+    if let (Some(family), Some(of_tasks)) = (&score.per_task, outcome.per_task()) {
+        for (task, of_task) in latest.tasks.iter().zip(of_tasks) {
+            if let Some(value) = of_task.value() {
+                families.add(family, &CURVE_TASK, &[&*latest.run, &*latest.split, task], value.value);
+            }
         }
     }
     let value = match outcome {

@@ -87,6 +87,7 @@ fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome
         run: run.into(),
         split: split.into(),
         concepts: concepts.iter().map(|name| name.to_string()).collect(),
+        tasks: [].into(),
         point: Some(Arc::new(point)),
         late: Vec::new(),
         rolling: false,

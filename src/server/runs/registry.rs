@@ -121,7 +121,7 @@ impl Registry {
 
     /// The state of all curves, newest point first, without runs that finished more than `linger` ago.
     pub fn latest(&self) -> Vec<Latest> {
-        let of = |run: Arc<Running>| run.board.latest(&run.name, &run.concepts, self.linger);
+        let of = |run: Arc<Running>| run.board.latest(&run.name, [&run.concepts, &run.tasks], self.linger);
         let mut latest: Vec<Latest> = self.all().into_iter().flat_map(of).collect();
         Latest::newest_first(&mut latest);
         latest

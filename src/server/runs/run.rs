@@ -22,6 +22,8 @@ pub struct Running {
     pub name: Arc<str>,
     /// k names.
     pub concepts: Arc<[String]>,
+    /// t names; empty for one task without a name.
+    pub tasks: Arc<[String]>,
     pub(super) state: Mutex<State>,
     pub board: Board,
     pub advice: Advice,
@@ -75,6 +77,7 @@ impl Running {
             advice: Advice::new(Arc::clone(&name), log),
             name,
             concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(),
+            tasks: run.tasks.iter().map(|task| task.name.clone()).collect(),
             run: Arc::new(run),
             state: Mutex::new(State { held, heard: now.elapsed, ..State::default() }),
             board: Board::default(),

@@ -5,7 +5,7 @@
 //! finishes. Provisional points, undefined scores and evaluations whose labels are in another order change nothing.
 //!
 //! `kinds/` has a file for each kind of rule, `watch` what all kinds share (counting, hysteresis, cooldown), `rule` and
-//! `fields` the form in which rules are written, `shift` the test that distinguishes a rise from noise, and `set` what a
+//! `fields` the form in which rules are written, `watches` the tasks of a run, `shift` the test that distinguishes a rise from noise, and `set` what a
 //! mean is over.
 
 mod defaults;
@@ -19,6 +19,7 @@ mod shift;
 mod state;
 mod target;
 mod watch;
+mod watches;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -37,7 +38,7 @@ pub use rule::{Rule, RuleFault, Rules, Severity};
 pub use state::State;
 pub use watch::Standing;
 
-use watch::Watch;
+use watches::{SeenPoint, Watches};
 
 /// A rule changed its state.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,13 +58,15 @@ pub struct Alerts {
     /// Step and time of the newest evaluation of each split.
     newest: BTreeMap<Arc<str>, (u64, f64)>,
     /// One for each rule.
-    watches: Vec<Watch>,
+    watches: Vec<Watches>,
 }
 
 /// The facts about a run, beside its points, that rules depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Judged {
     concepts: Vec<String>,
+    /// Names of several tasks; empty for one.
+    tasks: Vec<String>,
     trained_without_task: bool,
     baseline: Option<Baseline>,
 }
@@ -72,7 +75,9 @@ impl Judged {
     /// baseline: of the run's reference, where it has one.
     pub fn of(run: &Run, baseline: Option<Baseline>) -> Self {
         let concepts = run.concepts.iter().map(|concept| concept.name.clone()).collect();
-        Self { concepts, trained_without_task: !run.training.can_leak(), baseline }
+        let tasks = Some(&run.tasks).filter(|tasks| tasks.len() > 1).into_iter().flatten();
+        let tasks = tasks.map(|task| task.name.clone()).collect();
+        Self { concepts, tasks, trained_without_task: !run.training.can_leak(), baseline }
     }
 
     /// The point as rules see it.
@@ -87,7 +92,7 @@ impl Judged {
 
 impl Alerts {
     pub fn new(rules: Rules) -> Self {
-        let watches = rules.as_slice().iter().map(|rule| Watch::new(rule)).collect();
+        let watches = rules.as_slice().iter().map(|rule| Watches::new(rule)).collect();
         let (judged, newest) = Default::default();
         Self { rules, judged, started: None, finished: false, newest, watches }
     }
@@ -113,6 +118,7 @@ impl Alerts {
         let is_here = |&at: &usize| *rules[at].split == *point.split && judged.is_for(&rules[at]);
         let mut here: Vec<usize> = (0..rules.len()).filter(is_here).collect();
         let seen = judged.seen(point);
+        let seen = SeenPoint::new(&seen, &judged.tasks);
         for &at in &here {
             let (rule, watch) = (&rules[at], &mut self.watches[at]);
             if went_back.is_some() {
@@ -120,7 +126,7 @@ impl Alerts {
             }
             if rule.judge.silence().is_some() {
                 let why = format!("there is an evaluation at step {}", point.step);
-                watch.standing.step = point.step;
+                watch.standing_mut().step = point.step;
                 changed[at] |= watch.turn(rule, State::Inactive, point.time, why);
             }
         }
@@ -138,10 +144,10 @@ impl Alerts {
             if !(is_first && reads_fast(rule)) {
                 changed[at] |= watch.observe(rule, &seen, &judged.concepts, doubt);
             }
-            if let (true, State::Inactive, Some((step, _))) = (ended, watch.standing.state, went_back) {
-                watch.standing.evidence = format!("the run went back from step {step} to {}", point.step);
+            if let (true, State::Inactive, Some((step, _))) = (ended, watch.standing().state, went_back) {
+                watch.standing_mut().evidence = format!("the run went back from step {step} to {}", point.step);
             }
-            doubt |= rule.judge.casts_doubt() && watch.standing.state == State::Firing;
+            doubt |= rule.judge.casts_doubt() && watch.standing().state == State::Firing;
         }
         self.changes(changed)
     }
@@ -157,8 +163,9 @@ impl Alerts {
         let is_here = |(_, rule): &(usize, &Arc<Rule>)| *rule.split == *point.split && judged.is_for(rule);
         let here = || rules.iter().enumerate().filter(is_here);
         let seen = judged.seen(point);
+        let seen = SeenPoint::new(&seen, &judged.tasks);
         let doubts = |(at, rule): (usize, &Arc<Rule>)| {
-            rule.judge.casts_doubt() && self.watches[at].standing.state == State::Firing
+            rule.judge.casts_doubt() && self.watches[at].standing().state == State::Firing
         };
         let doubt = here().any(doubts);
         let are_fast = late.iter().any(|id| is_fast(id));
@@ -190,8 +197,8 @@ impl Alerts {
     /// state until the run resumes.
     pub fn end(&mut self, why: &str, time: f64) -> Vec<Change> {
         self.finished = true;
-        let ends = |(rule, watch): (&Arc<Rule>, &mut Watch)| {
-            let why = format!("{why}; last: {}", watch.standing.evidence);
+        let ends = |(rule, watch): (&Arc<Rule>, &mut Watches)| {
+            let why = format!("{why}; last: {}", watch.standing().evidence);
             watch.turn(rule, State::Inactive, time, why)
         };
         let changed = self.rules.as_slice().iter().zip(&mut self.watches).map(ends).collect();
@@ -205,7 +212,7 @@ impl Alerts {
 
     /// Every rule, with where it stands.
     pub fn standings(&self) -> impl Iterator<Item = (&Arc<Rule>, &Standing)> {
-        self.rules.as_slice().iter().zip(self.watches.iter().map(|watch| &watch.standing))
+        self.rules.as_slice().iter().zip(self.watches.iter().map(Watches::standing))
     }
 
     /// The rules that advise stopping the run now.

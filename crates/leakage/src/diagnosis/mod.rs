@@ -12,6 +12,7 @@ mod judgement;
 mod leakage;
 mod rules;
 mod sample;
+mod tasks;
 mod verdict;
 
 use crate::point::Point;
@@ -24,10 +25,16 @@ pub use judgement::{Evidence, Judgement, Reading};
 use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
 use sample::{OF_OTHERS, labels_in_another_order};
-pub use verdict::{FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
+pub use tasks::verdict;
+pub use verdict::{FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState};
 
 /// Applies every rule to a split's finished evaluations, oldest first. `None` without any.
 pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
+    tasks::diagnose(run, points, |points| diagnose_one(run, points))
+}
+
+/// The same of a run with one task.
+fn diagnose_one(run: &Run, points: &[Point]) -> Option<Diagnosis> {
     let curve = Curve::new(run, points)?;
     let newest = curve.newest();
     let in_another_order = matches!(labels_in_another_order(&curve), Judgement::Found(_));

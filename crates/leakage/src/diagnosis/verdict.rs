@@ -89,6 +89,9 @@ pub struct Verdict {
     pub state: VerdictState,
     /// The number that decides, with its limit; absent where no number of the newest evaluations does.
     pub deciding: Option<Evidence>,
+    /// Of several tasks the one whose scores decide; absent where those of no single task do.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
     /// Where it leaks, the concepts whose own value of the deciding score is above the limit, the highest first; else those
     /// that are hardly learnt.
     pub concepts: Vec<String>,
@@ -120,6 +123,9 @@ impl fmt::Display for Verdict {
                 one.standard_error.map_or_else(String::new, |_| format!(", {:.4} to {:.4}", one.low(), one.high()));
             let limit = one.limit.map_or_else(String::new, |limit| format!(", limit {limit}"));
             write!(f, "\n  {} {:.4}{interval}{limit}", one.score, one.value)?;
+        }
+        if let Some(task) = &self.task {
+            write!(f, "\n  task: {task}")?;
         }
         if !self.concepts.is_empty() {
             write!(f, "\n  concepts: {}", self.concepts.join(", "))?;
@@ -164,8 +170,8 @@ impl Sign {
     }
 }
 
-/// The verdict on finished evaluations, oldest first. `whole`: no earlier ones exist. `None` without any.
-pub fn verdict(
+/// The verdict on finished evaluations of a run with one task: see [`super::verdict`].
+pub fn verdict_on(
     run: &Run,
     points: &[Point],
     whole: bool,
@@ -182,6 +188,7 @@ pub fn verdict(
     let of = |state, reason: &str| Verdict {
         state,
         deciding: now.deciding.clone(),
+        task: None,
         concepts: now.concepts.clone(),
         since: None,
         or_earlier: false,

@@ -256,6 +256,21 @@ impl Column {
         Column { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
     }
 
+    /// Values `at` of every row, for rows of shape `dims`.
+    pub fn select(&self, at: &[usize], dims: Vec<usize>) -> Column {
+        let width = self.width();
+        fn select<T: Clone>(v: &[T], width: usize, at: &[usize]) -> Vec<T> {
+            v.chunks(width).flat_map(|row| at.iter().map(|&at| row[at].clone())).collect()
+        }
+        let values = match &self.values {
+            Values::Float32(v) => Values::Float32(select(v, width, at)),
+            Values::Float64(v) => Values::Float64(select(v, width, at)),
+            Values::Integer(v) => Values::Integer(select(v, width, at)),
+            Values::Text(v) => Values::Text(select(v, width, at)),
+        };
+        Column { dims, values, half: self.half, image_size: self.image_size }
+    }
+
     /// Value `at` of every row, as f64. Texts have none.
     pub fn floats(&self, at: usize) -> Vec<f64> {
         let width = self.width();

@@ -65,8 +65,55 @@ impl Sample {
         Self::new(rows.iter().map(|&row| self.ids[row]).collect(), columns.collect())
     }
 
+    /// The columns of one of `run`'s tasks and those that are of no task, in the rows in which its label is known.
+    pub fn of_task(&self, task: usize, run: &Run) -> Self {
+        let known = self.known_task(task).filter(|known| run.missing_task_labels && known.contains(&false));
+        let rows: Option<Vec<usize>> =
+            known.map(|known| known.iter().enumerate().filter(|(_, known)| **known).map(|(row, _)| row).collect());
+        let column = |(&name, column): (&TensorName, &Column)| {
+            let own = (name.is_of_task() && run.task_count() > 1).then(|| column_of_task(name, column, task, run));
+            let column = own.as_ref().unwrap_or(column);
+            (name, rows.as_ref().map_or_else(|| column.clone(), |rows| column.gather(rows)))
+        };
+        let ids =
+            rows.as_ref().map_or_else(|| self.ids.clone(), |rows| rows.iter().map(|&row| self.ids[row]).collect());
+        Self::new(ids, self.columns.iter().map(column).collect())
+    }
+
+    /// Whether the label of a task is unknown in a row.
+    pub fn has_unknown_task(&self) -> bool {
+        let tasks = self.column(TensorName::TaskLabels).map_or(0, Column::width);
+        (0..tasks).any(|task| self.known_task(task).is_some_and(|known| known.contains(&false)))
+    }
+
+    /// Whether the label of a task is known in each row.
+    fn known_task(&self, task: usize) -> Option<Vec<bool>> {
+        let labels = self.column(TensorName::TaskLabels)?;
+        Some(match labels.integers(task) {
+            Some(labels) => labels.iter().map(|label| *label >= 0).collect(),
+            None => labels.floats(task).iter().map(|label| !label.is_nan()).collect(),
+        })
+    }
+
     /// Bytes held in memory.
     pub fn bytes(&self) -> usize {
         self.ids.capacity() * size_of::<u64>() + self.columns.values().map(Column::bytes).sum::<usize>()
+    }
+}
+
+/// The columns of one of several tasks, in the shape that those of a single one have.
+fn column_of_task(name: TensorName, column: &Column, task: usize, run: &Run) -> Column {
+    use TensorName::{InterventionPredictions, TaskLogits, WrongInterventionPredictions};
+    match name {
+        TaskLogits => {
+            let own: Vec<usize> = run.task_logits()[task].clone().collect();
+            column.select(&own, vec![own.len()])
+        }
+        InterventionPredictions | WrongInterventionPredictions => {
+            let columns = column.dims()[0];
+            let own: Vec<usize> = (0..columns).map(|at| at * run.task_count() + task).collect();
+            column.select(&own, vec![columns])
+        }
+        _ => column.select(&[task], Vec::new()),
     }
 }

@@ -105,7 +105,7 @@ fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<
     Significance {
         p_value: by_largest(&tested),
         per_concept_q: Some(false_discovery_rates(&approximate)),
-        matrix_q: None,
+        ..Significance::default()
     }
 }
 
@@ -149,6 +149,7 @@ fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p,
         p_value: by_largest(&of_concepts),
         per_concept_q: Some(false_discovery_rates(&approximate)),
         matrix_q: Some(rates.chunks(k).map(<[_]>::to_vec).collect()),
+        ..Significance::default()
     }
 }
 
@@ -178,7 +179,7 @@ fn of_known_pairs<'p>(
     let of_pairs: Vec<Vec<Option<f64>>> = (0..k).into_par_iter().map(row).collect();
     let rates = false_discovery_rates(&of_pairs.concat());
     let matrix_q = Some(rates.chunks(k).map(<[_]>::to_vec).collect());
-    Significance { p_value: None, per_concept_q: None, matrix_q }
+    Significance { matrix_q, ..Significance::default() }
 }
 
 /// Whether permutations would take minutes: of vectors and numbers every row is compared with every other, each time.

@@ -63,6 +63,12 @@ pub fn task_r2(p: &Prepared) -> Outcome {
     term.map_or_else(Outcome::undefined, |term| term.outcome())
 }
 
+/// The mean absolute error of a task that is a number, in its unit.
+pub fn task_mae(p: &Prepared) -> Outcome {
+    let errors = Numbers::of_task(p).and_then(|task| Ok(task.absolute_errors(&predicted_numbers(p)?)));
+    errors.map_or_else(Outcome::undefined, |errors| Term::mean_of_rows(&errors).outcome())
+}
+
 /// Balanced task accuracy, or R², less that with all concepts true, in [−1, 1]; negative where true concepts help. The error
 /// is that of the difference of each row's credit.
 pub fn intervention_drop(p: &Prepared) -> Outcome {

@@ -79,8 +79,16 @@ impl LeakingRowsOfAll {
         of(&self.mean) + self.concepts.iter().flatten().map(of).sum::<usize>()
     }
 
-    /// The first `top` rows of each. Errors where the score is undefined. Cheap after the score itself.
+    /// The first `top` rows of each. Errors where the score is undefined, or of several tasks. Cheap after the score itself,
+    /// unless labels of the task are unknown.
     pub fn of(p: &Prepared, top: usize) -> Result<Self, String> {
+        if p.run().tasks.len() > 1 {
+            return Err("rows are listed for a single task only".to_owned());
+        }
+        if p.run().missing_task_labels && p.sample().has_unknown_task() {
+            let (sample, run) = (p.sample().of_task(0, p.run()), p.run().of_one_task());
+            return Self::of(&p.of_task(&sample, &run), top);
+        }
         guarded(p, "the rows of ctl_conditional", || Self::found(p, top)).unwrap_or_else(Err)
     }
 

@@ -45,6 +45,11 @@ impl Numbers {
         Term { value: 1.0 - unexplained, excess: 1.0 - unexplained, influence, draw_variance: 0.0 }
     }
 
+    /// |ŷ − y| of each row.
+    pub fn absolute_errors(&self, predictions: &[f64]) -> Vec<f64> {
+        predictions.iter().zip(&self.values).map(|(prediction, value)| (prediction - value).abs()).collect()
+    }
+
     /// The share of each row in R². Their mean is at least 0: predictions worse than a constant count as that constant.
     pub fn shares_of_r2(&self, predictions: &[f64]) -> Vec<f64> {
         let is_worse = self.value(predictions) < 0.0;
@@ -72,5 +77,6 @@ mod tests {
         let term = numbers.r2(&[0.0, 1.0, 2.0, 4.0]);
         assert!((term.value - 0.8).abs() < 1e-15 && term.influence.iter().sum::<f64>().abs() < 1e-12);
         assert!(Numbers::new(vec![1.0; 4]).is_err());
+        assert_eq!(numbers.absolute_errors(&[0.0, 3.0, 2.0, 2.5]), [0.0, 2.0, 0.0, 0.5]);
     }
 }

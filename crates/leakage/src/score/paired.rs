@@ -5,6 +5,7 @@ use crate::prepare::Prepared;
 use super::catalogue::{self, Cost};
 use super::guard::guarded;
 use super::left_out::Over;
+use super::tasks::reads_task;
 use super::term::Sum;
 use super::{conditional, leakage};
 
@@ -28,7 +29,9 @@ impl Influences {
             ("ctl_conditional", conditional::concepts_task_influence),
             ("icl_conditional", conditional::interconcept_influence),
         ];
-        let wanted = |id: &str| cost_of(id).is_some_and(|cost| costs.contains(&cost));
+        // A mean over tasks has no influences of its own: the error of its change is that of its two values.
+        let is_whole = |id: &str| !p.has_task_views() || catalogue::find(id).is_some_and(|score| !reads_task(score));
+        let wanted = |id: &str| is_whole(id) && cost_of(id).is_some_and(|cost| costs.contains(&cost));
         let of_score = |(id, influence): (&'static str, Influence)| {
             let sum = guarded(p, &format!("the influences on {id}"), || influence(p));
             Some((id, sum.ok().flatten()?))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
-use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
+use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Task};
 use leakage::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
 
 fn fields(cardinalities: &[u32]) -> RunFields {
@@ -712,4 +712,81 @@ fn latents_are_no_fewer_than_the_concepts_and_weigh_in_the_head() {
     assert_fault(declared(7, 6), "run.constants.head_weights", "got 6 weights, expected a multiple of 7");
     let both = RunFields { latents: Some(6), activation_columns: ActivationColumns::TwoPerConcept, ..fields(&[2, 2]) };
     assert_fault(Run::try_from(both), "run.activation_columns", "got two_per_concept with 6 latents");
+}
+
+// ---------------------------------------------------------------- several tasks
+
+fn of_tasks(cardinalities: &[u32]) -> RunFields {
+    let tasks = cardinalities.iter().enumerate();
+    let tasks = tasks.map(|(i, &cardinality)| Task { name: format!("t{i}"), cardinality }).collect();
+    RunFields { tasks, ..fields(&[2, 2, 2]) }
+}
+
+#[test]
+fn tasks_have_names_of_their_own_and_no_stated_head() {
+    let same = |name: &str| Task { name: name.into(), cardinality: 2 };
+    let twice = RunFields { tasks: vec![same("a"), same("a")], ..fields(&[2]) };
+    assert_fault(Run::try_from(twice), "run.tasks[1].name", "'a' names two tasks");
+    let mut stated = of_tasks(&[2, 2]);
+    stated.constants.reference_task_accuracy = Some(0.9);
+    assert_fault(
+        Run::try_from(stated),
+        "run.constants.reference_task_accuracy",
+        "is of a single task, but there are 2",
+    );
+    let run = |cardinalities: &[u32]| Run::try_from(of_tasks(cardinalities)).unwrap();
+    assert_eq!(run(&[2, 0, 5, 2]).task_logits(), [0..1, 1..2, 2..7, 7..8]);
+    assert!(!run(&[2, 2]).is_continued_by(&run(&[2, 2, 2])), "the number of tasks is part of the declaration");
+}
+
+#[test]
+fn tensors_of_several_tasks_have_a_column_for_each() {
+    let run = Run::try_from(of_tasks(&[2, 5])).unwrap();
+    let int = DataType::Int64;
+    let refused: &[(TensorName, DataType, &[u64], &str)] = &[
+        (TaskLabels, int, &[4], "got [4], expected [n, 2] with the 2 tasks t0, t1"),
+        (TaskLabels, int, &[4, 3], "got [4, 3], expected [n, 2]"),
+        (TaskPredictions, int, &[4, 1], "expected [n, 2]"),
+        (TaskLogits, DataType::Float32, &[4, 2], "got [4, 2], expected [n, 6]"),
+        (IntervenedTaskPredictions, int, &[4], "expected [n, 2]"),
+        (InterventionPredictions, int, &[4, 3], "got [4, 3], expected [n, m, 2]"),
+    ];
+    for (name, dtype, shape, says) in refused {
+        let batch = Batch::new(vec![zeros(*name, *dtype, shape)], &run, NonFinite::Reject);
+        assert_fault(batch, &format!("tensors.{name}.shape"), says);
+    }
+    let fits = [
+        zeros(TaskLabels, int, &[4, 2]),
+        zeros(TaskPredictions, int, &[4, 2]),
+        zeros(TaskLogits, DataType::Float32, &[4, 6]),
+        zeros(IntervenedTaskPredictions, int, &[4, 2]),
+        zeros(InterventionPredictions, int, &[4, 3, 2]),
+        zeros(WrongInterventionPredictions, int, &[4, 3, 2]),
+    ];
+    Batch::new(fits.to_vec(), &run, NonFinite::Reject).unwrap();
+    let beyond = integers(TaskLabels, &[2, 2], &[1, 4, 2, 0]);
+    let says = "row 1 has 2 for task 't0', expected 0 to 1 (classes)";
+    assert_fault(Batch::new(vec![beyond], &run, NonFinite::Reject), "tensors.task_labels", says);
+    let none = integers(InterventionPredictions, &[1, 2, 2], &[1, 4, -1, 5]);
+    let says = "row 0 has 5 for task 't1', expected 0 to 4 (classes), or -1 for none";
+    assert_fault(Batch::new(vec![none], &run, NonFinite::Reject), "tensors.intervention_predictions", says);
+}
+
+#[test]
+fn unknown_task_labels_are_declared() {
+    let labels = |values: &[i64]| vec![integers(TaskLabels, &[values.len() as u64], values)];
+    let declared = Run::try_from(RunFields { missing_task_labels: true, ..fields(&[2]) }).unwrap();
+    for unknown in [-1, -100] {
+        let says = format!(
+            "row 1 has {unknown}, expected 0 to 65535 (classes); for unknown labels declare missing_task_labels"
+        );
+        assert_fault(Batch::new(labels(&[1, unknown]), &run(&[2]), NonFinite::Reject), "tensors.task_labels", &says);
+        Batch::new(labels(&[1, unknown]), &declared, NonFinite::Reject).unwrap();
+    }
+    let says = "row 0 has -2, expected 0 to 65535 (classes), or -1 or -100 where unknown";
+    assert_fault(Batch::new(labels(&[-2, 1]), &declared, NonFinite::Reject), "tensors.task_labels", says);
+    let nan = vec![floats(TaskLabels, &[2], &[f32::NAN, 1.0])];
+    Batch::new(nan.clone(), &declared, NonFinite::Reject).unwrap();
+    let says = "row 0 has a NaN or an infinity, expected finite values; for unknown labels declare missing_task_labels";
+    assert_fault(Batch::new(nan, &run(&[2]), NonFinite::Reject), "tensors.task_labels", says);
 }

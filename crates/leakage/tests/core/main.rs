@@ -7,4 +7,5 @@ mod diagnosis;
 mod passes;
 mod rises;
 mod sampling;
+mod tasks;
 mod training;

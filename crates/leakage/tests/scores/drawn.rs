@@ -384,7 +384,7 @@ pub fn score(bytes: &[u8], slow: bool) {
     assert!(changes.iter().all(|(_, error)| error.is_finite()), "{changes:?}");
 }
 
-fn check(id: &str, Significance { p_value, per_concept_q, matrix_q }: &Significance) {
+fn check(id: &str, Significance { p_value, per_concept_q, matrix_q, .. }: &Significance) {
     let rates = per_concept_q.iter().flatten().chain(matrix_q.iter().flatten().flatten()).flatten();
     for p in p_value.iter().chain(rates) {
         assert!(*p > 0.0 && *p <= 1.0, "{id}: {p}");

@@ -225,7 +225,10 @@ fn of_a_task_that_is_a_number_the_drop_is_that_of_r2() {
     assert!((useless.value("intervention_drop") - r2(0.1)).abs() < 1e-12);
     // Without a column of no concepts the model's own predictions are compared.
     let own = columns.clone().with(TensorName::TaskPredictions, &[], columns.arrays[&TensorName::TaskLabels].1.clone());
-    assert_eq!(own.value("task_r2"), 1.0);
+    assert_eq!((own.value("task_r2"), own.value("task_mae")), (1.0, 0.0));
+    let off =
+        own.clone().changed(TensorName::TaskPredictions, |row, _, y| if row % 2 == 0 { y + 0.5 } else { y - 0.25 });
+    assert!((off.value("task_mae") - (51.0 * 0.5 + 50.0 * 0.25) / 101.0).abs() < 1e-12);
     // Classes have no R², numbers no accuracy.
     assert!(own.score("task_accuracy").value().is_none());
     assert!(own.score("intervened_task_accuracy").value().is_none());

@@ -34,6 +34,7 @@ mod ranges;
 mod repeats;
 mod shapes;
 mod task;
+mod tasks;
 mod text;
 mod trust;
 mod undefined;

@@ -55,6 +55,7 @@ impl Live for Scripted {
             run: NAME.into(),
             split: "val".into(),
             concepts,
+            tasks: [].into(),
             point,
             late: Vec::new(),
             rolling: false,

@@ -39,7 +39,7 @@ const RARE: &str = "Only as sure as the rarest class: each row of a class of 10,
 const FIFTH: &str =
     "Heads are tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 27] = [
+pub(super) const ROWS: [Score; 28] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -278,6 +278,19 @@ pub(super) const ROWS: [Score; 27] = [
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::task_r2,
+        ..ROW
+    },
+    Score {
+        id: "task_mae",
+        title: "Task MAE",
+        family: FAMILY,
+        unit: "the task's unit",
+        range: (0.0, f64::INFINITY),
+        inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
+        help: "Mean absolute error of the predictions of a numeric task.",
+        trust: &[MEANS],
+        cost: Cost::Cheap,
+        compute: intervention::task_mae,
         ..ROW
     },
     Score {

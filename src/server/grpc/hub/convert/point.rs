@@ -109,6 +109,8 @@ fn outcome(score: v1::Score) -> Outcome {
     let left_out = Some(left_out).filter(|left_out| *left_out != LeftOut::default());
     let (per_concept, per_concept_q) = (list(score.per_concept), list(score.per_concept_q));
     let (matrix, ages, matrix_q) = (None, None, None);
+    let per_task = score.per_task.into_iter().map(outcome).collect::<Vec<_>>();
+    let per_task = (!per_task.is_empty()).then_some(per_task);
     match score.value {
         Some(value) => Outcome::Value(ScoreValue {
             value,
@@ -123,6 +125,7 @@ fn outcome(score: v1::Score) -> Outcome {
             p_value: score.p_value,
             per_concept_q,
             matrix_q,
+            per_task,
         }),
         None => Outcome::Undefined(Undefined {
             why: score.undefined,
@@ -133,6 +136,7 @@ fn outcome(score: v1::Score) -> Outcome {
             left_out,
             per_concept_q,
             matrix_q,
+            per_task,
         }),
     }
 }

@@ -43,7 +43,8 @@ fn outcome(random: &mut ChaCha8Rng, k: usize) -> Outcome {
     let left_out = maybe(random, left_out);
     if random.random_bool(0.3) {
         let why = "fewer than two classes".to_owned();
-        let undefined = Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q };
+        let undefined =
+            Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q, per_task: None };
         return Outcome::Undefined(undefined);
     }
     Outcome::Value(ScoreValue {
@@ -58,6 +59,11 @@ fn outcome(random: &mut ChaCha8Rng, k: usize) -> Outcome {
         p_value: maybe(random, number),
         per_concept_q,
         matrix_q,
+        per_task: maybe(random, |r| {
+            let of_task =
+                ScoreValue { value: number(r), per_concept: Some(vec![None, Some(0.5)]), ..ScoreValue::default() };
+            vec![Outcome::undefined("one class"), Outcome::Value(of_task)]
+        }),
     })
 }
 

@@ -1,0 +1,218 @@
+"""Several tasks, and task labels that are not all known: what is sent, bad inputs, the real scores and verdict."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conceptwatch
+from conceptwatch import Run, interventions
+from conftest import K, batch, wait_for
+from real_sidecar import eager
+from sidecar import Sidecar
+
+N = 40
+# Two evaluations are not judged, and a drop is to last for four.
+STEPS = 8
+TASKS = ["edema", ("grade", 3)]
+
+
+def list_of_outputs(x: Any) -> list[Any]:
+    return [x[:, 0] - 0.5, np.stack([x[:, 1], x[:, 2], 0 * x[:, 0]], 1)]
+
+
+def side_by_side(x: Any) -> Any:
+    first, second = list_of_outputs(x)
+    return np.concatenate([first[:, None], second], 1)
+
+
+def test_a_head_returns_a_list_or_the_columns_of_its_tasks_side_by_side() -> None:
+    tensors = batch(N)
+    c_hat, c = tensors["concept_activations"], tensors["concept_labels"]
+    made = interventions(list_of_outputs, c_hat, c, tasks=TASKS)
+    right = made["intervention_predictions"]
+    assert right.shape == made["wrong_intervention_predictions"].shape == (N, K + 1, 2)
+    assert (right == interventions(side_by_side, c_hat, c, tasks=TASKS)["intervention_predictions"]).all()
+    for task, one in enumerate([lambda x: list_of_outputs(x)[0], lambda x: list_of_outputs(x)[1]]):
+        assert (right[:, :, task] == interventions(one, c_hat, c)["intervention_predictions"]).all()
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (
+            lambda x: [x[:, 0]],
+            "head returned 1 output for 2 tasks; it must return a list of 2 outputs, or their columns",
+        ),
+        (lambda x: x[:, :2], f"head returned shape [{N}, 2] for 2 tasks; it must return a list of 2 outputs"),
+        (lambda x: [x[:, 0], x[:, :2]], f"head returned shape [{N}, 2] for the task 'grade', expected [{N}, 3]"),
+    ],
+)
+def test_a_head_without_an_output_for_each_task_is_named(
+    head: Any, says: str, sidecar: Sidecar, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+) -> None:
+    tensors = {**batch(N), "task_labels": np.zeros((N, 2), int)}
+    with pytest.raises(ValueError, match="head returned") as raised:
+        interventions(head, tensors["concept_activations"], tensors["concept_labels"], tasks=TASKS)
+    assert says in str(raised.value)
+    run = start(head=head, tasks=TASKS)
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors)
+    wait_for(lambda: sidecar.received)
+    sent = {tensor.name: list(tensor.shape) for tensor in sidecar.received[0].head.tensors}
+    assert sent["task_labels"] == [N, 2]
+    assert sent["intervention_predictions"] == [N, K + 1, 2]
+    assert says in caplog.text
+
+
+def test_tasks_are_declared_by_name_pair_or_number(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    start(tasks=TASKS, missing_task_labels=True)
+    declared = wait_for(lambda: sidecar.starts)[0].run
+    assert [(task.name, task.cardinality) for task in declared.tasks] == [("edema", 0), ("grade", 3)]
+    assert declared.missing_task_labels
+    for tasks, says in [
+        (["a", "a"], "tasks: two tasks are named 'a'"),
+        (0, "tasks: got none, expected at least one"),
+        ("edema", "tasks: got 'edema', expected a list of name"),
+        ([("a", "b")], "tasks\\[0\\]: got \\('a', 'b'\\)"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            conceptwatch.init("bad", concepts=3, tasks=tasks, mode="disabled")
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "says"),
+    [
+        ("task_labels", (N,), f"task_labels has shape [{N}] instead of [n, 2] for the 2 tasks of init"),
+        ("task_labels", (N, 3), f"task_labels has shape [{N}, 3] instead of [n, 2]"),
+        ("task_logits", (N, 2), f"task_logits has shape [{N}, 2] instead of [n, 4]"),
+        ("intervention_predictions", (N, 4), "instead of [n, m, 2]"),
+    ],
+)
+def test_tensors_of_another_number_of_tasks_are_named(
+    name: str, shape: tuple[int, ...], says: str, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+) -> None:
+    run = start(tasks=TASKS)
+    with run.evaluation("val", step=1) as p:
+        p.log(**{**batch(N), "task_labels": np.zeros((N, 2), int), name: np.zeros(shape, np.float32)})
+    assert says in caplog.text
+
+
+def test_masked_task_labels_are_unknown_where_that_is_declared(
+    sidecar: Sidecar, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+) -> None:
+    labels = np.ma.masked_array(np.zeros(N, int), [True] + [False] * (N - 1))
+    run = start(missing_task_labels=True)
+    with run.evaluation("val", step=1) as p:
+        p.log(**{**batch(N), "task_labels": labels})
+    wait_for(lambda: sidecar.received)
+    sent = {tensor.name: tensor for tensor in sidecar.received[0].head.tensors}["task_labels"]
+    assert np.frombuffer(sent.data, np.int64)[:2].tolist() == [-1, 0]
+    other = start(name="other")
+    with other.evaluation("val", step=1) as p:
+        p.log(**{**batch(N), "task_labels": labels})
+    assert "for unknown labels declare missing_task_labels=True" in caplog.text
+
+
+# ---------------------------------------------------------------- the real sidecar
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with eager() as address:
+        yield address
+
+
+def chest(rows: int = 1500, seed: int = 0) -> dict[str, Any]:
+    """Eight well-learnt findings, and three tasks of them.
+
+    The second leaks into all activations, and is lost once these are true. A third of the labels is unknown.
+    """
+    random = np.random.default_rng(seed)
+    c = random.integers(0, 2, (rows, 8))
+    votes = np.stack([c[:, 3 * task : 3 * task + 2].sum(1) for task in range(3)], 1)
+    y = (votes + random.normal(0, 0.7, votes.shape) > 1).astype(int)
+    logits = 5.0 * (2 * c - 1) + 2.5 * (2 * y[:, 1:2] - 1) + random.normal(0, 0.3, c.shape)
+    right = np.stack([y, y], 1)
+    right[:, 1, 1] = random.integers(0, 2, rows)
+    return {
+        "concept_activations": (1 / (1 + np.exp(-logits))).astype(np.float32),
+        "concept_labels": c,
+        "task_labels": np.where(random.random(y.shape) < 1 / 3, -100, y),
+        "task_predictions": y,
+        "intervention_predictions": right,
+        "wrong_intervention_predictions": 1 - right,
+        "sample_ids": np.arange(rows),
+    }
+
+
+def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> None:
+    names = ["edema", "effusion", "fracture"]
+    run = conceptwatch.init(
+        "chest",
+        concepts=8,
+        tasks=names,
+        missing_task_labels=True,
+        intervention_counts=[0, 8],
+        address=address,
+        spawn=False,
+    )
+    for step in range(1, STEPS + 1):
+        with run.evaluation("val", step=step) as p:
+            p.log(**chest(seed=step))
+        found = p.scores(timeout=60)
+        assert found is not None
+    drop = found["intervention_drop"]
+    assert [round(float(one), 1) for one in drop.per_task] == [0.0, 0.5, 0.0]
+    assert drop == pytest.approx(np.mean(drop.per_task))
+    leakage = found["ctl_conditional"].per_task
+    assert leakage[1] > 0.3 > max(leakage[0], leakage[2])
+    diagnosis = run.diagnosis("val", timeout=60)
+    assert diagnosis is not None
+    assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
+    assert "task: effusion" in str(diagnosis.verdict)
+    host, _, port = address.rpartition(":")
+    with urllib.request.urlopen(f"http://{host}:{int(port) + 1}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    assert 'conceptwatch_per_task_intervention_drop{run="chest",split="val",task="effusion"}' in metrics
+    assert run.should_stop(step=STEPS, timeout=30)
+    run.finish()
+
+
+def test_a_regression_has_r2_its_drop_and_curve_and_is_advised_to_stop(address: str) -> None:
+    random = np.random.default_rng(0)
+    head = conceptwatch.Head(lambda x: x.sum(1), low=0.0, high=1.0)
+    where: Any = {"address": address, "spawn": False}
+    run = conceptwatch.init(
+        "dose", concepts=4, activation_kind="continuous", task_labels="continuous", head=head, **where
+    )
+    for step in range(1, STEPS + 1):
+        c = random.integers(0, 2, (1000, 4))
+        rest = random.normal(0, 1.0, 1000)
+        # The activations sum to the task; the true concepts lack half of its variance.
+        y = c.sum(1) + rest
+        with run.evaluation("val", step=step) as p:
+            p.log(
+                concept_activations=(c + rest[:, None] / 4).astype(np.float32),
+                concept_labels=c,
+                task_labels=y.astype(np.float32),
+                task_predictions=y.astype(np.float32),
+            )
+        found = p.scores(timeout=60)
+    assert found is not None
+    assert found["task_r2"] == pytest.approx(1.0)
+    assert found["task_mae"] == pytest.approx(0.0, abs=1e-6)
+    assert found["intervened_task_r2"] == pytest.approx(0.5, abs=0.07)
+    assert found["intervention_drop"] == pytest.approx(1.0 - found["intervened_task_r2"], abs=1e-6)
+    heights = [y for _, y in found["intervention_area"].curve]
+    assert len(heights) == 5
+    assert heights == sorted(heights, reverse=True)
+    diagnosis = run.diagnosis("val", timeout=60)
+    assert diagnosis is not None
+    assert diagnosis.verdict.state == "leaking"
+    assert run.should_stop(step=STEPS, timeout=30)
+    run.finish()
