@@ -45,11 +45,12 @@ impl Reader {
         blocking(move || call(&*history), "the history call failed").await
     }
 
-    /// The runs of a request. `live` has the jobs that are known; `splits` makes messages of what is stored of a run's splits.
+    /// The runs of a request. `live` reads the jobs that are known, and may block; `splits` makes messages of what is stored
+    /// of a run's splits.
     pub async fn list_runs(
         &self,
         request: proto::ListRunsRequest,
-        live: Vec<RunStatus>,
+        live: impl FnOnce() -> Vec<RunStatus> + Send + 'static,
         splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,
     ) -> Result<proto::ListRunsResponse, Status> {
         let proto::ListRunsRequest { page_size, page_token, search } = request;
@@ -62,9 +63,10 @@ impl Reader {
             after: after.transpose().map_err(refused)?,
             most: Some(page_size as usize).filter(|most| *most > 0),
         };
-        let live: HashMap<String, RunStatus> = live.into_iter().map(|status| (status.name.clone(), status)).collect();
         let read = move |history: &dyn Store| {
             let listing = history.listing(&wanted)?;
+            let live: HashMap<String, RunStatus> =
+                live().into_iter().map(|status| (status.name.clone(), status)).collect();
             let states = states_of(history, &listing.runs, &live)?;
             Ok((listing, states))
         };

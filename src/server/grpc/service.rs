@@ -229,7 +229,8 @@ impl ConceptWatch for Service {
             }
             statuses
         };
-        self.reader().list_runs(request.into_inner(), live.clone(), splits).await.map(Response::new)
+        let known = live.clone();
+        self.reader().list_runs(request.into_inner(), || known, splits).await.map(Response::new)
     }
 
     async fn get_scores(

@@ -61,7 +61,8 @@ impl ConceptWatch for Reads {
             ..Default::default()
         };
         let splits = |_: &str, splits: Vec<StoredSplit>| splits.into_iter().map(split).collect();
-        self.reader.list_runs(request.into_inner(), self.live.runs(), splits).await.map(Response::new)
+        let live = Arc::clone(&self.live);
+        self.reader.list_runs(request.into_inner(), move || live.runs(), splits).await.map(Response::new)
     }
 
     async fn get_scores(
