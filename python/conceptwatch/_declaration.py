@@ -98,7 +98,8 @@ def tasks_of(tasks: int | Sequence[str | tuple[str, int]] | None) -> list[Any]:
     try:
         found = concepts_of(tasks)
     except ValueError as error:
-        raise ValueError(str(error).replace("concept", "task")) from None
+        said = str(error).replace(" pair, Binary, Categorical or Continuous", " pair")
+        raise ValueError(said.replace("concept", "task")) from None
     return [messages.Task(name=task.name, cardinality=task.cardinality) for task in found]
 
 

@@ -33,9 +33,10 @@ DEFAULT_MIB = 4096
 # The arrays that are no tensors, as in `src/cli/outputs/names.rs`.
 CONSTANTS = frozenset(
     {
-        "concept_names", "cardinalities", "activation_kind", "activation_columns", "latents", "reference_task_accuracy",
-        "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts",
-        "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts", "box_size",
+        "concept_names", "task_names", "cardinalities", "activation_kind", "activation_columns", "latents",
+        "reference_task_accuracy", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights",
+        "intervention_counts", "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts",
+        "box_size",
     }
 )  # fmt: skip
 # Options of `score` that take the next argument.

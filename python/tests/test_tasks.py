@@ -77,7 +77,7 @@ def test_tasks_are_declared_by_name_pair_or_number(sidecar: Sidecar, start: Call
     for tasks, says in [
         (["a", "a"], "tasks: two tasks are named 'a'"),
         (0, "tasks: got none, expected at least one"),
-        ("edema", "tasks: got 'edema', expected a list of name"),
+        ("edema", "tasks: got 'edema', expected a list of tasks, each a name, \\(name, number of classes\\) pair; or"),
         ([("a", "b")], "tasks\\[0\\]: got \\('a', 'b'\\)"),
     ]:
         with pytest.raises(ValueError, match=says):

@@ -257,4 +257,4 @@ def test_the_state_of_a_run_is_followed(scripted: Scripted, watch: Callable[[int
     terminal = watch(80)
     terminal.wait_for("birds  training")
     scripted.state, scripted.state_reason = messages.RUN_STATE_FAILED, "ValueError: shapes differ"
-    terminal.wait_for("birds  failed: ValueError: shapes differ  step 1")
+    terminal.wait_for("birds  failed: ValueError: shapes differ  epoch 1, step 1")
