@@ -268,7 +268,7 @@ class _Batch:
         measured: list[Any] = [0.0, 1.0]
         if any(end is None for end in given):
             of = self._like(self._concept_of_column())
-            # Of numbers the percentiles of the labels.
+            # Numbers are set to percentiles of the labels.
             for kind, source in (("logit", lambda: self.measured or percentiles(self.c_hat)),
                                  ("continuous", lambda: [end[of] for end in percentiles(self.c)])):  # fmt: skip
                 columns = self._is(kind)

@@ -144,7 +144,7 @@ def starts_before(job: str, restart: int, name: str) -> int:
     try:
         line = f"{_digest(name)}\n".encode()
         os.write(descriptor, line)
-        # What is appended is whole, and the offset is behind it: others may have appended since.
+        # An append is atomic, and the offset is behind it: others may have appended since.
         written = os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), 0)
     finally:
         os.close(descriptor)

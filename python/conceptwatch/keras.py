@@ -113,7 +113,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._stream.run
         assert run is not None
-        # Of the optimiser within a LossScaleOptimizer, whose own count may stand still (keras#20878).
+        # A LossScaleOptimizer's own count may stand still: the optimiser inside counts (keras#20878).
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
         step = int(_keras.ops.convert_to_numpy(optimizer.iterations))
         self._stream.begin([self.split], step, epoch + 1)

@@ -85,7 +85,7 @@ pub struct ScoreValue {
     /// k × k adjusted p-values, one for each cell of `matrix`; `None` on the diagonal and where undefined for that pair.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
-    /// Of several tasks the score of each, of which `value` is the mean.
+    /// The score of each task, of which `value` is the mean, where there are several.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub per_task: Option<Vec<Outcome>>,
 }
@@ -96,7 +96,7 @@ pub struct Significance {
     pub p_value: Option<f64>,
     pub per_concept_q: Option<Vec<Option<f64>>>,
     pub matrix_q: Option<Vec<Vec<Option<f64>>>>,
-    /// Of each of several tasks; else empty.
+    /// One for each task where there are several; else empty.
     pub per_task: Vec<Significance>,
 }
 

@@ -89,7 +89,7 @@ pub struct Verdict {
     pub state: VerdictState,
     /// The number that decides, with its limit; absent where no number of the newest evaluations does.
     pub deciding: Option<Evidence>,
-    /// Of several tasks the one whose scores decide; absent where those of no single task do.
+    /// The task whose scores decide, where there are several; absent where those of no single task do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
     /// Where it leaks, the concepts whose own value of the deciding score is above the limit, the highest first; else those

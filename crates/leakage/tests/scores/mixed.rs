@@ -160,7 +160,7 @@ fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
 fn unknown_labels_of_each_kind_are_left_out() {
     let mut columns = mixed(300, 5);
     columns.fields.missing_concept_labels = true;
-    // Of a class both −1 and NaN are unknown, of a number NaN alone.
+    // Class labels are unknown as −1 or NaN, numbers as NaN alone.
     let hidden = columns.clone().changed(TensorName::ConceptLabels, |row, i, label| match (row % 4, i) {
         (0, 0 | 3) => f64::NAN,
         (0, 2) => -1.0,
