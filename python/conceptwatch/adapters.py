@@ -210,7 +210,7 @@ def pytorch_concepts(
             return _plain(outputs[:, starts[index] : starts[index] + widths[index]])
         found = outputs.logits
         if index in numbers:
-            # Of a normal distribution and of a point.
+            # A normal distribution, and a point.
             found = next(found for name in ("loc", "value") if (found := getattr(outputs, name, None)) is not None)
         return _plain(found[labels[index]])
 

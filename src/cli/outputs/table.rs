@@ -183,7 +183,7 @@ fn separator(beginning: &[u8]) -> u8 {
             counts[at] += 1;
         }
     }
-    // Of equals the first, which is the comma where there are none.
+    // The first of equals: the comma where a row has no separator.
     let most = counts.iter().max().copied().unwrap_or_default();
     SEPARATORS[counts.iter().position(|&count| count == most).unwrap_or_default()]
 }

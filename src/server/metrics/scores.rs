@@ -60,7 +60,7 @@ struct ScoreFamilies {
     id: &'static str,
     name: String,
     per_concept: Option<String>,
-    /// Of a score of the task.
+    /// The values of each task, of a score of the task.
     per_task: Option<String>,
     /// The score is over pairs of concepts.
     pairs: bool,

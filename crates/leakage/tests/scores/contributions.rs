@@ -95,7 +95,7 @@ fn logits_that_fit_no_head_have_a_reason() {
 
 #[test]
 fn what_is_lost_without_concepts_is_the_difference_of_balanced_accuracies() {
-    // Of 3 rows of class 0 and 1 of class 1 the model finds all, and without concepts the frequent class.
+    // The model finds all 3 rows of class 0 and 1 of class 1, and without concepts the frequent class.
     let columns = Columns::new(4, 1)
         .with(TensorName::TaskLabels, &[], vec![0.0, 0.0, 0.0, 1.0])
         .with(TensorName::TaskPredictions, &[], vec![0.0, 0.0, 0.0, 1.0])

@@ -90,7 +90,7 @@ fn terms_and_shares_add_up_to_the_score() {
 
 #[test]
 fn a_class_that_alone_leaks_has_the_whole_share() {
-    // Of four classes the activations of one lie apart: its rows hold ln 4, and the others ln(4/3) each.
+    // The activations of one of four classes lie apart: its rows hold ln 4, and the others ln(4/3) each.
     let columns = planted(4_000, 1, 4, 0.0, 5);
     let task = columns.arrays[&TensorName::TaskLabels].1.clone();
     let columns =
