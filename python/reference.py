@@ -86,8 +86,8 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
         members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
         same = [member for member in members if SAME.search(text_of(member))]
         if same:
-            calls = ", ".join(f"`{signature(member, f'{name}.{member.name}').partition(' -> ')[0]}`" for member in same)
-            text += f"\nAs `StoredRun` has them: {calls}.\n"
+            calls = ", ".join(f"`{member.name}`" for member in same)
+            text += f"\nAs [`StoredRun`](#storedrun) has them: {calls}.\n"
         members = [member for member in members if member not in same]
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text

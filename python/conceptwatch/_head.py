@@ -31,15 +31,14 @@ class Head:
         side.
     policy: the order in which each row's concepts are set: "random", the same in each epoch; "least_confident" first;
         "coop", by the entropy of the concept plus the expected change of the predicted class's probability when it is
-        set (Chauhan et al. 2023, with weights 1 and without costs; ranked once, before any is set, at two calls of the
-        head for each concept); "in_order"; or a sequence of all concepts or groups.
+        set (Chauhan et al. 2023, with weights 1 and without costs; ranked once, at two calls of the head for each
+        concept); "in_order"; or a sequence of all concepts or groups.
     steps: how many numbers of concepts (or groups), evenly spaced from none to all; or these numbers themselves. By
         default all of up to 32, else 11.
     groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list
         are groups of their own.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
-        default 0 and 1; for logits the 5th and 95th percentile of each column of the newest logits, of training logits
-        if the run logs them with `Run.log`; see `percentiles`.
+        default 0 and 1; for logits see docs/integrations.md.
     threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.
     """
 

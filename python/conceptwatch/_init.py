@@ -89,21 +89,18 @@ def init(
         for each class.
     latents: number of columns of concept_activations learnt without labels, as by a sparse autoencoder.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
-    missing_concept_labels: concept labels of -1 or NaN are unknown, not an error. Scores use the rows with known
-        labels, 50 at least.
+    missing_concept_labels: concept labels of -1 or NaN are unknown.
     tasks: names, (name, number of classes) pairs, or a number t for tasks named t0, t1, ...; two classes by default.
-        Of several tasks, tensors of the task have a column for each; see `Pass.log`. By default one without a name.
-    missing_task_labels: task labels of -1, -100 (PyTorch's ignore_index) or NaN are unknown, not an error.
-    signed_labels: labels of binary concepts are -1 (absent) and 1 (present), as in CelebA; 0 is then the unknown one.
+    missing_task_labels: task labels of -1, -100 (PyTorch's ignore_index) or NaN are unknown.
+    signed_labels: labels of binary concepts are -1 (absent) and 1 (present); 0 is then the unknown one.
     task_classes: names of the task's classes, in the order of the logits, where task_labels and task_predictions are
         such names. State the same on all ranks.
-    soft_labels: labels of binary concepts are certainties or shares of annotators, from 0 to 1. "threshold": present
-        above 0.5, absent below, unknown at 0.5. Two bounds (low, high): unknown from one to the other.
+    soft_labels: labels of binary concepts are certainties from 0 to 1. "threshold": present above 0.5, absent below,
+        unknown at 0.5. Two bounds (low, high): unknown from one to the other.
     labels: facts that distinguish runs, such as {"lambda": 0.01}.
-    project: the label `project`, by which the page and searches group runs. By default the name of the script's
-        repository, or of its folder.
-    training: "joint", or "sequential" or "independent" if the concepts are trained without the task: then nothing that
-        they hold is leakage, and no default rule advises to stop.
+    project: the label `project`; by default the name of the script's repository, or of its folder.
+    training: "joint"; or "sequential" or "independent" if the concepts never saw the task: then nothing that they hold
+        is leakage.
     reference: name of a run of the same data and concepts at the same sidecar, trained without the task. Leakage counts
         above what its newest evaluation has.
     reference_task_accuracy: accuracy of a task head on true concepts, for the intervention score.
@@ -113,31 +110,29 @@ def init(
     concept_score_weight: the factor of ConceptScore.
     activity_threshold, active_top_k: for Clarity, concepts are active above it, or if among the K largest.
     clarity_weights: of sparsity, precision and accuracy.
-    head: the part of the model from concepts to the task, a module or function, or a `Head` with options. Each batch of
-        an evaluation is then also predicted with concepts set to true and to wrong values.
+    head: the part of the model from concepts to the task, a module or function, or a `Head` with options, for
+        interventions.
     intervention_counts: numbers of concepts set in intervention predictions that you log yourself, if not evenly spaced
         from 0 to k.
     rank, world_size: by default those of torch.distributed; or RANK and WORLD_SIZE; or of JAX, Open MPI, MVAPICH, PMI
-        or srun; or 0 of 1. State world_size=1 where each task of a launch is a training of its own.
-    job: name of this launch, the same on all ranks, which share a run. By default CONCEPTWATCH_JOB, or the launch of
-        torchrun, Slurm or Open MPI; see docs/integrations.md.
-    attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0. Open evaluations of an older
-        attempt are discarded.
+        or srun; or 0 of 1.
+    job: name of this launch, the same on all ranks. By default CONCEPTWATCH_JOB, or the launch of torchrun, Slurm or
+        Open MPI; see docs/integrations.md.
+    attempt: restarts of the job so far, by default as torchrun and Slurm count them, or 0.
     resume: continue the run of exactly this name, as from a checkpoint; if there is none, start it.
     mode: "online"; "offline": write files for `conceptwatch replay`; "disabled": record nothing. By default
         CONCEPTWATCH_MODE, or "online".
     offline_dir: folder for those files; by default CONCEPTWATCH_OFFLINE_DIR, or conceptwatch-offline.
-    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or a sidecar
-        of this user or of root that suits, as docs/operating.md says. Ranks on several nodes need the address of one.
+    address: of the sidecar: HOST:PORT, https://HOST:PORT or unix:///path. By default CONCEPTWATCH_ADDRESS, or that of a
+        sidecar of this user or of root that suits; see docs/operating.md.
     token_file: file with the sidecar's token; by default CONCEPTWATCH_TOKEN_FILE, or none.
     ca_file, cert_file, key_file: PEM files with the authorities of an https sidecar, and a client's certificate and
         key. By default CONCEPTWATCH_CA_FILE, CONCEPTWATCH_CERT_FILE and CONCEPTWATCH_KEY_FILE.
     spawn: start a sidecar when nothing listens at a local address. With port 0 it serves this process alone.
     data_dir: directory of the curves; None keeps them in the sidecar's memory. By default CONCEPTWATCH_DATA_DIR, or one
-        below the user's data directory. A running sidecar that keeps curves elsewhere is not joined.
-    log_to: "wandb", "tensorboard" (event files in runs/NAME), "tensorboard:FOLDER", "mlflow", "trackio" or "aim"; a run
-        of these, a SummaryWriter, a logger of Lightning; a function of values and step; or a list of these. Each gets
-        `conceptwatch/SPLIT/SCORE` at the evaluation's step.
+        below the user's data directory.
+    log_to: "wandb", "tensorboard", "tensorboard:FOLDER", "mlflow", "trackio" or "aim"; an object of these or a logger
+        of Lightning; a function of values and step; or a list of these.
     queue_bytes: memory for batches not yet acknowledged and rows of evaluations not yet settled. Batches beyond it are
         dropped; unsettled rows make way for new ones. Both are counted.
     raise_errors: raise instead of warning. By default nothing here raises into the training loop.

@@ -56,8 +56,8 @@ def interventions(
         p.log(..., **conceptwatch.interventions(model.head, c_hat, c))
 
     Returns `intervention_predictions` and `wrong_intervention_predictions`, [n, m]: classes, -1 where the head's output
-    is not finite; of a continuous task numbers and NaN. Their attribute `counts` has the m numbers of concepts set; if
-    these are unevenly spaced, state them in `init(intervention_counts=...)`.
+    is not finite; of a continuous task numbers and NaN. `counts` has the m numbers of concepts set; if these are
+    unevenly spaced, state them in `init(intervention_counts=...)`.
 
     activations: [n, k] or [n, sum of cardinalities], as the head receives them; Monte-Carlo samples [n, k, m] are
         averaged. labels: [n, k] class numbers; unknown ones (-1 or NaN) are never set.
@@ -69,8 +69,8 @@ def interventions(
     The other arguments are those of `Head`.
 
     Wrong values: the other class; of several the next ones at random; for kind "continuous" the end (`low` or `high`)
-    that is farther from the label. A module is called in eval mode, without gradients. Raises ValueError for arguments
-    or outputs of a wrong shape, and what the head raises.
+    that is farther from the label. Raises ValueError for arguments or outputs of a wrong shape, and what the head
+    raises.
     """
     if isinstance(head, Head):
         options = head

@@ -20,7 +20,7 @@ def prompt(variant: int, weights: Mapping[str, float], *, top: int = 5) -> str:
     """Prompt 1 to 5 of the paper, for `ConceptScore` and the text scores.
 
     weights: each concept's weight by its name, such as its contribution to the predicted class. The `top` concepts of
-    largest absolute weight are named, in descending order; equal weights keep the order given.
+        largest absolute weight are named, in descending order.
     """
     if variant not in _OPENINGS:
         raise ValueError(f"variant: got {variant!r}, expected 1 to {len(_OPENINGS)}")

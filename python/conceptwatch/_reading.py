@@ -76,16 +76,7 @@ class Matrix:
 
 @dataclass(frozen=True, repr=False)
 class StoredRun:
-    """A run as it is stored.
-
-    For example:
-
-        run = conceptwatch.runs()["cub"]
-        run.series("ctl_conditional")               # a frame, a row for each evaluation
-        run.matrix("icl_conditional").pairs()       # the pairs of concepts that leak most
-        run.alerts()
-        run.plot("ctl_conditional", "task_accuracy")
-    """
+    """A run as it is stored, from `runs`: `conceptwatch.runs()["cub"].series("ctl_conditional")`."""
 
     name: str
     source: Source
@@ -124,9 +115,9 @@ class StoredRun:
         """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
 
         Rows that the run left behind by returning to an earlier step, as from a checkpoint, are marked superseded.
-        Times are UTC timestamps in frames, Unix seconds in records, here and in the other tables.
+        Times are UTC timestamps in frames, Unix seconds in records.
 
-        concept: of this concept in place of the mean.
+        concept: this concept's score instead of the mean.
         frame: "pandas", "polars" or "records", a list of dicts; by default the first of these that is installed.
         """
         asked = {"run": self.name, "split": split, "score": score, "concept": concept}
@@ -158,7 +149,7 @@ class StoredRun:
         around it, by which they are ordered; term, its own; and task_label. For `frame` see `series`.
 
         score: "ctl_conditional".
-        concept: to the score of this concept in place of the mean.
+        concept: this concept's score instead of the mean.
         top: how many, at most 50.
         """
         return framed(self._rows(score, split, concept, top)["rows"], LEAKING, frame)
@@ -172,7 +163,7 @@ class StoredRun:
         concept: str | None = None,
         frame: str | None = None,
     ) -> Any:
-        """The parts of the task's classes, or of the `groups` of rows, in a score, as a row for each.
+        """How much each class of the task, or each of the `groups` of rows, contributes to a score, as a row for each.
 
         Columns: label, the number of the class or group; rows; share, which add up to the score; and mean, that of the
         terms of these rows.

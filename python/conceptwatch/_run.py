@@ -159,7 +159,7 @@ class Run:
         """A split's newest scores, or those of a step, waiting up to `timeout` seconds; None if there are none.
 
         It waits for scores over pairs of concepts, not for those that train networks, and returns what there is when
-        the time is over. If there is nothing yet, the log says that the scores are late.
+        the time is over.
         """
         split = composed(split)
         if step is None:
@@ -186,11 +186,10 @@ class Run:
         return None
 
     def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
-        """The faults that a split's newest finished evaluation shows in the run, with their numbers.
+        """The verdict on a split at its newest finished evaluation, and the faults that it shows, with their numbers.
 
-        Waits up to `timeout` seconds for the evaluation of `step`, by default the one that this process ended last,
-        with all its scores; `Diagnosis.step` says which evaluation it is about. None before the first evaluation is
-        scored, or when the sidecar cannot be reached.
+        Waits up to `timeout` seconds for all scores of the evaluation of `step`, by default the one that this process
+        ended last. None before the first evaluation is scored, or when the sidecar cannot be reached.
         """
         left = self._flush(timeout) if step is None or self._is_step(step) else None
         if left is None:
@@ -285,8 +284,7 @@ class Run:
 
         The answer for a step never changes; `stop_reason` gives the reason. If the scores of the step are late, it
         rests on earlier ones; reason and log say so. False when the sidecar cannot be reached: if other ranks were
-        advised to stop, the next answer that this rank gets is True. Where ranks must stop at the same step, call this
-        on one and broadcast its answer.
+        advised to stop, the next answer that this rank gets is True. See docs/scale.md for stopping all ranks at once.
         """
         if not self._is_step(step):
             return False
@@ -324,8 +322,8 @@ class Run:
         history, and a crash of the sidecar can lose nothing. The rank that finishes the run prints its last scores, the
         alerts that fired and where its curves are, unless CONCEPTWATCH_QUIET is set.
 
-        The run has failed where this is called because of an exception: in a `finally` or `except` block, at the end of
-        the run's block, or at exit. Otherwise it has stopped on advice if `should_stop` said so, and else finished.
+        The run has failed where an exception leads here; otherwise it has stopped on advice if `should_stop` said so,
+        and else finished.
 
         timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
             names the evaluations that are not settled.

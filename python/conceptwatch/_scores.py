@@ -15,8 +15,7 @@ from ._tables import framed, html_table
 class Score(float):
     """One score at one curve point: a float, with all that is known about it.
 
-    It compares, formats, computes and turns into JSON as its value does; where it is undefined it is NaN. As text,
-    ± is half of its 95 % interval.
+    It behaves as its value does; where it is undefined it is NaN. As text, ± is half of its 95 % interval.
 
         >>> score = Score(0.25, id="icl", standard_error=0.01)
         >>> f"{score:.3f}", score > 0.2, score.standard_error, str(score)

@@ -4,10 +4,9 @@ Each takes a batch as in the library's own training loop, and what the model ret
 
     p.log(**adapters.scbm(batch, model(batch["features"], epoch, validation=True)))
 
-An adapter also serves as `extract` of the callbacks; functools.partial sets its options. None of the libraries has row
-numbers in its batches; `Numbered` adds them. `head` adds the intervention curves. In a run declared with
-missing_concept_labels=True, pass the same to the adapter: a negative or NaN label is then unknown, otherwise the
-concept is absent.
+An adapter also serves as `extract` of the callbacks; functools.partial sets its options. `Numbered` adds row numbers.
+`head` adds the intervention curves. In a run declared with missing_concept_labels=True, pass the same to the adapter: a
+negative or NaN label is then unknown, otherwise the concept is absent.
 
 n rows, k concepts, l classes, d the size of an embedding.
 """
@@ -79,7 +78,7 @@ def cem(
 
     Source: github.com/mateoespinosa/cem, cem/models/cem.py and cbm.py. `_forward` returns (c_sem [n, k], bottleneck,
     y logits), with `output_latent` or `output_embeddings` more. Batches are (x, y, c) or (x, [y, c]); uncertain concept
-    labels count as present above 1/2. Number the rows by `Numbered(rows, at=5)`.
+    labels count as present above 1/2.
 
     embedding_size: d, `emb_size` of a concept embedding model; None for a bottleneck model.
     logits: for a head that reads logits (`sigmoidal_prob=False`), which are then the activations, with
@@ -163,9 +162,9 @@ def label_free_cbm(batch: Sequence[Any], outputs: Sequence[Any]) -> dict[str, An
     """Label-free concept bottleneck models: activation_kind="continuous", and only scores that need no concept labels.
 
     Source: github.com/Trustworthy-ML-Lab/Label-free-CBM, cbm.py (class CBM_model). Batches are (images, labels [n]).
-    The projections also serve as embeddings of size 1, so that `embedding_ct` is the information each concept carries
-    about the task: compare it along a run, not between concept sets. State head_weights=model.final.weight for the
-    scores of active concepts.
+    The projections also serve as embeddings of size 1, so that `embedding_ct` is what each concept reveals about the
+    task: compare it along a run, not between concept sets. State head_weights=model.final.weight for the scores of
+    active concepts.
     """
     _, y, *rest = batch
     task, projections = outputs
@@ -190,8 +189,8 @@ def pytorch_concepts(
 
     Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py and tensor.py. `outputs` have
     `logits` by variable, and `loc` or `value` of continuous ones; those of older versions are one tensor, in the order
-    of the annotations. Batches are {"inputs": …, "concepts": {"c": [n, variables]}} with class numbers, and numbers of
-    continuous variables, in the order of the annotations. Both are of the same unit: undo what scales the numbers.
+    of the annotations. Batches are {"inputs": …, "concepts": {"c": [n, variables]}}. Predictions and labels of
+    continuous variables have the same unit: undo any scaling.
 
     annotations: of the data, with `labels`, `cardinalities` and `types`. task: the variable that is the task; all
     others are concepts. head: from the columns of these concepts, in the order of the annotations and with one column

@@ -47,9 +47,6 @@ class LeakageMonitor(_keras.callbacks.Callback):
     one in the list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). Without a late or undefined
     score those callbacks warn and continue, without using up patience.
 
-    A second `fit` with the same callback continues its run; with `backup_dir`, so does a training that
-    BackupAndRestore restores. After loading another checkpoint, pass `resume=True` and the run's name.
-
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
     inputs: model inputs for the n rows of the probe set: an array, or a list or dict of arrays.
     labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
@@ -61,7 +58,8 @@ class LeakageMonitor(_keras.callbacks.Callback):
     scores: ids of the scores to add to `logs`.
     timeout: seconds that the end of an epoch waits for its scores. With 0 `logs` get no scores.
     advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
-    backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks. The run's name is kept there.
+    backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks: a training that it restores
+        continues its run.
     """
 
     def __init__(

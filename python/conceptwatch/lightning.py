@@ -53,13 +53,10 @@ class LeakageMonitor(_Callback):
     EarlyStopping and ModelCheckpoint can monitor them. A late or undefined score is absent, or NaN where a
     ModelCheckpoint monitors it.
 
-    The first rank determines the job of all. A second `fit` with the same callback, and one from a checkpoint with a
-    callback of the same name, continue the run.
-
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
         module, such as "model.head"; the head of one batch is the entry "head" of what `extract` returns.
     extract: from a batch and what `validation_step` returned, the tensors of `Pass.log` by name; None leaves the batch
-        out. With `sample_ids` the rows that a distributed sampler repeats count once.
+        out.
     method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, for modules
         whose steps return only losses.
     splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
@@ -250,8 +247,8 @@ class LeakageEarlyStopping(_Callback):
     """Stops training when the sidecar advises it, or when a leakage score does not improve or is too high.
 
     Needs a `LeakageMonitor` among the trainer's callbacks. A missing or undefined score neither stops training nor uses
-    up patience; a late one counts at the next evaluation. Advice to one rank stops all. Inactive during the sanity
-    check and with `fast_dev_run`. Its counters are in the checkpoint.
+    up patience; a late one counts at the next evaluation. Advice to one rank stops all. Its counters are in the
+    checkpoint.
 
     monitor: a score that the LeakageMonitor logs, such as "leakage/icl"; None for advice alone.
     advice: stop when `Run.should_stop` advises it, by the sidecar's rules.

@@ -46,14 +46,10 @@ class LeakageMonitor(_transformers.TrainerCallback):
     one in the list and for `metric_for_best_model="leakage/icl"`. A late or undefined score is left out; for
     `metric_for_best_model` it is NaN.
 
-    The first process determines the job of all. A second `train` with the same callback, and one from a checkpoint with
-    a callback of the same name, continue the run.
-
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
         model; the head of one batch is the entry "head" of what `extract` returns.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
-        None leaves the batch out. The Trainer drops columns that forward does not name: to keep `sample_ids` name it
-        there, or set `remove_unused_columns=False`.
+        None leaves the batch out.
     module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
     splits: names for the evaluations of a step, in order, where `eval_dataset` has several. Scores of the first are
         `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
