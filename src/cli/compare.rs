@@ -10,6 +10,7 @@ use leakage::compare::{
     Comparison, Criterion, CriterionVerdict, GroupReport, Interval, PairReport, ScoreComparison, SideReport,
     SplitReport, Verdict, Weighed, WeighedVerdict,
 };
+use leakage::diagnosis::Assessment;
 use leakage::field_error::in_short;
 
 use super::failure::{Failure, conclude};
@@ -87,7 +88,7 @@ fn compare(options: &Options) -> Result<String, Failure> {
     let report = options.source.answer("/api/v1/compare", &given)?;
     Ok(match (options.json, report) {
         (true, report) => format!("{}\n", serde_json::json!(report)),
-        (false, Report::Pair(report)) => pair(&report),
+        (false, Report::Pair(report)) => pair(&report, &options.source),
         (false, Report::Groups(report)) => groups(&report),
         (false, Report::Splits(report)) => splits(&report),
     })
@@ -95,10 +96,15 @@ fn compare(options: &Options) -> Result<String, Failure> {
 
 // Writing to a string does not fail.
 
-fn pair(report: &PairReport) -> String {
+fn pair(report: &PairReport, source: &Source) -> String {
     let mut text = String::new();
     for (letter, side) in [("a", &report.a), ("b", &report.b)] {
         let _ = writeln!(text, "{letter}  {}", what(side));
+        // A run that leaks less may still leak. One that is too short for a verdict is compared nevertheless.
+        let asked = [("run", side.run.clone()), ("split", side.evaluations[0].0.clone())];
+        if let Ok(Assessment { verdict, .. }) = source.answer("/api/v1/verdict", &asked) {
+            let _ = writeln!(text, "   {}", verdict.to_string().replace('\n', "\n   "));
+        }
     }
     let (a, b) = (&report.a.run, &report.b.run);
     let _ = writeln!(text, "\n{}\n  {}", weighed(&report.weighed, a, b), report.weighed.why);

@@ -96,6 +96,12 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     );
     assert!(table.contains("Leakage Criterion, by CTL and ICL alone: run weak leaks more"), "{table}");
     assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
+    for run in ["weak", "strong"] {
+        // Below the title of the diagnosis.
+        let diagnosis = said(&program().args(["diagnose", run, "--address", &address]).output().unwrap());
+        let verdict: Vec<&str> = diagnosis.lines().skip(1).take_while(|line| !line.is_empty()).collect();
+        assert!(table.contains(&format!("600 rows\n   {}\n", verdict.join("\n   "))), "{diagnosis}\n{table}");
+    }
     assert!(table.lines().any(|line| line.starts_with("ctl ") && line.ends_with("higher in b")), "{table}");
     assert!(table.contains("2 of 2 concepts differ"), "{table}");
 
