@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::common::rows::{floats, tensors};
+use crate::common::rows::{floats, integers, tensors};
 use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
 use serde_json::Value;
 
@@ -230,6 +230,40 @@ async fn drop_first_concept(client: &mut Client, name: &str, passes: u64) {
         point(client, name, "val_dropped", step).await;
     }
     stream.close().await;
+}
+
+/// The head follows the true concepts where it was trained, and on shifted rows what leaked into their activations.
+#[tokio::test(flavor = "multi_thread")]
+async fn interventions_that_fail_on_a_shifted_split_alone() {
+    let sidecar = Sidecar::start(&[]);
+    let mut client = sidecar.client().await;
+    client.start_run(run("soft")).await.unwrap();
+    let mut stream = Stream::open(&mut client).await;
+    for (at, (step, split)) in [(1, "val"), (1, "shifted"), (2, "val"), (2, "shifted")].into_iter().enumerate() {
+        let mut batch = chunk("soft", 2 * at as u64 + 1, 0..ROWS);
+        (batch.split, batch.step) = (split.into(), step);
+        batch.tensors = tensors(0..ROWS);
+        let task = batch.tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()));
+        let task: Vec<i64> = task.collect();
+        let intervened = task.iter().enumerate().map(|(row, y)| {
+            let wrong = split == "shifted" && row % 5 < 2;
+            if wrong { (y + 1) % 3 } else { *y }
+        });
+        let intervened: Vec<i64> = intervened.collect();
+        batch.tensors.push(integers("task_predictions", &[ROWS], &task));
+        batch.tensors.push(integers("intervened_task_predictions", &[ROWS], &intervened));
+        stream.ask(batch).await;
+        let mut end = end_pass("soft", 2 * at as u64 + 2);
+        (end.split, end.step) = (split.into(), step);
+        stream.ask(end).await;
+        point(&mut client, "soft", split, step).await;
+    }
+    stream.close().await;
+    let address = sidecar.http.to_string();
+    let table = said(&compare(&["soft", "--with-split", "shifted", "--address", &address]));
+    let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{table}"));
+    assert!(line("intervention_drop").ends_with("higher in b"), "{table}");
+    assert!(line("task_accuracy").ends_with("no difference shown"), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

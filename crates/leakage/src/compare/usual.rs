@@ -57,11 +57,13 @@ pub const OF_GROUPS: [&str; 12] = [
     "ctl",
     "icl",
 ];
-/// Compared by default between two splits of one run: what the model gets right in both.
-pub const USUAL_OF_SPLITS: [&str; 8] = [
+/// Compared by default between two splits of one run: what the model gets right in both, and what interventions do.
+pub const USUAL_OF_SPLITS: [&str; 10] = [
     "concept_accuracy",
     "concept_auc",
     "task_accuracy",
+    "task_balanced_accuracy",
+    "intervention_drop",
     "ctl_conditional",
     "icl_conditional",
     "ctl",
