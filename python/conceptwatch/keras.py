@@ -44,20 +44,18 @@ class LeakageMonitor(_keras.callbacks.Callback):
     """Runs a probe set through the model at the end of every epoch, and adds its leakage to `logs`.
 
     `leakage/ctl_conditional` and the other `scores` are in the history, and in `logs` for callbacks that follow this
-    one in the list, such as Keras' EarlyStopping and ModelCheckpoint (with `mode="min"`). Without a late or undefined
-    score those callbacks warn and continue, without using up patience.
+    one in the list, such as Keras' EarlyStopping (with `mode="min"`). A late or undefined score is absent.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`.
     inputs: model inputs for the n rows of the probe set: an array, or a list or dict of arrays.
-    labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels. Without sample_ids
-        rows are numbered from 0.
+    labels: tensors of `Pass.log` by name for the same rows, such as concept_labels and task_labels.
     outputs: tensors of `Pass.log` by name, each as a layer's name or a symbolic tensor of a functional model; for other
         models a function from a batch of inputs to these tensors.
     head: the layer that predicts the task, by name or symbolic tensor; else as for `conceptwatch.init`.
     batch_size: rows per call of the model.
     scores: ids of the scores to add to `logs`.
     timeout: seconds that the end of an epoch waits for its scores. With 0 `logs` get no scores.
-    advice: stop training when `Run.should_stop` advises it, by the sidecar's rules.
+    advice: stop training when `Run.should_stop` advises it.
     backup_dir: the folder of a keras.callbacks.BackupAndRestore among the callbacks: a training that it restores
         continues its run.
     """

@@ -60,7 +60,7 @@ class LeakageMonitor(_Callback):
     method: of the module, such as "_forward": `extract` gets what its first call in the batch returned, for modules
         whose steps return only losses.
     splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
-        logged as `leakage/<id>`, those of others as `leakage/<id>/<split>`.
+        logged as `leakage/<id>`, of others as `leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
     scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors, and
         "accuracy_less_leakage": the task accuracy less the conditional leakage into the task.
@@ -251,7 +251,7 @@ class LeakageEarlyStopping(_Callback):
     checkpoint.
 
     monitor: a score that the LeakageMonitor logs, such as "leakage/icl"; None for advice alone.
-    advice: stop when `Run.should_stop` advises it, by the sidecar's rules.
+    advice: stop when `Run.should_stop` advises it.
     timeout: seconds to wait for the advice.
 
     The others are those of Lightning's EarlyStopping; `strict`, `check_finite` and `check_on_train_epoch_end` have no

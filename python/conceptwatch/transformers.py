@@ -46,16 +46,12 @@ class LeakageMonitor(_transformers.TrainerCallback):
     one in the list and for `metric_for_best_model="leakage/icl"`. A late or undefined score is left out; for
     `metric_for_best_model` it is NaN.
 
-    name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
-        model; the head of one batch is the entry "head" of what `extract` returns.
+    name: of the run; concepts, `arguments`, train, scores and timeout: as for the callback for Lightning.
     extract: from the keyword arguments of the model's forward and what it returned, the tensors of `Pass.log` by name;
         None leaves the batch out.
     module: name of a part of the model, such as "concepts": `extract` gets what its first call in the batch returned.
     splits: names for the evaluations of a step, in order, where `eval_dataset` has several. Scores of the first are
         `eval_leakage/<id>`, those of others `eval_leakage/<id>/<split>`.
-    train: also stream training batches, as the split "train".
-    scores: ids of the scores to add to the metrics.
-    timeout: seconds that an evaluation waits for its scores. With 0 the metrics get no scores.
     advice: stop training, on every process, when `Run.should_stop` advises it.
     """
 
