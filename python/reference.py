@@ -60,7 +60,8 @@ def signature(found: griffe.Object, name: str) -> str:
         )
         default = f"={parameter.default}" if parameter.default is not None and not star else ""
         arguments.append(f"{star}{parameter.name}{default}")
-    returned = f" -> {found.returns}" if isinstance(found, griffe.Function) else ""
+    tells = isinstance(found, griffe.Function) and str(found.returns) not in ("Any", "None")
+    returned = f" -> {found.returns}" if tells else ""
     return f"{name}({', '.join(arguments)}){returned}"
 
 

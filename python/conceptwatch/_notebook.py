@@ -71,8 +71,8 @@ def score(
         need more are refused; a score that does is undefined.
     The other arguments are those of `init`.
 
-    Shows its progress after two seconds. Raises ValueError for tensors that `Pass.log` refuses, and ConceptwatchError
-    if the program fails, as for lack of memory.
+    Raises ValueError for tensors that `Pass.log` refuses, and ConceptwatchError if the program fails, as for lack of
+    memory.
     """
     given = cast("dict[str, Any]", tensors)
     constants = cast("Constants", {name: given.pop(name) for name in Constants.__annotations__ if name in given})

@@ -118,19 +118,13 @@ class Run:
 
     @property
     def page_url(self) -> str | None:
-        """The page's address for a browser on the sidecar's machine, as the sidecar states it.
-
-        Waits briefly for the sidecar's answer. Without one: one port above its address, by convention.
-        """
+        """The page's address for a browser on the sidecar's machine, for whose answer it waits briefly."""
         self._sender.wait_declared(self._link, DECLARATION_TIMEOUT)
         return self._link.page_url or _sidecar.page_url(self.address)
 
     @property
     def data_dir(self) -> str | None:
-        """The directory of the curves on the sidecar's machine; None while it is not known, or if they are in memory.
-
-        Waits briefly for the sidecar's answer.
-        """
+        """The directory of the curves on the sidecar's machine; None while it is unknown, or if they are in memory."""
         self._sender.wait_declared(self._link, DECLARATION_TIMEOUT)
         return self._link.data_dir or None
 

@@ -121,8 +121,8 @@ def torch_explain(
 ) -> dict[str, Any]:
     """Models made of `torch_explain.nn.ConceptEmbedding` and a task predictor.
 
-    Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. `outputs` are the embeddings and probabilities that
-    ConceptEmbedding returns, and the predictor's logits if there are any. Batches are (x, c, y); y may be one-hot.
+    Source: torch-explain 1.5.1, torch_explain/nn/concepts.py. `outputs` are what ConceptEmbedding returns, and the
+    predictor's logits if there are any. Batches are (x, c, y); y may be one-hot.
     """
     _, c, y, *rest = batch
     embeddings, probabilities, *task = outputs
