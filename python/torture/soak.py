@@ -145,10 +145,19 @@ def measured(figures: list[Figures]) -> str:
         found, error, mean = (value / unit for value in of[name])
         return f"{found:+.2f} ± {error:.2f} an hour at {mean:.1f}"
 
-    return (
+    def blocks(name: str) -> str:
+        return " ".join(f"{mean / (1 << 20):.1f}" for mean in of["blocks"][name])
+
+    measured = (
         f"{of['seconds'] / 60:.0f} minutes, {of['jobs']:,} jobs of which {of['killed']} were killed, {of['read']:,} "
         f"readings; slopes ± standard error: memory {text('resident', 1 << 20)} MiB, open files {text('files')}, "
-        f"threads {text('threads')}; heap in use {text('heap', 1 << 20)} MiB"
+        f"threads {text('threads')}"
+    )
+    if "blocks" not in of:  # measured before they were
+        return measured
+    return (
+        f"{measured}; heap in use {text('heap', 1 << 20)} MiB; means of blocks in MiB: memory {blocks('resident')}, "
+        f"heap {blocks('heap')}"
     )
 
 
