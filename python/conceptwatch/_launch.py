@@ -176,6 +176,15 @@ def restarts(environment: Mapping[str, str]) -> int:
     return min(requeued << 16 | min(restarted, 0xFFFF), MAX_ATTEMPT)
 
 
+# Set in every process of a job by Slurm, PBS and LSF.
+_SCHEDULER_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+
+
+def scheduler_job(environment: Mapping[str, str] = os.environ) -> str:
+    """The scheduler's own id of the job, or empty without one."""
+    return next((valid_name(environment[name]) for name in _SCHEDULER_JOBS if environment.get(name)), "")
+
+
 def valid_name(text: str) -> str:
     """The text where the sidecar accepts it as a name; else its beginning, other characters replaced, and a hash."""
     if _NAME.fullmatch(text):

@@ -11,6 +11,7 @@ import itertools
 import logging
 import os
 import random
+import socket
 import threading
 import time
 import uuid
@@ -24,6 +25,7 @@ from . import _encode
 from ._connection import Contact, channel_to, described, retry_delay, serves_http
 from ._encode import PassKey
 from ._fork import usable
+from ._launch import scheduler_job, valid_name
 from ._outbox import Outbox
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
@@ -402,6 +404,8 @@ class Sender:
             process=link.launch.process,
             rank=link.rank,
             resume=link.resume,
+            host=valid_name(socket.gethostname()),
+            scheduler_job=scheduler_job(),
         )
         answer = calls.start_run(request, timeout=CALL_TIMEOUT)
         with self._wake:

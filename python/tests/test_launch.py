@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import subprocess
 import sys
 import threading
@@ -311,6 +312,26 @@ def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: 
     assert (declared.job, declared.attempt, declared.rank, declared.resume) == ("a job", 3, 1, True)
     (finished,) = sidecar.finish_requests
     assert (finished.client, finished.rank) == (declared.client, 1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({"SLURM_JOB_ID": "4711"}, "4711"), ({"SLURM_JOB_ID": "", "PBS_JOBID": "12.head"}, "12.head"), ({}, "")],
+)
+def test_a_declaration_says_where_it_runs(
+    environment: dict[str, str],
+    expected: str,
+    sidecar: Naming,
+    start: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert start(job="a job").finish()
+    (declared,) = sidecar.starts
+    assert (declared.job, declared.host, declared.scheduler_job) == ("a job", socket.gethostname(), expected)
 
 
 @pytest.mark.parametrize(("world_size", "again"), [(4, ("3d1f", "run")), (1, ("3d1f:2", "run-2"))])

@@ -1,5 +1,6 @@
 //! The state of a running sidecar or hub as the HTTP API and the metrics read it, and the events it broadcasts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,10 @@ pub trait Live: Send + Sync {
     /// Curves that [`latest`](Self::latest) leaves out because there are too many.
     fn curves_left_out(&self) -> u64 {
         0
+    }
+    /// What identifies each run of [`latest`](Self::latest) and each that has no evaluation yet.
+    fn identities(&self) -> Vec<RunIdentity> {
+        Vec::new()
     }
     /// The verdicts on the curves of [`latest`](Self::latest) where sidecars have judged them; `None` at a sidecar, which
     /// judges its points itself.
@@ -52,6 +57,17 @@ pub trait Live: Send + Sync {
 
 /// Run, split and the verdict on them.
 pub type CurveVerdict = (Arc<str>, Arc<str>, Verdict);
+
+/// Where a run trains, and its labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunIdentity {
+    pub run: Arc<str>,
+    /// The scheduler's id of the job, else the name of the launch; empty where neither is known.
+    pub job: String,
+    /// The machine of the lowest rank of the newest attempt; empty where it is not known.
+    pub host: String,
+    pub labels: BTreeMap<String, String>,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunStatus {

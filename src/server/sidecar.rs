@@ -8,7 +8,7 @@ use crate::history::Store;
 use leakage::point::Point;
 use leakage::score::catalogue::CATALOGUE_VERSION;
 
-use super::live::{AlertsStatus, Latest, Live, RunStatus, Status, UnwritableStatus};
+use super::live::{AlertsStatus, Latest, Live, RunIdentity, RunStatus, Status, UnwritableStatus};
 use super::metrics::Metrics;
 use super::runs::{Frozen, Runs};
 use super::scoring::carried::RowsOfStep;
@@ -36,6 +36,10 @@ impl Live for Sidecar {
 
     fn latest(&self) -> Vec<Latest> {
         self.runs.registry.latest()
+    }
+
+    fn identities(&self) -> Vec<RunIdentity> {
+        self.runs.identities()
     }
 
     fn admits(&self, point: &Point) -> bool {

@@ -18,7 +18,7 @@ use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
 use super::http::{Access, App};
 use super::live::Live;
-use super::metrics::{AlertCollector, HistoryCollector, Metrics, ScoreCollector, UpstreamCollector};
+use super::metrics::{AlertCollector, HistoryCollector, IdentityCollector, Metrics, ScoreCollector, UpstreamCollector};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
 use super::pass_outcomes::Settlement;
@@ -118,6 +118,7 @@ impl Parts {
         });
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
+        IdentityCollector::register(&self.registry, Arc::clone(&live))?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
         if let Some(reach) = &self.reach {
             let reach = Arc::clone(reach);

@@ -115,6 +115,8 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
         (StartRunRequest { attempt: 1 << 31, ..launched("r", "h", "six") }, "attempt"),
         (StartRunRequest { rank: 1, ..launched("r", "h", "six") }, "rank"),
         (StartRunRequest { process: "\n".into(), ..launched("r", "h", "six") }, "process"),
+        (StartRunRequest { host: "\n".into(), ..launched("r", "h", "six") }, "host"),
+        (StartRunRequest { scheduler_job: "\n".into(), ..launched("r", "h", "six") }, "scheduler_job"),
     ];
     for (request, field) in bad {
         let status = client.start_run(request).await.unwrap_err();
@@ -266,4 +268,43 @@ async fn ranks_of_one_launch_state_one_world_size() {
     );
     start(&mut client, of(1, 0, 2)).await;
     start(&mut client, of(2, 1, 3)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_say_where_a_run_trains() {
+    let sidecar = Sidecar::start(&["--linger", "0"]);
+    let mut client = sidecar.client().await;
+    let of = |rank: u32, attempt: u32| StartRunRequest {
+        client: format!("client-{rank}-{attempt}"),
+        job: "launch".into(),
+        rank,
+        attempt,
+        host: format!("node-{rank}-{attempt}"),
+        scheduler_job: "4711".into(),
+        ..run_of_ranks("r", 2)
+    };
+    let infos = || {
+        let metrics = sidecar.get("/metrics");
+        let infos = metrics.lines().filter(|line| line.starts_with("conceptwatch_run_info{"));
+        infos.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let info =
+        |host: &str| vec![format!(r#"conceptwatch_run_info{{host="{host}",job="4711",lambda="0.01",run="r"}} 1"#)];
+    // One series for each run: with the host of the lowest rank, in whatever order ranks come.
+    for (rank, host) in [(1, "node-1-0"), (0, "node-0-0"), (1, "node-0-0")] {
+        start(&mut client, of(rank, 0)).await;
+        assert_eq!(infos(), info(host));
+    }
+    start(&mut client, of(1, 1)).await;
+    assert_eq!(infos(), info("node-1-1"), "of the newest attempt");
+    start(&mut client, of(0, 0)).await;
+    assert_eq!(infos(), info("node-1-1"));
+
+    let quiet = StartRunRequest { client: "quiet".into(), ..run("a\"b\\c") };
+    start(&mut client, quiet).await;
+    let escaped = r#"conceptwatch_run_info{lambda="0.01",run="a\"b\\c"} 1"#;
+    assert!(infos().contains(&escaped.to_owned()), "{:?}", infos());
+    let request = FinishRunRequest { run: "a\"b\\c".into(), ..Default::default() };
+    client.finish_run(request).await.unwrap();
+    assert_eq!(infos().len(), 1, "a run that has finished leaves no series");
 }

@@ -250,7 +250,7 @@ class Run(_message.Message):
     def __init__(self, name: _Optional[str] = ..., concepts: _Optional[_Iterable[_Union[Concept, _Mapping]]] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., concept_label_kind: _Optional[_Union[LabelKind, str]] = ..., task_label_kind: _Optional[_Union[LabelKind, str]] = ..., world_size: _Optional[int] = ..., constants: _Optional[_Union[RunConstants, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., missing_concept_labels: bool = ..., activation_columns: _Optional[_Union[ActivationColumns, str]] = ..., latents: _Optional[int] = ..., training: _Optional[_Union[Training, str]] = ..., reference: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., missing_task_labels: bool = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume", "process")
+    __slots__ = ("run", "client", "client_version", "job", "attempt", "rank", "resume", "process", "host", "scheduler_job")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -259,6 +259,8 @@ class StartRunRequest(_message.Message):
     RANK_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULER_JOB_FIELD_NUMBER: _ClassVar[int]
     run: Run
     client: str
     client_version: str
@@ -267,7 +269,9 @@ class StartRunRequest(_message.Message):
     rank: int
     resume: bool
     process: str
-    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ..., process: _Optional[str] = ...) -> None: ...
+    host: str
+    scheduler_job: str
+    def __init__(self, run: _Optional[_Union[Run, _Mapping]] = ..., client: _Optional[str] = ..., client_version: _Optional[str] = ..., job: _Optional[str] = ..., attempt: _Optional[int] = ..., rank: _Optional[int] = ..., resume: bool = ..., process: _Optional[str] = ..., host: _Optional[str] = ..., scheduler_job: _Optional[str] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("resumed", "server_version", "sample_rows", "sample_seed", "max_chunk_bytes", "max_batch_bytes", "windows", "default_window", "page_url", "takes_joined_ends", "run", "incarnation", "ends_unused", "data_dir")

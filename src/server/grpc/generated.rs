@@ -154,6 +154,12 @@ pub struct StartRunRequest {
     /// another world_size, is of a restart. Then `attempt` is the lowest that it can be: agents of hosts may count differently.
     #[prost(string, tag = "8")]
     pub process: ::prost::alloc::string::String,
+    /// name of the machine that this client runs on, by which metrics are joined; may be empty
+    #[prost(string, tag = "9")]
+    pub host: ::prost::alloc::string::String,
+    /// the scheduler's own id of the job, such as that of Slurm; empty: none
+    #[prost(string, tag = "10")]
+    pub scheduler_job: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunResponse {

@@ -33,7 +33,7 @@ use crate::server::events::{Events, Watcher};
 use crate::server::live::Event;
 use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Finished, Joining, Running};
+use crate::server::runs::{Finished, Joining, Origin, Running};
 use crate::server::windows::Windows;
 use leakage::score::catalogue::Cost;
 
@@ -74,7 +74,11 @@ impl ConceptWatch for Service {
                 Some(Rank::of(request.rank, run.world_size).map_err(refused)?)
             }
         };
-        check_optional_name("process", &request.process).map_err(refused)?;
+        for (field, name) in
+            [("process", &request.process), ("host", &request.host), ("scheduler_job", &request.scheduler_job)]
+        {
+            check_optional_name(field, name).map_err(refused)?;
+        }
         if request.attempt > convert::MOST_RESTARTS {
             let message = format!("got {}, expected at most {}", request.attempt, convert::MOST_RESTARTS);
             return Err(refused(FieldError::new("attempt", message)));
@@ -113,6 +117,11 @@ impl ConceptWatch for Service {
             continues: record.continues,
             finished: &finished,
             windows,
+            origin: Origin {
+                rank: request.rank,
+                job: if request.scheduler_job.is_empty() { &request.job } else { &request.scheduler_job }.clone(),
+                host: request.host.clone(),
+            },
         };
         let (running, newer) = self.ingest.runs.start(record.run, joining).map_err(Status::from)?;
         if newer {

@@ -8,7 +8,7 @@ use crate::VERSION;
 use crate::history::{CurveState, HistoryError, Postgres, Store, StoredAlert, Tables};
 use crate::server::events::Events;
 use crate::server::live::{
-    AlertChange, AlertsStatus, CurveVerdict, Event, Latest, Live, RunStatus, Status, UnwritableStatus,
+    AlertChange, AlertsStatus, CurveVerdict, Event, Latest, Live, RunIdentity, RunStatus, Status, UnwritableStatus,
 };
 use crate::server::metrics::{Metrics, SERIES_PER_FAMILY};
 use leakage::diagnosis::Verdict;
@@ -57,6 +57,7 @@ struct Curve {
     changed: SystemTime,
     is_open: bool,
     latest: Latest,
+    labels: BTreeMap<String, String>,
     verdict: Option<Verdict>,
 }
 
@@ -142,19 +143,19 @@ impl Shown {
                 found.into_iter().map(|both| ((Arc::clone(&both.0.run), Arc::clone(&both.0.split)), both)).collect();
             let runs: HashSet<&str> = states.iter().map(|state| &*state.run).collect();
             let declared = self.store.listed_of(&runs.into_iter().collect::<Vec<_>>())?;
-            type Names = [Arc<[String]>; 2];
-            let names: HashMap<String, Names> = declared
+            type Declared = ([Arc<[String]>; 2], BTreeMap<String, String>);
+            let declared: HashMap<String, Declared> = declared
                 .into_iter()
                 .map(|(stored, _)| {
                     let concepts = stored.run.concepts.iter().map(|concept| concept.name.clone()).collect();
                     let tasks = stored.run.tasks.iter().map(|task| task.name.clone()).collect();
-                    (stored.run.name.clone(), [concepts, tasks])
+                    (stored.run.name.clone(), ([concepts, tasks], stored.run.labels.clone()))
                 })
                 .collect();
             for state in states {
                 let key = (Arc::clone(&state.run), Arc::clone(&state.split));
                 let (point, late) = found.remove(&key).map_or((None, None), |(point, late)| (Some(point), late));
-                let [concepts, tasks] = names.get(&*state.run).cloned().unwrap_or_default();
+                let ([concepts, tasks], labels) = declared.get(&*state.run).cloned().unwrap_or_default();
                 let latest = Latest {
                     run: Arc::clone(&state.run),
                     split: Arc::clone(&state.split),
@@ -166,7 +167,7 @@ impl Shown {
                     filling: state.filling,
                 };
                 let verdict = state.verdict.as_deref().and_then(|json| serde_json::from_str(json).ok());
-                curves.insert(key, Curve { changed: state.changed, is_open: state.is_open, latest, verdict });
+                curves.insert(key, Curve { changed: state.changed, is_open: state.is_open, latest, labels, verdict });
             }
         }
         Ok(curves)
@@ -225,6 +226,18 @@ impl Live for Shown {
 
     fn curves_left_out(&self) -> u64 {
         self.current().curves_left_out
+    }
+
+    /// Without jobs and hosts, which sidecars do not push.
+    fn identities(&self) -> Vec<RunIdentity> {
+        let view = self.current();
+        let of_runs: BTreeMap<&Arc<str>, &Curve> = view.curves.iter().map(|((run, _), curve)| (run, curve)).collect();
+        let identity = |(run, curve): (&Arc<str>, &Curve)| RunIdentity {
+            run: Arc::clone(run),
+            labels: curve.labels.clone(),
+            ..RunIdentity::default()
+        };
+        of_runs.into_iter().map(identity).collect()
     }
 
     fn verdicts(&self) -> Option<Vec<CurveVerdict>> {

@@ -15,7 +15,9 @@ use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
 use crate::server::http::{Access, App};
 use crate::server::live::Live;
-use crate::server::metrics::{AlertCollector, HistoryCollector, HubMetrics, Metrics, PushAges, ScoreCollector};
+use crate::server::metrics::{
+    AlertCollector, HistoryCollector, HubMetrics, IdentityCollector, Metrics, PushAges, ScoreCollector,
+};
 use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::peers::Endpoint;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
@@ -60,6 +62,7 @@ impl Parts {
         let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         let live: Arc<dyn Live> = self.shown.clone();
         ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
+        IdentityCollector::register(&self.registry, Arc::clone(&live))?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
         let shown = Arc::clone(&self.shown);
         PushAges::register(&self.registry, move || shown.heard())?;

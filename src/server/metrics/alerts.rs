@@ -58,7 +58,7 @@ impl Collector for AlertCollector {
             ];
             states.with_label_values(&values).set(number(standing.state));
         }
-        let omitted = omitted(names::ALERT_STATE, standings.len() - shown);
+        let omitted = omitted(names::ALERT_STATE, (standings.len() - shown) as u64);
         states.collect().into_iter().chain(omitted).collect()
     }
 }

@@ -65,7 +65,7 @@ impl<F: Fn() -> Vec<(String, f64)> + Send + Sync + 'static> Collector for PushAg
         for (run, age) in all.iter().take(SERIES_PER_FAMILY) {
             gauges.with_label_values(&[run]).set(*age);
         }
-        let omitted = omitted(names::HUB_PUSH_AGE, all.len().saturating_sub(SERIES_PER_FAMILY));
+        let omitted = omitted(names::HUB_PUSH_AGE, all.len().saturating_sub(SERIES_PER_FAMILY) as u64);
         gauges.collect().into_iter().chain(omitted).collect()
     }
 }

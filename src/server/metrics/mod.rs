@@ -4,6 +4,7 @@ mod alerts;
 mod heap;
 mod history;
 mod hub;
+mod identities;
 pub mod names;
 mod own;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod verdicts;
 pub use alerts::AlertCollector;
 pub use history::HistoryCollector;
 pub use hub::{HubMetrics, PushAges};
+pub use identities::IdentityCollector;
 pub use own::Metrics;
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 pub use upstream::UpstreamCollector;

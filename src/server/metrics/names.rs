@@ -37,6 +37,9 @@ pub const VERDICT_VALUE: &str = "conceptwatch_verdict_value";
 // Label `family`.
 pub const SERIES_OMITTED: &str = "conceptwatch_series_omitted";
 
+// Families of each run, with labels `run, job, host` and the run's own.
+pub const RUN_INFO: &str = "conceptwatch_run_info";
+
 // Families of each alert rule and run, with labels `run, split, rule, score, severity`.
 pub const ALERT_STATE: &str = "conceptwatch_alert_state";
 

@@ -87,7 +87,8 @@ fn of_runs() -> BTreeMap<String, Family> {
         .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
     let alerts = super::alerts::family().unwrap();
     let verdicts = Verdicts::new().unwrap();
-    let read = alerts.desc().into_iter().chain(verdicts.desc());
+    let identities = super::identities::description().unwrap();
+    let read = alerts.desc().into_iter().chain(verdicts.desc()).chain([&identities]);
     let read = read.map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
     curves.chain(read).collect()
 }

@@ -180,7 +180,7 @@ impl Collector for ScoreCollector {
     }
 }
 
-fn gathered(name: &str, help: &str, family: Family) -> MetricFamily {
+pub(super) fn gathered(name: &str, help: &str, family: Family) -> MetricFamily {
     let mut gathered = MetricFamily::default();
     gathered.set_name(name.to_owned());
     gathered.set_help(help.to_owned());
@@ -190,20 +190,20 @@ fn gathered(name: &str, help: &str, family: Family) -> MetricFamily {
 }
 
 /// The family that says how many series of another are omitted; none where none is. It joins that of the scores.
-pub(super) fn omitted(family: &str, series: usize) -> Option<MetricFamily> {
+pub(super) fn omitted(family: &str, series: u64) -> Option<MetricFamily> {
     let mut families = Families::default();
-    families.omit(family, series as u64);
+    families.omit(family, series);
     Some(gathered(names::SERIES_OMITTED, OMITTED, families.0.remove(names::SERIES_OMITTED)?))
 }
 
 /// Series by family name.
 #[derive(Default)]
-struct Families(BTreeMap<String, Family>);
+pub(super) struct Families(BTreeMap<String, Family>);
 
 #[derive(Default)]
-struct Family {
+pub(super) struct Family {
     series: Vec<Metric>,
-    omitted: u64,
+    pub omitted: u64,
 }
 
 impl Families {
@@ -214,8 +214,12 @@ impl Families {
         }
     }
 
+    pub fn take(&mut self, family: &str) -> Option<Family> {
+        self.0.remove(family)
+    }
+
     /// Adds a sample, unless the value is not finite.
-    fn add(&mut self, family: &str, labels: &[&str], values: &[&str], value: f64) {
+    pub fn add(&mut self, family: &str, labels: &[&str], values: &[&str], value: f64) {
         if !value.is_finite() {
             return;
         }

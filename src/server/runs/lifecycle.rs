@@ -12,13 +12,13 @@ use leakage::step::Rank;
 
 use crate::server::board::Received;
 use crate::server::clock::Clock;
-use crate::server::live::{RunStatus, SplitStatus};
+use crate::server::live::{RunIdentity, RunStatus, SplitStatus};
 use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Pass, Settlement};
 use crate::server::refusal::Refusal;
 
 use super::registry::{Entered, Registry};
-use super::run::{Frozen, Intake, Running, State};
+use super::run::{Frozen, Intake, Origin, Running, State};
 use super::sampling::{SamplingOptions, window_name};
 
 /// Maximum number of runs in this process. Clients choose the names, so their number is bounded.
@@ -64,6 +64,7 @@ pub struct Joining<'a> {
     pub finished: &'a [Rank],
     /// Rolling windows of the run, by split, that an earlier process saved.
     pub windows: Vec<(String, SavedWindow)>,
+    pub origin: Origin,
 }
 
 /// The effect of a rank's call to finish its run.
@@ -105,7 +106,7 @@ impl Runs {
         replaced.into_iter().for_each(|replaced| self.let_go(&replaced));
         self.forget_surplus(&running);
         let mut state = lock(&running.state);
-        let Joining { client, attempt, rank, continues, finished, windows } = joining;
+        let Joining { client, attempt, rank, continues, finished, windows, origin } = joining;
         let named = attempt.is_some();
         let declaration = Declaration { client: client_hash(client), attempt, world_size, rank, continues };
         state.members.check_world_size(&declaration)?;
@@ -114,6 +115,10 @@ impl Runs {
         state.forget_closed_streams();
         let newer = state.members.declare(declaration, now.elapsed);
         let attempt = state.members.attempt_of(Some(client_hash(client)));
+        let is_newest = attempt == state.members.attempt_of(None);
+        if newer || is_newest && state.origin.as_ref().is_none_or(|known| origin.rank <= known.rank) {
+            state.origin = Some(origin);
+        }
         state.members.restore_finished(attempt, finished.iter().copied());
         self.restore(&running, &mut state, windows, named);
         if state.members.is_assembled(attempt) {
@@ -346,6 +351,19 @@ impl Runs {
             }
         };
         self.registry.all().into_iter().map(status).collect()
+    }
+
+    /// The identities of all runs but those that finished more than the linger time ago.
+    pub fn identities(&self) -> Vec<RunIdentity> {
+        let of = |running: Arc<Running>| {
+            let state = lock(&running.state);
+            if state.finished.is_some_and(|finished| finished.elapsed() > self.options.linger) {
+                return None;
+            }
+            let Origin { job, host, .. } = state.origin.clone().unwrap_or_default();
+            Some(RunIdentity { run: Arc::clone(&running.name), job, host, labels: running.run.labels.clone() })
+        };
+        self.registry.all().into_iter().filter_map(of).collect()
     }
 
     /// How many runs in memory have not finished.

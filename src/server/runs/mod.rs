@@ -13,5 +13,5 @@ mod sampling;
 pub use intake::{Ended, Sent, Stated};
 pub use lifecycle::{Finished, Joining, Outlet, Runs};
 pub use registry::Registry;
-pub use run::{Frozen, Running};
+pub use run::{Frozen, Origin, Running};
 pub use sampling::SamplingOptions;

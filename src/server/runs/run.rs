@@ -42,6 +42,8 @@ pub(super) struct State {
     pub finished: Option<Instant>,
     pub members: Members,
     pub splits: BTreeMap<String, Intake>,
+    /// Of the lowest rank of the newest attempt.
+    pub origin: Option<Origin>,
     /// The run was replaced or removed from memory. What a stream still has of it must not be applied: nobody would free
     /// it.
     pub removed: bool,
@@ -51,6 +53,16 @@ pub(super) struct State {
     streams: Vec<Weak<Mailbox>>,
     /// Until when no pass is closed before every rank has ended it; `None` once the launch is assembled.
     pub held: Option<Duration>,
+}
+
+/// Where a client runs, as it says.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    pub rank: u32,
+    /// The scheduler's id of the job, else the name of the launch; empty without either.
+    pub job: String,
+    /// May be empty.
+    pub host: String,
 }
 
 /// The sampler of a split and its counts.
