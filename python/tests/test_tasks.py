@@ -176,8 +176,16 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> No
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
     assert "task: effusion" in str(diagnosis.verdict)
     host, _, port = address.rpartition(":")
-    with urllib.request.urlopen(f"http://{host}:{int(port) + 1}/metrics", timeout=10) as answer:
-        metrics = answer.read().decode()
+
+    def scraped() -> str:
+        with urllib.request.urlopen(f"http://{host}:{int(port) + 1}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    # Verdicts are judged beside the scrapes.
+    verdict = 'conceptwatch_verdict{run="chest",split="val",task="effusion",verdict="leaking"} 1\n'
+    metrics = wait_for(lambda: next((found for found in [scraped()] if verdict in found), None))
+    decides = 'conceptwatch_verdict_value{run="chest",score="intervention_drop",split="val",task="effusion"} '
+    assert decides in metrics
     assert 'conceptwatch_per_task_intervention_drop{run="chest",split="val",task="effusion"}' in metrics
     assert run.should_stop(step=STEPS, timeout=30)
     run.finish()

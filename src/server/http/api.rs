@@ -269,7 +269,7 @@ pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
     Parameters::parse(&uri, &[])?;
     let gathered = move || {
         let mut families = shared.app.registry.gather();
-        families.extend(shared.verdicts.exported(&*shared.app.live)?.families());
+        families.extend(shared.verdicts.exported(&*shared.app.live).families());
         TextEncoder::new().encode_to_string(&families)
     };
     match tokio::task::spawn_blocking(gathered).await {

@@ -59,6 +59,7 @@ fn labels(identity: &RunIdentity) -> Vec<(String, &str)> {
         labels.push((name, value));
     }
     labels.retain(|(_, value)| !value.is_empty());
+    labels.sort();
     labels
 }
 
@@ -84,7 +85,7 @@ mod tests {
         let given_labels = given.map(|name| (name.to_owned(), name.to_owned())).into();
         let identity = RunIdentity { run: "r".into(), labels: given_labels, ..RunIdentity::default() };
         let found = labels(&identity);
-        let expected = [
+        let mut expected = [
             ("run", "r"),
             ("label_1st", "1st"),
             ("label___name__", "__name__"),
@@ -97,6 +98,7 @@ mod tests {
             ("label_run", "run"),
             ("_", "λ"),
         ];
+        expected.sort();
         assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value)));
     }
 }

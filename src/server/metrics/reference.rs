@@ -9,6 +9,7 @@ use prometheus::core::Collector;
 use prometheus::proto::MetricType;
 
 use super::scores::CURVE_FAMILIES;
+use super::verdicts::VERDICT_FAMILIES;
 use super::*;
 use crate::history::{Limits, Sqlite};
 use crate::server::live::UpstreamStatus;
@@ -84,11 +85,11 @@ fn of_runs() -> BTreeMap<String, Family> {
         |name: &str, help: &str, labels: Vec<String>| (name.to_owned(), Family { labels, help: help.to_owned() });
     let curves = CURVE_FAMILIES
         .iter()
+        .chain(&VERDICT_FAMILIES)
         .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
     let alerts = super::alerts::family().unwrap();
-    let verdicts = Verdicts::new().unwrap();
     let identities = super::identities::description().unwrap();
-    let read = alerts.desc().into_iter().chain(verdicts.desc()).chain([&identities]);
+    let read = alerts.desc().into_iter().chain([&identities]);
     let read = read.map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
     curves.chain(read).collect()
 }
