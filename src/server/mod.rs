@@ -60,7 +60,7 @@ pub use upstream::{UpstreamOptions, push};
 
 use blocking::blocking;
 use grpc::Calls;
-use http::{Bounds, verdicts_of};
+use http::{Bounds, Exposition, verdicts_of};
 use ports::Ports;
 use upstream::{Hubs, Upstream};
 use wiring::Parts;
@@ -109,7 +109,8 @@ pub async fn run(
         let verdicts = move |curves| verdicts_of(&of, curves).unwrap_or_default();
         upstream.judge(Arc::clone(&app.live), &app.events, Arc::new(verdicts));
     }
-    let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (app, bounds));
+    let exposition = Exposition::start(app, &stop);
+    let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (exposition, bounds));
     let ports = Ports::open(listeners, calls, page, &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));

@@ -4,7 +4,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::grpc::{self, Calls, Port};
-use super::http::{self, App, Bounds};
+use super::http::{self, Bounds, Exposition};
 use super::options::Listeners;
 
 pub struct Ports {
@@ -17,11 +17,11 @@ impl Ports {
     pub fn open(
         listeners: Listeners,
         (port, calls): (Port, Calls),
-        (app, bounds): (App, Bounds),
+        (exposition, bounds): (Exposition, Bounds),
         stop: &CancellationToken,
     ) -> Self {
-        let (tls, metrics) = (port.tls.clone(), app.metrics.clone());
-        let http = tokio::spawn(http::serve(listeners.http, tls.clone(), app, bounds, stop.clone()));
+        let (tls, metrics) = (port.tls.clone(), exposition.metrics());
+        let http = tokio::spawn(http::serve(listeners.http, tls.clone(), exposition, bounds, stop.clone()));
         let grpc = tokio::spawn(grpc::serve(listeners.grpc, port, calls, metrics, stop.clone()));
         if let Some(tls) = tls {
             tokio::spawn(tls.keep_current(stop.clone()));

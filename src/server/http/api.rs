@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use prometheus::TextEncoder;
 use serde_json::json;
 
 use super::app::App;
 use super::curves::{ConceptCurves, Curves};
+use super::exposition::Format;
 use super::query::{PAGE, Parameters};
 use super::refusal::Refusal;
 use super::shared::Shared;
@@ -264,18 +264,12 @@ pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
     .await
 }
 
-/// The metrics, in Prometheus' text format.
-pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri) -> Answer {
+/// The metrics, in Prometheus' text format or that of OpenMetrics.
+pub(super) async fn metrics(State(shared): State<Shared>, uri: Uri, headers: HeaderMap) -> Answer {
     Parameters::parse(&uri, &[])?;
-    let gathered = move || {
-        let mut families = shared.app.registry.gather();
-        families.extend(shared.verdicts.exported(&*shared.app.live).families());
-        TextEncoder::new().encode_to_string(&families)
-    };
-    match tokio::task::spawn_blocking(gathered).await {
-        Ok(Ok(text)) => {
-            Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
-        }
+    let format = Format::accepted(&headers);
+    match tokio::task::spawn_blocking(move || format.answer(&shared.exposition.families())).await {
+        Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(Refusal::unavailable("metrics", error.to_string())),
         Err(_) => Err(Refusal::unavailable("metrics", "could not be gathered")),
     }

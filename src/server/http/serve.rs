@@ -6,11 +6,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::app::App;
 use super::assets::Page;
+use super::exposition::Exposition;
 use super::router::router;
 use super::shared::Shared;
-use super::verdicts::Newest;
 use crate::server::peers::{ClientCertificate, Connections, Counts, Listener, Protocol, Tls};
 
 /// Answers that are made at once, each of which may take a thread.
@@ -44,7 +43,14 @@ impl Default for Bounds {
 }
 
 /// Serves until `stop` is cancelled and the answers in flight are sent.
-pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bounds, stop: CancellationToken) {
+pub async fn serve(
+    listener: Listener,
+    tls: Option<Tls>,
+    exposition: Exposition,
+    bounds: Bounds,
+    stop: CancellationToken,
+) {
+    let app = exposition.app.clone();
     let Bounds { connections, first, head, answer, write } = bounds;
     let connections = Connections {
         tls: tls.map(|tls| (tls, ClientCertificate::Optional)),
@@ -56,12 +62,10 @@ pub async fn serve(listener: Listener, tls: Option<Tls>, app: App, bounds: Bound
         token: app.access.wants_token(),
         counts: Counts::of(&app.metrics, "http"),
     };
-    let verdicts = Arc::<Newest>::default();
-    tokio::spawn(Arc::clone(&verdicts).follow(app.clone(), stop.clone()));
     let router = router(Shared {
         app,
         page: Arc::new(Page::new()),
-        verdicts,
+        exposition,
         answers: Arc::new(Semaphore::new(ANSWERS)),
         streams: Arc::new(Semaphore::new(bounds.connections / 2)),
         stop: stop.clone(),

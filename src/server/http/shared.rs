@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::assets::Page;
-use super::verdicts::Newest;
+use super::exposition::Exposition;
 use crate::server::peers::Caller;
 
 #[derive(Clone)]
 pub(super) struct Shared {
     pub app: App,
     pub page: Arc<Page>,
-    pub verdicts: Arc<Newest>,
+    pub exposition: Exposition,
     /// Places of answers that take a thread. Those beyond wait.
     pub answers: Arc<Semaphore>,
     /// Places of event streams, which last as long as a page is open. Those beyond are refused.

@@ -14,6 +14,7 @@ use tower::ServiceExt;
 use super::access::Access;
 use super::app::App;
 use super::assets::Page;
+use super::exposition::Exposition;
 use super::router::router;
 use super::shared::Shared;
 use crate::VERSION;
@@ -87,9 +88,9 @@ impl StoredApi {
             rows: Arc::default(),
         };
         Ok(Self(router(Shared {
+            exposition: Exposition::of_stored(app.clone()),
             app,
             page: Arc::new(Page::new()),
-            verdicts: Arc::default(),
             answers: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use crate::history::{HistoryError, Postgres};
 
 use super::blocking::blocking;
-use super::http::Bounds;
+use super::http::{Bounds, Exposition};
 use super::options::{Listeners, Options, ServeError};
 use super::ports::Ports;
 
@@ -64,7 +64,8 @@ pub async fn run_hub(
     let parts = Parts::assemble(options, (projects, age), store, &listeners)?;
 
     let stop = parts.stop.clone();
-    let ports = Ports::open(listeners, (parts.port(), parts.calls()), (parts.app()?, bounds), &stop);
+    let exposition = Exposition::start(parts.app()?, &stop);
+    let ports = Ports::open(listeners, (parts.port(), parts.calls()), (exposition, bounds), &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
 
     if up() {

@@ -6,6 +6,7 @@ mod history;
 mod hub;
 mod identities;
 pub mod names;
+pub mod openmetrics;
 mod own;
 #[cfg(test)]
 mod reference;

@@ -200,7 +200,8 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
         rows: Arc::default(),
     };
     let stop = CancellationToken::new();
-    let served = tokio::spawn(serve(listener, None, app.clone(), bounds, stop.clone()));
+    let exposition = Exposition::start(app.clone(), &stop);
+    let served = tokio::spawn(serve(listener, None, exposition, bounds, stop.clone()));
     Port { address, app, busy, stop, served }
 }
 
