@@ -12,7 +12,7 @@ from typing import Any
 
 from conftest import wait_for
 
-EAGER = {"CONCEPTWATCH_NICENESS": "0", "CONCEPTWATCH_CPU_SHARE": "1", "CONCEPTWATCH_BUSY_CPU_SHARE": "1"}
+EAGER = {"CONCEPTWATCH_NICENESS": "0", "CONCEPTWATCH_CPU_SHARE": "16", "CONCEPTWATCH_BUSY_CPU_SHARE": "16"}
 
 # What every job has at hand: `run`, and `evaluate`, which logs a whole evaluation.
 BEGIN = """

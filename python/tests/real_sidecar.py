@@ -80,7 +80,7 @@ def serving(*options: str) -> Iterator[str]:
 
 def eager(*options: str) -> contextlib.AbstractContextManager[str]:
     """Tests wait for the scores, so the sidecar need not step back behind a training; its address."""
-    return serving("--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1", "--log", "warn", *options)
+    return serving("--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--log", "warn", *options)
 
 
 def ask(address: str, path: str, **query: str) -> Any:

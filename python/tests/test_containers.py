@@ -134,7 +134,7 @@ class Contained:
             assert any(old in value for value in [*environment.values(), *arguments]), old
             environment = {name: value.replace(old, new) for name, value in environment.items()}
             arguments = [argument.replace(old, new) for argument in arguments]
-        speed = ["--niceness", "0", "--cpu-share", "1", "--log", "warn"]
+        speed = ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--log", "warn"]
         command = [binary(), *arguments, *speed]
         self.process = subprocess.Popen(command, env=environment, cwd=folder)
         wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)

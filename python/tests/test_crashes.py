@@ -33,7 +33,7 @@ class Mortal:
         self.address = f"127.0.0.1:{self.port}"
         self._command = [binary(), "serve", "--grpc-address", self.address, "--data-dir", str(folder), *options]
         self._command += ["--http-address", f"127.0.0.1:{self.port + 1}", "--log", "error", "--exit-with-stdin"]
-        self._command += ["--niceness", "0", "--cpu-share", "1", "--busy-cpu-share", "1"]
+        self._command += ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16"]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 

@@ -86,7 +86,7 @@ class Served:
         self.binary = binary()
         self.folder = folder
         addresses = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--port-file", "ports"]
-        speed = ["--niceness", "0", "--cpu-share", "2", "--busy-cpu-share", "2"]
+        speed = ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16"]
         command = [self.binary, "serve", *addresses, *speed, "--data-dir", "curves", "--log", "warn"]
         self.process = subprocess.Popen(command, cwd=folder)
         wait_for(lambda: (folder / "ports").exists() or self.process.poll() is not None)

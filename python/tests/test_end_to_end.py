@@ -48,7 +48,7 @@ class RealSidecar:
     def start(self) -> None:
         addresses = ["--grpc-address", self.address, "--http-address", self.http]
         # Tests wait for the scores: these need not step back behind a training.
-        speed = ["--cpu-share", "1", "--busy-cpu-share", "1", "--niceness", "0"]
+        speed = ["--cpu-share", "16", "--busy-cpu-share", "16", "--niceness", "0"]
         self.process = subprocess.Popen(
             [binary(), "serve", *addresses, *speed, *self.options, "--data-dir", str(self.data), "--log", "warn"]
         )

@@ -232,6 +232,8 @@ def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(
     assert usual["concept_accuracy"] > 0.9
     scored("refused", 2 * labels - 1)
     assert any("if -1 means absent, recode it to 0 or pass signed_labels=True" in line for line in warned())
+    # Whose pass has no rows waits for nothing.
+    assert not any("are late" in line for line in warned())
     unknown = scored("unknown", 2 * labels - 1, missing_concept_labels=True)
     assert any("every known label is 1, and -1 is read as unknown" in note for note in unknown.warnings)
 

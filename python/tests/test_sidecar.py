@@ -14,14 +14,14 @@ import pytest
 
 import conceptwatch
 from conftest import batch
-from real_sidecar import serving
+from real_sidecar import eager, serving
 
 ROWS, K = 3000, 3
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving() as address:
+    with eager() as address:
         yield address
 
 

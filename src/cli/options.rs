@@ -349,7 +349,6 @@ impl ServeOptions {
         let of_sidecars = [
             ("alerts", self.alerts.is_some()),
             ("webhook", self.webhook.is_some()),
-            ("webhook_format", self.webhook_format.is_some()),
             ("alertmanager", self.alertmanager.is_some()),
         ];
         if let Some((field, _)) = of_sidecars.iter().find(|(_, given)| *given) {

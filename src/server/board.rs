@@ -13,7 +13,6 @@ use leakage::sample::{Attempt, Counts, Evaluation, WindowKind};
 use leakage::score::catalogue::Cost;
 use leakage::step::{Ordinal, PassKey, Step};
 
-use super::clock::unix_time;
 use super::live::Latest;
 
 /// The curves of a run.
@@ -62,9 +61,9 @@ struct Curve {
 #[derive(Clone, Debug)]
 pub struct Beginning {
     pub attempt: Attempt,
+    /// In seconds since 1970-01-01 UTC; −∞ if its evaluations continue those in the history.
+    pub since: f64,
     pub first_step: Step,
-    /// Its evaluations continue those in the history.
-    pub continues: bool,
     pub rolling: bool,
 }
 
@@ -84,14 +83,13 @@ impl Board {
     /// Notes that an attempt begins in a split, or returns to a step earlier than any before. Points of another attempt
     /// are removed from the board.
     pub fn begin(&self, split: &Arc<str>, beginning: Beginning) {
-        let Beginning { attempt, first_step, continues, rolling } = beginning;
+        let Beginning { attempt, since, first_step, rolling } = beginning;
         let mut curves = lock(&self.0);
         curves.finished = None;
         if let Some(curve) = curves.splits.get_mut(split).filter(|curve| curve.attempt == attempt && !curve.over) {
             curve.first_step = first_step;
             return;
         }
-        let since = if continues { f64::NEG_INFINITY } else { unix_time() };
         let (newest, late, filling, settled, joined, over) = Default::default();
         let curve = Curve { attempt, since, first_step, newest, late, rolling, filling, settled, joined, over };
         curves.splits.insert(Arc::clone(split), curve);

@@ -108,7 +108,7 @@ impl Runs {
         let mut committed = committed.inspect_err(|_| intake.show(&running.board))?;
         state.members.reached(member, step, now.elapsed);
         state.heard = now.elapsed;
-        self.began(running, &mut state, split, committed.began.take());
+        self.began(running, &mut state, split, committed.began.take(), now);
         let closed = std::mem::take(&mut committed.closed);
         self.closed(running, self.intake(running, &mut state, split)?, closed);
         Ok(committed)
@@ -146,7 +146,7 @@ impl Runs {
             _ => self.settlement.join(&pass, stream),
         };
         let ended = ended?;
-        self.began(running, &mut state, sent.split, ended.began);
+        self.began(running, &mut state, sent.split, ended.began, now);
         self.closed(running, self.intake(running, &mut state, sent.split)?, ended.closed);
         Ok(Ended { pass, duplicate: ended.duplicate, awaited, window })
     }
@@ -163,7 +163,7 @@ impl Runs {
         intake.heard = now.elapsed;
         let key = intake.key.clone();
         let Abandoned { duplicate, discarded, began } = intake.sampler()?.abandon(sent.pass, member)?;
-        self.began(running, &mut state, sent.split, began);
+        self.began(running, &mut state, sent.split, began, now);
         if !duplicate {
             let ranks = member.world_size;
             let unfinished = discarded.unwrap_or(Unfinished { pass: sent.pass, rows: 0, ended: 0, ranks });
@@ -249,8 +249,8 @@ impl Runs {
         }
     }
 
-    /// Reports that an attempt began in a split, and counts what was discarded of the previous one.
-    fn began(&self, running: &Running, state: &mut State, split: &str, began: Option<Began>) {
+    /// Reports that an attempt began in a split with a message of `now`, and counts what was discarded of the previous one.
+    fn began(&self, running: &Running, state: &mut State, split: &str, began: Option<Began>, now: Now) {
         let Some(Began { attempt, first_step, previous, discarded, rows_discarded }) = began else { return };
         if let Some((previous, intake)) = previous.zip(state.splits.get(split)) {
             for unfinished in &discarded {
@@ -270,8 +270,9 @@ impl Runs {
         let Some(intake) = state.splits.get_mut(split) else { return };
         let beginning = Beginning {
             attempt,
+            // The time of the message, which may be that of the first evaluation, too.
+            since: if state.members.continues(attempt) { f64::NEG_INFINITY } else { now.unix },
             first_step,
-            continues: state.members.continues(attempt),
             rolling: intake.window != WindowKind::Pass,
         };
         running.board.begin(&intake.key.split, beginning);

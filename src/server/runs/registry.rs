@@ -170,7 +170,7 @@ mod tests {
         let first = enter(2);
         assert!(first.replaced.is_none() && Arc::ptr_eq(&first.running, &enter(2).running));
         let (attempt, first_step) = (Attempt::default(), Step::new(0).unwrap());
-        let beginning = Beginning { attempt, first_step, continues: false, rolling: false };
+        let beginning = Beginning { attempt, since: 0.0, first_step, rolling: false };
         first.running.board.begin(&"val".into(), beginning);
         assert_eq!((registry.latest().len(), registry.all().len()), (1, 1));
         let held = Arc::downgrade(&first.running);

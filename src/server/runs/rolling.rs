@@ -31,7 +31,7 @@ impl Runs {
                 Ok((Ok(first_step), attempt)) => {
                     tracing::info!(run = %running.name, %split, "a rolling window continues");
                     if let Some((first_step, attempt)) = first_step.zip(attempt) {
-                        let beginning = Beginning { attempt, first_step, continues: true, rolling: true };
+                        let beginning = Beginning { attempt, since: f64::NEG_INFINITY, first_step, rolling: true };
                         running.board.begin(&intake.key.split, beginning);
                     }
                     self.closed(running, intake, Vec::new());
