@@ -181,24 +181,24 @@ def pytorch_concepts(
     outputs: Any,
     *,
     annotations: Any,
-    task: str,
+    task: str | Sequence[str],
     head: Call | None = None,
     missing_concept_labels: bool = False,
 ) -> dict[str, Any]:
     """Models of PyTorch Concepts (PyC), with activation_kind="logit" and concepts=pytorch_concepts_of(…).
 
-    Source: github.com/pyc-team/pytorch_concepts, torch_concepts/nn/modules/outputs.py and tensor.py. `outputs` have
-    `logits` by variable, and `loc` or `value` of continuous ones; those of older versions are one tensor, in the order
-    of the annotations. Batches are {"inputs": …, "concepts": {"c": [n, variables]}}. Predictions and labels of
-    continuous variables have the same unit: undo any scaling.
+    Source: pytorch-concepts 1.0.0a7, torch_concepts/nn/modules/outputs.py and tensor.py. `outputs` have `logits` by
+    variable, and `loc` or `value` of continuous ones; those of older versions are one tensor, in the order of the
+    annotations. Batches are {"inputs": …, "concepts": {"c": [n, variables]}}. Predictions and labels of continuous
+    variables have the same unit: undo any scaling.
 
-    annotations: of the data, with `labels`, `cardinalities` and `types`. task: the variable that is the task; all
-    others are concepts. head: from the columns of these concepts, in the order of the annotations and with one column
-    for two classes, to the task.
+    annotations: of the data, with `labels`, `cardinalities` and `types`. task: the variable that is the task, or a list
+    of those that are, in the order of the `tasks` of `init`; all others are concepts. Tasks are all classes, or all
+    continuous with task_labels="continuous". head: from the columns of these concepts, in the order of the annotations
+    and with one column for two classes, to the task.
     """
     labels, widths = list(annotations.labels), list(annotations.cardinalities)
-    if task not in labels:
-        raise ValueError(f"task: got {task!r}, expected one of {', '.join(labels)}")
+    tasks = _tasks_of(annotations, task)
     c = _plain(batch["concepts"]["c"])
     by_name = hasattr(outputs, "logits")
     starts = [sum(widths[:index]) for index in range(len(widths))]
@@ -213,29 +213,59 @@ def pytorch_concepts(
             found = next(found for name in ("loc", "value") if (found := getattr(outputs, name, None)) is not None)
         return _plain(found[labels[index]])
 
-    concepts = [index for index, label in enumerate(labels) if label != task]
-    parts = [columns(index) for index in concepts]
-    # With two classes, the difference of their logits is the logit of a binary concept.
-    parts = [part[:, 1:] - part[:, :1] if part.shape[1] == 2 else part for part in parts]
-    index = labels.index(task)
+    concepts = [index for index in range(len(labels)) if index not in tasks]
     return {
-        "concept_activations": sys.modules["torch"].cat(parts, 1),
+        "concept_activations": _side_by_side([columns(index) for index in concepts]),
         "concept_labels": _mixed(c, concepts, numbers, missing_concept_labels),
-        **_task(c[:, index], columns(index)),
+        **_of_tasks(c[:, tasks], [columns(index) for index in tasks], is_number=tasks[0] in numbers),
         **_ids(batch),
         **_head(head),
     }
 
 
-def pytorch_concepts_of(annotations: Any, task: str) -> list[Concept]:
-    """The concepts for `conceptwatch.init`: all variables of the annotations except the task."""
-    numbers = _numbers_of(annotations)
+def pytorch_concepts_of(annotations: Any, task: str | Sequence[str]) -> list[Concept]:
+    """The concepts for `conceptwatch.init`: all variables of the annotations except the task, or a list of tasks."""
+    numbers, tasks = _numbers_of(annotations), _tasks_of(annotations, task)
 
     def concept(index: int, name: str, classes: int) -> Concept:
         return Continuous(name) if index in numbers else (name, classes if classes > 2 else 0)
 
     variables = enumerate(zip(annotations.labels, annotations.cardinalities, strict=True))
-    return [concept(index, str(name), int(classes)) for index, (name, classes) in variables if name != task]
+    return [concept(index, str(name), int(classes)) for index, (name, classes) in variables if index not in tasks]
+
+
+def _tasks_of(annotations: Any, task: str | Sequence[str]) -> list[int]:
+    """The variables of PyC's annotations that are tasks."""
+    labels, tasks = list(annotations.labels), [task] if isinstance(task, str) else list(task)
+    unknown = next((name for name in tasks if name not in labels), None)
+    if unknown is not None or not tasks:
+        raise ValueError(f"task: got {unknown or tasks!r}, expected one or more of {', '.join(labels)}")
+    found = [labels.index(name) for name in tasks]
+    numbers = [name for name, index in zip(tasks, found, strict=True) if index in _numbers_of(annotations)]
+    if 0 < len(numbers) < len(tasks):
+        raise ValueError(f"task: got {numbers[0]!r}, which is continuous, among tasks of classes; expected one kind")
+    return found
+
+
+def _side_by_side(parts: Sequence[Any]) -> Any:
+    """The columns of variables; with two classes, the difference of their logits is the logit of a binary one."""
+    of_two = [part[:, 1:] - part[:, :1] if part.shape[1] == 2 else part for part in parts]
+    return sys.modules["torch"].cat(of_two, 1)
+
+
+def _of_tasks(y: Any, parts: Sequence[Any], *, is_number: bool) -> dict[str, Any]:
+    """Labels and outputs of PyC's tasks; of one task without a column of its own."""
+    if is_number:
+        predictions = sys.modules["torch"].cat(list(parts), 1)
+        return {"task_labels": _one_or_all(y), "task_predictions": _one_or_all(predictions)}
+    y = _classes(y, missing=True)
+    if len(parts) == 1:
+        return _task(y[:, 0], parts[0])
+    return {"task_labels": y, "task_logits": _side_by_side(parts)}
+
+
+def _one_or_all(columns: Any) -> Any:
+    return columns[:, 0] if columns.shape[1] == 1 else columns
 
 
 def _numbers_of(annotations: Any) -> set[int]:

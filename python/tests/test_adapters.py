@@ -1,7 +1,8 @@
 """The adapters, each in a loop as its library has it, with the real sidecar.
 
-torch-explain is the real package. The other libraries are in no package registry (PyPI's `cem` is another project):
-their models are played here by small ones with the forward, shapes and batches of their sources, named in the adapters.
+torch-explain is the real package, and `test_examples.py` has that of PyTorch Concepts. The other libraries are in no
+package registry (PyPI's `cem` is another project): their models are played here by small ones with the forward, shapes
+and batches of their sources, named in the adapters.
 """
 
 from __future__ import annotations
@@ -398,6 +399,32 @@ def test_pytorch_concepts_that_are_mixed(torch: Any, toy: Any, address: str, qua
     assert math.isnan(found[0, 0])
     assert found[0, 1:].tolist() == [-1, -1]
     assert found[1:].equal(labels[1:, :3])
+
+
+def test_pytorch_concepts_of_several_tasks(torch: Any) -> None:
+    """Classes of two, of one column and of three, in the order of the tasks; or numbers."""
+    annotations = SimpleNamespace(
+        labels=["habitat", "sign", "pair", "flies"], cardinalities=[3, 1, 2, 1], types=["categorical"] * 4
+    )
+    logits, tasks = torch.randn(5, 7), ["pair", "habitat", "flies"]
+    c = torch.tensor([[2.0, 1, 0, 1]] * 4 + [[math.nan, 0, 1, math.nan]])
+    batch = {"concepts": {"c": c}}
+    found = adapters.pytorch_concepts(batch, logits, annotations=annotations, task=tasks)
+    assert found["concept_labels"].tolist() == [[1]] * 4 + [[0]]
+    assert found["concept_activations"].equal(logits[:, 3:4])
+    # A label that is unknown is marked: NaN is no class number.
+    assert found["task_labels"].tolist() == [[0, 2, 1]] * 4 + [[1, -1, -1]]
+    assert found["task_logits"].equal(torch.cat([logits[:, 5:6] - logits[:, 4:5], logits[:, :3], logits[:, 6:]], 1))
+    assert adapters.pytorch_concepts_of(annotations, tasks) == [("sign", 0)]
+
+    annotations.types = ["continuous" if name == "flies" else "categorical" for name in annotations.labels]
+    number = adapters.pytorch_concepts(batch, logits, annotations=annotations, task="flies")
+    assert number["task_predictions"].equal(logits[:, 6])
+    assert number["task_labels"][:4].tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match="task: got 'flies', which is continuous, among tasks of classes"):
+        adapters.pytorch_concepts(batch, logits, annotations=annotations, task=tasks)
+    with pytest.raises(ValueError, match=r"task: got \[\], expected one or more of habitat, sign, pair, flies"):
+        adapters.pytorch_concepts_of(annotations, [])
 
 
 def test_numbers_behind_the_parts_that_a_training_reads(torch: Any) -> None:
