@@ -28,6 +28,7 @@ from kinds_models import BEFORE, Found, trained
 from lines import known, say_progress
 
 import conceptwatch
+from conceptwatch import Continuous
 
 WEIGHTS = (0.01, 0.1, 1.0, 10.0)
 SEEDS = 4
@@ -40,6 +41,8 @@ MANY_SEEDS = 2
 ENCODINGS = {"series": "logit", "quantities": "quantity"}
 MLP = ("series", "quantities")
 PLAIN = ("survey", "documents", "medical", "series", "regression", "quantities", "categories")
+# Kinds of concepts, and tasks with a third of all labels unknown.
+OF_SEVERAL = ("mixed kinds", "several tasks")
 # Late leaks, and how many concepts are left out of the set: a complete one leaves hardly anything to leak.
 CHANGING = {"series": 2, "regression": 2, "quantities": 2, "categories": 3, "mixed": 2}
 COMPLETE = ("survey", "documents", "series", "quantities", "categories")
@@ -74,6 +77,7 @@ def models() -> list[dict[str, Any]]:
             # Every other seed has concepts set to their true values while it is trained.
             of = {"encoding": "embedding", "intervened": 0.25 * (seed % 2), "weight": weight}
             found.append(_of("embeddings", "mixed", seed, **of))
+            found += [_of(kind, kind, seed, weight=weight) for kind in OF_SEVERAL]
         for training in ("sequential", "independent"):
             # The values that a logit is set to are not known before it is trained.
             of = {"training": training, "encoding": "soft"} if training == "independent" else {"training": training}
@@ -81,6 +85,7 @@ def models() -> list[dict[str, Any]]:
             for data in PLAIN if seed < SEEDS // 2 else ():
                 own = of if data != "quantities" else {**of, "encoding": "quantity"}
                 found.append(_of(training, data, seed, **own))
+            found += [_of(f"{kind}, {training}", kind, seed, **of) for kind in OF_SEVERAL]
         long = {"epochs": LONG, "weight": BEFORE}
         late = {**long, "schedule": "late"}
         if seed < LATE_SEEDS:
@@ -124,11 +129,15 @@ class Watched:
         self, of: dict[str, Any], data: Data, interventions: bool, address: str, reference: str | None
     ) -> None:
         self.interventions = interventions
-        self.is_number = data.classes == 1
-        concepts: list[str | tuple[str, int]] = [
-            f"concept {place}" if m <= 2 else (f"concept {place}", m) for place, m in enumerate(data.values)
-        ]
+        self.is_number = data.classes == (1,)
         quantities = of["encoding"] == "quantity"
+        concepts: list[Any] = [
+            (f"concept {place}", m) if m > 2 else f"concept {place}" for place, m in enumerate(data.values)
+        ]
+        if not quantities:
+            concepts = [Continuous(one) if m == 1 else one for one, m in zip(concepts, data.values, strict=True)]
+        is_partial = bool(np.isnan(data.val.c).any())
+        self.has_floats = 1 in data.values or is_partial
         kinds = {"quantity": "continuous", "logit": "logit"}
         self.run = conceptwatch.init(
             f"{name(of)} {'with' if interventions else 'without'} interventions",
@@ -136,6 +145,9 @@ class Watched:
             activation_kind=kinds.get(of["encoding"], "probability"),
             concept_labels="continuous" if quantities else "class",
             task_labels="continuous" if self.is_number else "class",
+            missing_concept_labels=is_partial,
+            tasks=None if len(data.classes) == 1 else len(data.classes),
+            missing_task_labels=is_partial,
             training=of["training"],
             reference=reference,
             address=address,
@@ -164,7 +176,7 @@ class Watched:
             p.log(
                 sample_ids=np.arange(len(held.y)),
                 concept_activations=found.activations,
-                concept_labels=held.c if model.encoding == "quantity" else held.c.astype(int),
+                concept_labels=held.c if self.has_floats else held.c.astype(int),
                 task_labels=held.y,
                 task_predictions=found.outputs[:, 0] if self.is_number else None,
                 task_logits=None if self.is_number else found.outputs,

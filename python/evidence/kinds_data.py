@@ -17,13 +17,16 @@ Flags = NDArray[np.bool_]
 
 # Share of concept labels that are wrong, of both the training and the evaluated rows.
 FLIPPED = 0.2
+# Share of labels that are unknown, and how such a label of a task is marked.
+UNKNOWN, IGNORED = 1 / 3, -100
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs x [n, d] or series [n, channels, length], concept labels c [n, k], the task y [n].
+    """Inputs x [n, d] or series [n, channels, length], concept labels c [n, k], the task y [n], or tasks [n, t].
 
-    c: 0 and 1, class numbers, or measured quantities. clean: c without wrong labels. y: classes, or numbers.
+    c: 0 and 1, class numbers, or measured quantities. clean: c without wrong or unknown labels. y: classes, or numbers.
+    Unknown labels are NaN in c, and -100 in y.
     """
 
     x: Floats
@@ -39,26 +42,26 @@ class Rows:
 class Data:
     """Rows for training and for evaluation, and what is declared of them.
 
-    values: the number of values of each concept, 1 for a measured quantity. classes: of the task, 1 for a number.
+    values: the number of values of each concept, 1 for a measured quantity. classes: of each task, 1 for a number; 2 of
+    each of several.
     """
 
     train: Rows
     val: Rows
     values: tuple[int, ...]
-    classes: int
+    classes: tuple[int, ...]
 
 
 def _data(x: Doubles, c: NDArray[np.generic], y: NDArray[np.generic], values: tuple[int, ...], training: int) -> Data:
     is_number = y.dtype.kind == "f"
+    classes = (1,) if is_number else tuple(int(most) + 1 for most in np.atleast_1d(y.max(0)))
     rows = Rows(
         x=x.astype(np.float32),
         c=c.astype(np.float32),
         y=y.astype(np.float32) if is_number else y.astype(np.int64),
         clean=c.astype(np.float32),
     )
-    return Data(
-        rows.part(slice(training)), rows.part(slice(training, None)), values, 1 if is_number else int(y.max()) + 1
-    )
+    return Data(rows.part(slice(training)), rows.part(slice(training, None)), values, classes)
 
 
 def _binary(x: Doubles, c: Flags, y: NDArray[np.generic], training: int) -> Data:
@@ -189,6 +192,43 @@ def noisy(random: np.random.Generator) -> Data:
     return replace(data, train=flipped(data.train), val=flipped(data.val))
 
 
+def mixed_kinds(random: np.random.Generator) -> Data:
+    """Two signs, attributes of 3 and 4 values and two measured quantities behind 40 features; three classes, each the
+    one that these speak for most."""
+    n, values = 3400, (2, 2, 3, 4, 1, 1)
+    c = np.stack([random.integers(0, m, n) if m > 1 else random.standard_normal(n) for m in values], axis=1)
+    x, score = np.zeros((n, 40)), np.zeros((n, 3))
+    for m, column in zip(values, c.T, strict=True):
+        for sums in (x, score):
+            effect = random.standard_normal((m, sums.shape[1]))
+            sums += effect[column.astype(int)] if m > 1 else column[:, None] * effect  # noqa: PLW2901, in place
+    x = np.tanh(x / 2) + 0.3 * random.standard_normal(x.shape)
+    y = (score - score.mean(0) + 0.1 * random.standard_normal(score.shape)).argmax(1)
+    return _data(x, c, y, values, 2400)
+
+
+def several_tasks(random: np.random.Generator) -> Data:
+    """Eight signs of how strong hidden variables are, three diagnoses that two to four of them make likely, and another
+    that also depends on how strong one is. Of the labels of signs and diagnoses a third is unknown."""
+    n, k = 4500, 8
+    z = random.standard_normal((n, k)) @ np.linalg.cholesky(np.full((k, k), 0.15) + 0.85 * np.eye(k)).T
+    x = np.tanh(z @ random.standard_normal((k, 40)) / 2) + 0.2 * random.standard_normal((n, 40))
+    c = z > random.uniform(-0.2, 0.6, k)
+    weights = np.zeros((k, 4))
+    for task, count in enumerate((2, 3, 4, 3)):
+        weights[random.choice(k, count, replace=False), task] = random.uniform(0.8, 1.6, count)
+    risk = (c - c.mean(0)) @ weights + 0.2 * random.standard_normal((n, 4))
+    risk[:, 3] += 0.5 * z[:, weights[:, 3].argmax()]
+    data = _binary(x, c, (risk > 0.2).astype(int), 3000)
+
+    def partly_known(rows: Rows) -> Rows:
+        no_sign, no_diagnosis = (random.random(labels.shape) < UNKNOWN for labels in (rows.c, rows.y))
+        c = np.where(no_sign, np.nan, rows.c).astype(np.float32)
+        return replace(rows, c=c, y=np.where(no_diagnosis, IGNORED, rows.y))
+
+    return replace(data, train=partly_known(data.train), val=partly_known(data.val))
+
+
 # The position of a kind seeds it.
 DRAW: dict[str, Callable[[np.random.Generator], Data]] = {
     "survey": survey,
@@ -201,6 +241,8 @@ DRAW: dict[str, Callable[[np.random.Generator], Data]] = {
     "sparse": sparse,
     "noisy": noisy,
     "mixed": mixed,
+    "mixed kinds": mixed_kinds,
+    "several tasks": several_tasks,
 }
 
 

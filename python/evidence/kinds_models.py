@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from kinds_data import Data, Flags, Rows, drawn
+from kinds_data import IGNORED, Data, Flags, Rows, drawn
 from models import PERCENTILES
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -45,8 +45,8 @@ def _features(shape: tuple[int, ...]) -> nn.Module:
 class Model(nn.Module):
     """x to concept logits [n, K] to a head, which sees what `encoding` makes of them.
 
-    A binary concept and a quantity have one column, other concepts one for each value. encoding: "soft", "logit",
-    "embedding" (of binary concepts), or "quantity".
+    A binary concept and a quantity have one column, other concepts one for each value. encoding: "soft" (quantities as
+    they are), "logit", "embedding" (of binary concepts), or "quantity". Several tasks have one output each.
     """
 
     low: Tensor
@@ -65,7 +65,8 @@ class Model(nn.Module):
             self.concepts = nn.Linear(2 * EMBEDDING, 1)
         inputs = columns * EMBEDDING if self.is_embedding else columns
         hidden = [] if linear else [nn.Linear(inputs, 32), nn.ReLU()]
-        self.head = nn.Sequential(*hidden, nn.Linear(inputs if linear else 32, data.classes))
+        outputs = data.classes[0] if len(data.classes) == 1 else len(data.classes)
+        self.head = nn.Sequential(*hidden, nn.Linear(inputs if linear else 32, outputs))
         # An absent concept is set to the first, a present one to the second.
         self.register_buffer("low", torch.zeros(columns))
         self.register_buffer("high", torch.ones(columns))
@@ -81,17 +82,18 @@ class Model(nn.Module):
     def activations(self, logits: Tensor) -> Tensor:
         if self.encoding in ("logit", "quantity"):
             return logits
-        parts = logits.split(self.widths, dim=1)
-        return torch.cat([part.sigmoid() if part.shape[1] == 1 else part.softmax(1) for part in parts], dim=1)
+        by_values: dict[int, Callable[[Tensor], Tensor]] = {1: lambda part: part, 2: torch.sigmoid}
+        parts = zip(logits.split(self.widths, dim=1), self.values, strict=True)
+        return torch.cat([by_values.get(m, lambda part: part.softmax(1))(part) for part, m in parts], dim=1)
 
     def set_to(self, c: Tensor) -> Tensor:
         """The head's inputs [n, K] for these values of the concepts."""
-        if self.encoding == "quantity":
-            return c
         parts = [
-            c[:, [place]] if m == 2 else one_hot(c[:, place].long(), m).float() for place, m in enumerate(self.values)
+            c[:, [place]] if m <= 2 else one_hot(c[:, place].long(), m).float() for place, m in enumerate(self.values)
         ]
-        return torch.where(torch.cat(parts, dim=1) > 0.5, self.high, self.low)
+        values = torch.cat(parts, dim=1)
+        is_number = torch.tensor([m == 1 for m in self.values]).repeat_interleave(torch.tensor(self.widths))
+        return torch.where(is_number, values, torch.where(values > 0.5, self.high, self.low))
 
     def task(self, activations: Tensor, positive: Tensor | None, negative: Tensor | None) -> Tensor:
         if positive is None or negative is None:
@@ -104,10 +106,14 @@ class Model(nn.Module):
             return mse_loss(logits, c)
         losses = []
         for place, part in enumerate(logits.split(self.widths, dim=1)):
-            if part.shape[1] == 1:
-                losses.append(binary_cross_entropy_with_logits(part[:, 0], c[:, place]))
+            known = ~c[:, place].isnan()
+            found, true = part[known], c[known, place]
+            if self.values[place] == 1:
+                losses.append(mse_loss(found[:, 0], true))
+            elif found.shape[1] == 1:
+                losses.append(binary_cross_entropy_with_logits(found[:, 0], true))
             else:
-                losses.append(cross_entropy(part, c[:, place].long()))
+                losses.append(cross_entropy(found, true.long()))
         return torch.stack(losses).mean()
 
     @torch.no_grad()
@@ -121,9 +127,10 @@ class Model(nn.Module):
 class Found:
     """An evaluation: what is logged, and the numbers that runs are told apart by.
 
-    task: balanced accuracy, or R² of at least 0. drop: what it loses where all concepts are set to their labels;
-    clean_drop: to their true values, which differ where labels are wrong. concepts: mean accuracy, or R²; auc: the mean
-    over concepts of binary and other classes, NaN for quantities.
+    task: balanced accuracy, or R² of at least 0; of several tasks the mean. drop: what it loses where all concepts are
+    set to their labels; clean_drop: to their true values, which differ where labels are wrong or unknown. Of several
+    tasks that of the one that loses most. concepts: mean accuracy, or R² of quantities; auc: the mean over concepts of
+    binary and other classes, NaN where there are only quantities.
     """
 
     model: Model
@@ -154,15 +161,20 @@ def auc(scores: Floats, present: Flags) -> float:
     return float((ranks[present].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
-def _task(outputs: Tensor, y: Labels | Floats) -> float:
+def _tasks(outputs: Tensor, y: Labels | Floats) -> NDArray[np.float64]:
+    """For each task, over the rows in which it is known."""
     found = outputs.numpy()
-    return r2(found[:, 0], y) if found.shape[1] == 1 else balanced_accuracy(found.argmax(1), y)
+    if y.ndim == 2:
+        columns = [(found[true != IGNORED, at] > 0, true[true != IGNORED]) for at, true in enumerate(y.T)]
+        return np.array([balanced_accuracy(column.astype(int), true) for column, true in columns])
+    return np.array([r2(found[:, 0], y) if found.shape[1] == 1 else balanced_accuracy(found.argmax(1), y)])
 
 
 def _concepts(model: Model, logits: Tensor, c: Floats) -> tuple[float, float]:
     accuracies, aucs = [], []
     for place, part in enumerate(logits.split(model.widths, dim=1)):
-        found, true = part.numpy(), c[:, place]
+        known = ~np.isnan(c[:, place])
+        found, true = part.numpy()[known], c[known, place]
         if model.values[place] == 1:
             accuracies.append(r2(found[:, 0], true))
             aucs.append(float("nan"))
@@ -172,7 +184,8 @@ def _concepts(model: Model, logits: Tensor, c: Floats) -> tuple[float, float]:
         else:
             accuracies.append(float((found.argmax(1) == true).mean()))
             aucs.append(float(np.mean([auc(found[:, one], true == one) for one in range(found.shape[1])])))
-    return float(np.mean(accuracies)), float(np.mean(aucs))
+    has_classes = any(m > 1 for m in model.values)
+    return float(np.mean(accuracies)), float(np.nanmean(aucs)) if has_classes else float("nan")
 
 
 @torch.no_grad()
@@ -181,22 +194,27 @@ def evaluate(model: Model, train_x: Tensor, held: Rows) -> Found:
     logits, positive, negative = model.encode(torch.from_numpy(held.x))
     activations = model.activations(logits)
     outputs = model.task(activations, positive, negative)
-    task = _task(outputs, held.y)
+    tasks = _tasks(outputs, held.y)
 
     def drop(c: Floats) -> float:
-        return task - _task(model.task(model.set_to(torch.from_numpy(c)), positive, negative), held.y)
+        known = ~np.isnan(c)
+        columns = torch.from_numpy(np.repeat(known, model.widths, axis=1))
+        values = torch.where(columns, model.set_to(torch.from_numpy(np.where(known, c, 0))), activations)
+        return float((tasks - _tasks(model.task(values, positive, negative), held.y)).max())
 
     concepts, concept_auc = _concepts(model, logits, held.c)
     drops = drop(held.c), drop(held.clean)
-    return Found(model, activations, outputs, positive, negative, task, *drops, concepts, concept_auc)
+    return Found(model, activations, outputs, positive, negative, float(tasks.mean()), *drops, concepts, concept_auc)
 
 
-def _task_loss(y: Tensor, classes: int) -> Callable[[Tensor, Tensor], Tensor]:
-    if classes == 1:
+def _task_loss(y: Tensor, classes: tuple[int, ...]) -> Callable[[Tensor, Tensor], Tensor]:
+    if len(classes) > 1:
+        return lambda outputs, of: binary_cross_entropy_with_logits(outputs[of != IGNORED], of[of != IGNORED].float())
+    if classes == (1,):
         return lambda outputs, of: mse_loss(outputs[:, 0], of)
-    counts = torch.bincount(y, minlength=classes).float()
+    counts = torch.bincount(y, minlength=classes[0]).float()
     # Without weights the rare class of one row in 24 would not be predicted.
-    weight = len(y) / (classes * counts) if counts.min() < 0.1 * counts.max() else None
+    weight = len(y) / (classes[0] * counts) if counts.min() < 0.1 * counts.max() else None
     return lambda outputs, of: cross_entropy(outputs, of, weight=weight)
 
 

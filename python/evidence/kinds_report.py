@@ -1,12 +1,14 @@
 """A table of the judgements on the runs of `kinds.py`, in Markdown, and a list of those that are wrong.
 
-python kinds_report.py docs/evidence/kinds.jsonl
+python python/evidence/kinds_report.py docs/evidence/kinds.jsonl
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,16 @@ class Kinds:
     def having(self, lines: list[Line], *outcomes: str) -> list[Line]:
         return [line for line in lines if self.outcome[id(line)] in outcomes]
 
+    def seeds(self) -> str:
+        """How many seeds there are of the settings: what most kinds have, and those that have others."""
+        seeds: dict[str, set[int]] = {}
+        for line in self.lines:
+            seeds.setdefault(line["kind"], set()).add(line["seed"])
+        counts = {kind: len(found) for kind, found in seeds.items()}
+        usual, *others = [count for count, _ in Counter(counts.values()).most_common()]
+        named = [f"{count} of {', '.join(f'*{kind}*' for kind, n in counts.items() if n == count)}" for count in others]
+        return textwrap.fill("; ".join([f"Seeds of each setting: {usual}", *named]) + ".", 130)
+
     def table(self) -> str:
         lines = [line for line in self.lines if line["schedule"] != "late"]
         collapsing, harmless = self.having(lines, "collapsing"), self.having(lines, "sound", "honest")
@@ -87,6 +99,24 @@ class Kinds:
                 _count(well, lambda line: line["verdict"] == "leaking"),
             ])  # fmt: skip
         head = ["interventions", "collapsing: advised to stop", "called sound", "sound or honest: advised to stop",
+                "called leaking"]  # fmt: skip
+        return _table(head, rows)
+
+    def by_kind(self) -> str:
+        """Each kind of runs without late leaks; runs with interventions and without are counted together."""
+        rows = []
+        lines = [line for line in self.lines if line["schedule"] != "late"]
+        for kind in dict.fromkeys(line["kind"] for line in lines):
+            of = [line for line in lines if line["kind"] == kind]
+            ill, well = self.having(of, "collapsing"), self.having(of, "sound", "honest")
+            rows.append([
+                kind, str(len(of)),
+                _count(ill, lambda line: line["advised"] is not None),
+                _count(ill, lambda line: line["verdict"] == "leaking"),
+                _count(well, lambda line: line["advised"] is not None),
+                _count(well, lambda line: line["verdict"] == "leaking"),
+            ])  # fmt: skip
+        head = ["kind", "runs", "collapsing: advised to stop", "called leaking", "sound or honest: advised to stop",
                 "called leaking"]  # fmt: skip
         return _table(head, rows)
 
@@ -148,7 +178,7 @@ def text(kinds: Kinds) -> str:
         rows.append([what, of, arm, f"{line['clean_drop']:.2f}", advice, verdict])
     head = ["wrong", "run", "interventions", "drop", "advice", "verdict at the end"]
     wrong = _table(head, rows) if rows else "None.\n"
-    return f"{kinds.table()}\n{kinds.late()}\n{wrong}"
+    return f"{kinds.table()}\n{kinds.by_kind()}\n{kinds.late()}\n{wrong}"
 
 
 if __name__ == "__main__":

@@ -325,8 +325,9 @@ class Report:
         )
 
 
-def text(report: Report, reproduced: Path, kinds: Path) -> str:
+def text(report: Report, reproduced: Path, kinds_file: Path) -> str:
     """The page: `page.md` with the tables."""
+    kinds = kinds_report.Kinds(kinds_file)
     return (
         (Path(__file__).parent / "page.md")
         .read_text()
@@ -345,7 +346,8 @@ def text(report: Report, reproduced: Path, kinds: Path) -> str:
             apart_results=report.results(report.apart),
             harmless=report.harmless(),
             failures=report.failures(),
-            kinds=kinds_report.text(kinds_report.Kinds(kinds)),
+            seeds_of_kinds=kinds.seeds(),
+            kinds=kinds_report.text(kinds),
         )
     )
 
