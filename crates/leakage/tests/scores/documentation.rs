@@ -23,10 +23,10 @@ fn render() -> String {
         "# Scores\n\n\
          Rendered from the catalogue, version {CATALOGUE_VERSION}; points of different versions may not be comparable. \
          [reading.md](reading.md) says which scores to look at first.\n\n\
-         A score whose inputs are absent is left out; one that cannot be computed is undefined, with the reason, never \
-         0 and never NaN. Values lie between 0 and 1 and have a standard error where nothing else is said. Where some \
-         concepts have no value, a mean is over the others and names those it leaves out (`left_out`); with less than \
-         half of them it is undefined. Scores that train networks join their point later.\n\n\
+         A score whose inputs are absent is left out; one that cannot be computed is undefined, with the reason. \
+         Values lie between 0 and 1 and have a standard error where nothing else is said. Where some concepts have no \
+         value, a mean is over the others and names those it leaves out (`left_out`); with less than half of them it \
+         is undefined.\n\n\
          Of two estimators, `tie_aware`, the default, is the expected value over random orders of tied distances; \
          `published` repeats the authors' code, including noise and clipping.\n\n\
          A permutation test gives `p_value`, by permuting labels within the strata of the concept; `per_concept_q` and \
@@ -36,21 +36,19 @@ fn render() -> String {
          and `_negative` the `positive_embeddings` and `negative_embeddings`), a `active_concepts`, y `task_labels`, \
          ŷ `task_predictions` or `task_logits`, ŷ(c) `intervened_task_predictions` or `intervention_predictions`. \
          Behind a score stand its inputs, unit, range and what it also gives. *Trust* says what was measured on data \
-         of known truth or against interventions; digits are scikit-learn's.\n"
+         of known truth or against interventions; digits are scikit-learn's, with 7 concepts unless stated.\n"
     );
     let shared = shared_remarks();
     let listed: Vec<&Score> = CATALOGUE.iter().filter(|score| base(score) == score.id).collect();
-    text += "\n| family | scores |\n|---|---|\n";
-    for family in listed.chunk_by(|one, other| one.family == other.family) {
-        let ids = family.iter().map(|score| ids(score)).collect::<Vec<_>>().join(", ");
-        writeln!(text, "| [{}](#{}) | {ids} |", capital(family[0]), family[0].family.replace(' ', "-")).unwrap();
-    }
+    let families = listed.chunk_by(|one, other| one.family == other.family);
+    let links = families.map(|family| format!("[{}](#{})", capital(family[0]), family[0].family.replace(' ', "-")));
+    write!(text, "\nFamilies: {}.\n", links.collect::<Vec<_>>().join(", ")).unwrap();
     for family in listed.chunk_by(|one, other| one.family == other.family) {
         write!(text, "\n## {}\n\n", capital(family[0])).unwrap();
         for score in family {
             let from = score.inputs.iter().map(input).collect::<Vec<_>>().join(", ");
             let facts = format!("{from}; {}{}{}", score.unit, range(score), gives(score));
-            write!(text, "- **`{}`** {}{}. {} ({facts})", score.id, score.title, source(score), score.help).unwrap();
+            write!(text, "- **{}** {}{}. {} ({facts})", ids(score), score.title, source(score), score.help).unwrap();
             let own = score.trust.iter().filter(|remark| !shared.iter().any(|(known, _)| known == *remark));
             let own = own.copied().collect::<Vec<_>>().join(" ");
             text += &if own.is_empty() { "\n".to_owned() } else { format!(" *Trust:* {own}\n") };

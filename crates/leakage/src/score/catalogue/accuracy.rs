@@ -33,7 +33,8 @@ const OVER_WRONG_INTERVENTIONS: CurveDescription = CurveDescription {
 const UNBOUNDED: (f64, f64) = (-1e6, 1e6);
 
 /// The trust remark of means over classes.
-const RARE: &str = "Only as sure as the rarest class: each row of a class of 10, one of two, moves it by 0.05.";
+const RARE: &str = "Only as certain as the rarest class: in a class of 10 rows, one of two classes, each row moves \
+                    it by 0.05.";
 
 /// The trust remark of heads that the score trains.
 const FIFTH: &str =
@@ -49,11 +50,11 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Accuracy of a head on true concepts, less that of this head after all concepts were set to their true \
-               values. Without reference_task_accuracy both are balanced, and the reference is a head trained on the \
-               true concepts: linear for a run with head_weights, else the better one.",
-        trust: &["As good as the predictions it is given: logits set to 0 and 1 in place of their 5th and 95th \
-                percentiles gave 0.69 where the percentiles gave 0.89."],
+        help: "Accuracy of a head trained on true concepts, less that of the model's head after all concepts were \
+               set to their true values. Without reference_task_accuracy both are balanced, and the reference head \
+               is linear for a run with head_weights, else the better of two.",
+        trust: &["Only as good as the predictions: logits set to 0 and 1 gave 0.69 where their 5th and 95th \
+                  percentiles gave 0.89."],
         cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: intervention::intervention_score,
@@ -69,7 +70,7 @@ pub(super) const ROWS: [Score; 28] = [
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
         help: "Test accuracy of a linear head trained on the true concepts. Lower than the MLP's: a linear head is \
-               misspecified. As low as the MLP's: the concept set is incomplete.",
+               misspecified. Both low: the concept set is incomplete.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
@@ -103,7 +104,7 @@ pub(super) const ROWS: [Score; 28] = [
         cost: Cost::Slow,
         help: "(a_c - a_r) / (a_f - a_r): accuracy of the better of a linear and an MLP head trained on the \
                activations, over the model's, both above the share of the most frequent class. Near 1 where the \
-               bottleneck holds all that the model knows of the task, leaked or not.",
+               bottleneck holds all that the model knows about the task, leaked or not.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_activations, ..Memory::LINEAR },
         compute: completeness::of_activations,
@@ -138,8 +139,8 @@ pub(super) const ROWS: [Score; 28] = [
                Undefined with fewer than 10 rows a class.",
         trust: &[
             FIFTH,
-            "Of 213 sound models of nine data sets none ended above 0.02, and of 317 that collapse under \
-                intervention one in twenty above 0.29: it sees only what no concept of the set determines.",
+            "Of 213 sound models none ended above 0.02, of 317 that collapse one in twenty above 0.29: it sees only \
+             what no concept determines.",
         ],
         cost: Cost::Cheap,
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
@@ -196,12 +197,12 @@ pub(super) const ROWS: [Score; 28] = [
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy, or R² of a task that is a number, lost when all concepts are set to their \
-               true values. Near 0 or below where the head reads concepts as concepts; large where it reads what \
-               leaked into them.",
+        help: "Balanced task accuracy, or R² of a numeric task, lost when all concepts are set to their true values. \
+               Near 0 or below where the head reads concepts as concepts; large where it reads what leaked into \
+               them.",
         trust: &[
-            "The outcome that leakage scores are judged by: 0.78 at λ = 0.01 and −0.08 at λ = 5 in soft models on \
-                digits with 7 concepts. Needs the job's own head; does not see harmless leakage.",
+            "Leakage scores are judged by it: 0.78 at λ = 0.01 and −0.08 at λ = 5 in soft models on digits. Does not \
+             see harmless leakage.",
             MEANS,
         ],
         cost: Cost::Cheap,
@@ -311,8 +312,8 @@ pub(super) const ROWS: [Score; 28] = [
         family: FAMILY,
         unit: "AUC",
         inputs: &[Input::Tensor(TaskLogits), Input::Tensor(TaskLabels)],
-        help: "Probability that a row of class 1 has the higher logit, ties counting one half; with more classes the \
-               mean of each against the rest, by the softmax.",
+        help: "Probability that a row of class 1 has the higher logit; with more classes the mean of each against \
+               the rest, by the softmax.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_auc,
@@ -327,8 +328,8 @@ pub(super) const ROWS: [Score; 28] = [
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Share of rows whose predicted concept is right, mean over concepts. Does not show leakage.",
         trust: &[
-            "Follows collapse better than any published leakage score (docs/reproduce.md), but says nothing of \
-                leakage through well learnt concepts.",
+            "Follows collapse better than any published leakage score (docs/reproduce.md), but does not see leakage \
+             through well learnt concepts.",
             MEANS,
         ],
         cost: Cost::Cheap,
@@ -343,8 +344,7 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Recall of a concept's classes, mean over classes and concepts. One half where a rare concept is never \
-               predicted.",
+        help: "Recall of a concept's classes, mean over classes and concepts.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -358,7 +358,7 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "F1",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "F1 of each concept's presence, mean over concepts; for categorical concepts over classes.",
+        help: "F1 of each concept's presence, mean over concepts, or classes of categorical ones.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_f1,
@@ -372,8 +372,7 @@ pub(super) const ROWS: [Score; 28] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has the higher activation of two, mean over concepts; for \
-               categorical concepts over pairs of classes; for numeric ones, that the row with the higher label has \
-               it.",
+               categorical concepts over pairs of classes; for numeric ones by the higher label.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
@@ -403,8 +402,8 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "average precision",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Precision at the activation of each row with the concept, mean over these rows and over concepts; for \
-               categorical concepts over classes.",
+        help: "Precision at the activation of each row with the concept, mean over these rows and concepts, or \
+               classes of categorical ones.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_average_precision,
@@ -417,8 +416,8 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "squared error",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Mean squared difference of a concept's probability and its label, mean over concepts; of a categorical one half \
-               of the sum over classes. Logits go through a sigmoid or softmax. 0.25 for a probability of one half.",
+        help: "Mean squared difference of a concept's probability and its label, mean over concepts; of a \
+               categorical one half of the sum over classes. Logits go through a sigmoid or softmax.",
         trust: &[MEANS],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: calibration::brier,
@@ -431,12 +430,11 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "probability",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "Distance of a concept's mean probability from the share of rows that have it, mean over the rows of 15 equal \
-               bins and over concepts; of a categorical concept, that of the predicted class and the share of rows in which \
-               it is right.",
+        help: "Distance of a concept's mean probability from the share of rows that have it, mean over the rows of \
+               15 equal bins and over concepts; of a categorical concept, by the predicted class.",
         trust: &[
-            "Biased upwards: probabilities that are right, uniform in [0, 1], read 0.054 at 500 rows and 0.027 at 2,000. \
-                  Compare at equal N.",
+            "Biased upwards: calibrated probabilities, uniform in [0, 1], read 0.054 at 500 rows and 0.027 at 2,000. \
+             Compare at equal N.",
         ],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: calibration::expected_error,
@@ -450,28 +448,27 @@ pub(super) const ROWS: [Score; 28] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[Input::Tensor(AblatedTaskPredictions), TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        help: "For models with a residual or side channel: balanced task accuracy, or R², lost when all concepts are set to \
-               their means. Near 0 where the task passes by the concepts; up to the model's accuracy less that of guessing \
-               where it passes through them.",
-        trust: &["Needs the job's own head. Says nothing of what leaks into the concepts.", RARE, MEANS],
+        help: "For models with a residual or side channel: balanced task accuracy, or R², lost when all concepts are \
+               set to their means. Near 0 where the task bypasses the concepts; up to the model's accuracy less that \
+               of guessing where it passes through them.",
+        trust: &["Does not show leakage into the concepts.", RARE, MEANS],
         cost: Cost::Cheap,
         compute: intervention::concept_ablation_drop,
         ..ROW
     },
     Score {
         id: "side_channel_share",
-        title: "Share of the logits that passes by the concepts",
+        title: "Share of the logits that bypasses the concepts",
         plain: "side channel share",
         family: FAMILY,
         paper: Paper::Own,
         unit: "share of variance",
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLogits)],
-        help: "For models with a residual or side channel beside a linear head: V(s) / (V(s) + V(W ĉ + b)), where s is what the \
-               task logits have beside W ĉ + b, and V the variance over rows, summed over classes. 0 where all passes \
-               through the concepts, 1 where nothing does, one half where the two are equal or cancel each other.",
+        help: "For models with a residual or side channel beside a linear head: V(s) / (V(s) + V(W ĉ + b)), where s \
+               is what the task logits have beside W ĉ + b, and V the variance over rows, summed over classes. 0 \
+               where all passes through the concepts, 1 where nothing does.",
         trust: &[
-            "Exact for the logits of its rows. Without head_bias only differences between rows count, so it may be left out. \
-                  Says nothing of what leaks into the concepts.",
+            "Exact for the logits of its rows; head_bias may be left out. Does not show leakage into the concepts.",
         ],
         memory: Memory { inputs: 4.0, ..Memory::LINEAR },
         compute: contributions::side_channel_share,

@@ -66,8 +66,7 @@ pub(super) const ROWS: [Score; 11] = [
         unit: "accuracy",
         per_concept: true,
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
-        help: "Share of rows in which a concept is active if and only if it is present, mean over concepts. High \
-               wherever most concepts are absent.",
+        help: "Share of rows in which a concept is active if and only if it is present, mean over concepts.",
         trust: &[MEANS],
         compute: clarity::binary_accuracy,
         ..ROW
@@ -115,7 +114,7 @@ pub(super) const ROWS: [Score; 11] = [
         inputs: SWEPT,
         help: "Clarity at the best of the paper's 17 thresholds on contributions |w_yj ĉ_j|, or on activations \
                without head_weights; the curve has all. Unlike the paper it does not retrain the head.",
-        trust: &["The highest of 17 values on the same rows, so biased upwards; the standard error leaves that out."],
+        trust: &["The highest of 17 values on the same rows, so biased upwards, which its standard error ignores."],
         compute: clarity::clarity_best,
         ..ROW
     },
@@ -129,7 +128,7 @@ pub(super) const ROWS: [Score; 11] = [
         inputs: SWEPT,
         no_standard_error: Some("it is one of 17 values"),
         help: "The threshold of clarity_best, the lowest of equals.",
-        trust: &["One of 17 values, so it jumps; its error is not known."],
+        trust: &["Jumps between 17 values."],
         compute: clarity::clarity_best_threshold,
         ..ROW
     },
@@ -144,7 +143,7 @@ pub(super) const ROWS: [Score; 11] = [
         inputs: &[Input::HeadWeights],
         latents: true,
         no_standard_error: Some("it counts weights"),
-        help: "Weights of head_weights above 1e-5 per class: how many concepts a person reads to follow a decision.",
+        help: "Weights of head_weights above 1e-5 per class.",
         trust: &["Exact: no row enters it."],
         compute: head::effective_concepts,
         ..ROW
@@ -160,7 +159,7 @@ pub(super) const ROWS: [Score; 11] = [
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLabels)],
         latents: true,
         help: "Task accuracy of the head cut to its largest weights, mean over 5, 10, 15, 20, 25 and 30 effective \
-               concepts; the curve has each. The authors fit a sparse head for each level first.",
+               concepts; the curve has each. The authors fit a sparse head for each level.",
         trust: &[MEANS],
         compute: head::accuracy_at_effective_concepts,
         ..ROW
@@ -175,12 +174,10 @@ pub(super) const ROWS: [Score; 11] = [
         range: (0.0, MAX_LATENTS as f64),
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations)],
         latents: true,
-        help: "The least number of contributions |w ĉ| that add up to 95 % of all of a logit, mean over classes and rows, as in \
-               the authors' code. At most nec. Activations are to be as the head reads them.",
-        trust: &[
-            "Depends on where the zero of an activation is: sigmoids of absent concepts contribute little, standardised \
-                  logits as much as present ones.",
-        ],
+        help: "The least number of contributions |w ĉ| that add up to 95 % of all of a logit, mean over classes and \
+               rows, as in the authors' code. At most nec. Log activations as the head reads them.",
+        trust: &["Depends on the zero of an activation: sigmoids of absent concepts contribute little, standardised \
+             logits as much as present ones."],
         compute: contributions::contributing_concepts,
         ..ROW
     },

@@ -23,8 +23,8 @@ pub(super) const ROWS: [Score; 12] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "What each activation reveals about the task less what its true concept does, clipped at 0.",
-        trust: &["From 500 rows on. On more than two classes it need not follow what interventions cost: \
-                docs/reproduce.md. An exclusive or of two logits reads 0.013."],
+        trust: &["From 500 rows on. On more than two classes it need not follow the intervention drop: \
+                  docs/reproduce.md. An exclusive or of two logits reads 0.013."],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
         ..ROW
@@ -40,9 +40,8 @@ pub(super) const ROWS: [Score; 12] = [
         range: (-1.0, 1.0),
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
-        help: "CTL without clipping: negative where concepts are badly learnt, and without the upward bias of \
-               clipped noise. Trends and tests use it.",
-        trust: &["Reads 0.06 for soft models on digits that lose 0.78 under intervention.", COVERED],
+        help: "CTL without clipping, for trends: negative where concepts are badly learnt.",
+        trust: &["On digits 0.06 for soft models that lose 0.78 under intervention.", COVERED],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl_excess,
         ..ROW
@@ -61,8 +60,8 @@ pub(super) const ROWS: [Score; 12] = [
                pair. Compare at equal N only: the normaliser grows with it.",
         trust: &[
             "29 % lower at 10,000 rows than at 1,000 with the information unchanged. May read 0 where true concepts \
-                are correlated: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from 0.94 to 0.11 under \
-                intervention. Half precision raises it from 0.25 to 0.28.",
+             are correlated: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from 0.94 to 0.11 under \
+             intervention. Half precision raises it from 0.25 to 0.28.",
         ],
         memory: Memory::PAIRS,
         compute: leakage::icl,
@@ -80,10 +79,9 @@ pub(super) const ROWS: [Score; 12] = [
         per_concept: true,
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "ICL without clipping. Trends and tests use it. Compare at equal N only.",
+        help: "ICL without clipping, for trends. Compare at equal N only.",
         trust: &[
-            "On digits with 7 concepts its mean is −0.06 for soft models that lose 0.78 under intervention, and for \
-                those that lose nothing.",
+            "On digits −0.06 for soft models that lose 0.78 under intervention, and for those that lose nothing.",
             COVERED,
         ],
         memory: Memory::PAIRS,
@@ -100,11 +98,8 @@ pub(super) const ROWS: [Score; 12] = [
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
         help: "What each activation reveals about the other true concepts less what its own true concept does, \
-               clipped at 0 per pair. Sensitive where icl reads 0, but most clean models show a little.",
-        trust: &[
-            "Its AUC for models that lose more than 0.05 under intervention is 0.83 on TabularToy(0.25), that of icl \
-                0.78: docs/reproduce.md.",
-        ],
+               clipped at 0 per pair. Sensitive where icl reads 0, but sound models show a little, too.",
+        trust: &["AUC for a drop above 0.05: 0.83 on TabularToy(0.25), that of icl 0.78 (docs/reproduce.md)."],
         memory: Memory::PAIRS,
         compute: leakage::icl_label,
         ..ROW
@@ -119,7 +114,7 @@ pub(super) const ROWS: [Score; 12] = [
         per_concept: true,
         matrix: true,
         inputs: ACTIVATIONS_AND_LABELS,
-        help: "icl_label without clipping. Trends and tests use it.",
+        help: "icl_label without clipping, for trends.",
         trust: &[COVERED],
         memory: Memory::PAIRS,
         compute: leakage::icl_label_excess,
@@ -135,12 +130,11 @@ pub(super) const ROWS: [Score; 12] = [
         per_concept: true,
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "I(ĉ_i; y | c_i) / H(y): what an activation reveals about the task beyond its concept's true value, \
-               unclipped. Also above 0 when the model is merely unsure, or concept labels are noisy: compare with a \
-               bottleneck trained without the task. Blind to information that only several concepts have together.",
-        trust: &["r with the accuracy lost under intervention is 0.92 and 0.89 on digits with 7 and 4 concepts: \
-                docs/reproduce.md. Logit models of TabularToy that lose nothing read 0.2: harmless. At 200 classes \
-                and 112 concepts independent noise reads 0.000, and a class shift of one standard deviation, which \
-                is severe, 0.07."],
+               unclipped. Also above 0 when the model is merely unsure or concept labels are noisy. Blind to \
+               information that only several concepts have together.",
+        trust: &["r with the intervention drop is 0.92 and 0.89 on digits with 7 and 4 concepts: docs/reproduce.md. \
+                  Logit models of TabularToy that lose nothing read 0.2: harmless. At 200 classes and 112 concepts \
+                  independent noise reads 0.000, and a severe class shift of one standard deviation 0.07."],
         cost: Cost::Cheap,
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
@@ -178,8 +172,7 @@ pub(super) const ROWS: [Score; 12] = [
         help: "I(ĉ_i; c_j | c_i) / H(c_j): what an activation reveals about the other true concepts beyond its own \
                concept's true value, unclipped, mean over ordered pairs. Blind to task information that no annotated \
                concept has.",
-        trust: &["r with the accuracy lost under intervention is 0.92 and 0.80 on digits with 7 and 4 concepts. Soft \
-                models on digits read 0.25 at λ = 0.01 and 0.10 at λ = 5."],
+        trust: &["r with the intervention drop is 0.92 and 0.80 on digits with 7 and 4 concepts."],
         memory: Memory { inputs: 3.0, ..Memory::PAIRS },
         compute: conditional::interconcept,
         test: Some(conditional_null::interconcept),
@@ -196,10 +189,7 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "ctl_conditional less ctl_excess, an estimate of I(c_i; y | ĉ_i) / H(y): what CTL subtracts from \
                leakage. High where concepts are badly learnt; it shows no leakage.",
-        trust: &[
-            "On digits 0.24 in soft models at λ = 0.01, where ctl_conditional is 0.30 and ctl_excess 0.06, and 0.05 \
-                at λ = 5.",
-        ],
+        trust: &["On digits 0.24 in soft models at λ = 0.01, and 0.05 at λ = 5."],
         memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::gap,
         ..ROW
@@ -214,12 +204,11 @@ pub(super) const ROWS: [Score; 12] = [
         cost: Cost::Slow,
         help: "I(y; ĉ | c) / H(y) of all concepts at once: how much lower the held-out log loss of a task predictor \
                becomes when it sees activations beside the true concepts, cross-fitted over four parts of at most \
-               4,096 rows. Sees what two concepts reveal only together; misses what its predictors do not learn. \
-               Numeric tasks are binned into octiles; classes with fewer than four rows are left out.",
+               4,096 rows. Sees what two concepts reveal only together. Numeric tasks are binned into octiles; \
+               classes with fewer than four rows are left out.",
         trust: &[
-            "At 2,048 rows, for a truth of 0.86, 0.74 for an exclusive or of two logits among 6; honest activations \
-                read −0.003 to 0.000. It misses the parity of three logits among 112. At 600 rows it may read −0.05. \
-                docs/peers.md has the distributions.",
+            "At 2,048 rows honest activations read −0.003 to 0.000, at 600 rows down to −0.05. docs/peers.md shows \
+             what it finds and misses.",
         ],
         memory: Memory { more: memory::joint, ..Memory::LINEAR },
         compute: joint::joint,
@@ -234,10 +223,8 @@ pub(super) const ROWS: [Score; 12] = [
         inputs: ACTIVATIONS_AND_ALL_LABELS,
         cost: Cost::Slow,
         help: "The first of joint_leakage's two losses over H(y). Near 0: the true concepts determine the task, so \
-               nothing can leak. Near 1: they say nothing of it. Above 1: too few rows.",
-        trust: &[
-            "0.00 where the task is the parity of 3 of 6 concepts, 1.00 where concepts are unrelated to the task.",
-        ],
+               nothing can leak. Near 1: they say nothing about it. Above 1: too few rows.",
+        trust: &["0.00 for the parity of 3 of 6 concepts, 1.00 where concepts are unrelated to the task."],
         memory: Memory { more: memory::joint, ..Memory::LINEAR },
         compute: joint::joint_baseline,
         ..ROW

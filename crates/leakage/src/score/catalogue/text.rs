@@ -13,12 +13,11 @@ const FAMILY: &str = "text and image";
 const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 
 /// The trust remark of cosines between embeddings.
-const ONE_ENCODER: &str =
-    "Compare only models scored with the same encoder: cosines of two encoders have different scales.";
+const ONE_ENCODER: &str = "Compare only models scored with the same encoder.";
 
 /// The trust remark of scores of texts.
-const SAME_TEXTS: &str = "Equal to sacrebleu 2.6, NLTK 3.10 (without synonyms) and rouge-score 0.1.2 on the pairs of \
-     texts that the tests hold.";
+const SAME_TEXTS: &str = "Equal to sacrebleu 2.6, NLTK 3.10 (without synonyms) and rouge-score 0.1.2 on the texts of \
+                          the tests.";
 
 pub(super) const ROWS: [Score; 8] = [
     Score {
@@ -78,8 +77,8 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "7-10",
         unit: "METEOR",
         inputs: TEXTS,
-        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, by equal \
-               words and English Snowball stems, without synonyms.",
+        help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, with \
+               English Snowball stems and without synonyms.",
         trust: &[SAME_TEXTS],
         compute: text::meteor,
         ..ROW

@@ -14,10 +14,10 @@ const FAMILY: &str = "trustworthiness";
 const FEATURES: &[Input] = &[Input::Tensor(DeepFeatures), Input::Tensor(ShallowFeatures)];
 
 /// The trust remark of scores in the units of feature maps.
-const ONE_NETWORK: &str = "Compare only runs of the same network: feature maps of two have different scales.";
+const ONE_NETWORK: &str = "Compare only runs of the same network.";
 
 /// The trust remark of scores in pixels of maps.
-const ONE_MAP_SIZE: &str = "Compare only maps of the same size: distances are in map pixels.";
+const ONE_MAP_SIZE: &str = "Compare only maps of the same size.";
 
 pub(super) const ROWS: [Score; 7] = [
     Score {
@@ -37,10 +37,7 @@ pub(super) const ROWS: [Score; 7] = [
         help: "Share of rows with the concept in which the box around its localisation map's maximum contains an \
                annotated part of it, mean over concepts with parts; rows without a visible part are left out. Maps \
                are resized to image_size (bicubic); the box is box_size, by default 90 x 90 pixels.",
-        trust: &[
-            "Maxima of resized maps are those of PyTorch's bicubic interpolation on the maps that the tests hold.",
-            MEANS,
-        ],
+        trust: &["Resized maps have the same maxima as by PyTorch's bicubic interpolation.", MEANS],
         compute: trust::concept_trustworthiness,
         ..ROW
     },
