@@ -14,9 +14,8 @@ use super::terminal::tell;
 
 /// Compare scores of items with human ratings of them
 ///
-/// Both files are CSV with a header; the first column names the item. Every other column is a score in SCORES and a rater
-/// in RATINGS. Empty cells are missing values. Prints Kendall's τ-b between each score and the mean rating, and the
-/// agreement between raters: Fleiss' κ and Krippendorff's α.
+/// Both files are CSV with a header; the first column names the item. Empty cells are missing values. Prints Kendall's
+/// τ-b between each score and the mean rating, and the agreement between raters: Fleiss' κ and Krippendorff's α.
 #[derive(Args)]
 pub struct Options {
     /// A column for each score, such as concept_score

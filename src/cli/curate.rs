@@ -19,7 +19,7 @@ const PATH: &str = "/api/v1/run";
 
 /// Give a run another title
 ///
-/// The title is shown in place of the run's name, which stays: commands, jobs and metrics go on using it.
+/// The title is shown in place of the run's name, which commands, jobs and metrics still use.
 #[derive(Args)]
 pub struct RenameOptions {
     /// The run's name.

@@ -26,7 +26,7 @@ pub struct Options {
     /// Print one JSON object, which also has the numbers behind checks without a finding.
     #[arg(long)]
     json: bool,
-    /// Also write a report with curves to this file: one HTML page, to send to others.
+    /// Also write a report with curves to this file: one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]

@@ -22,8 +22,7 @@ use super::terminal::tell;
 /// Write runs as tables
 ///
 /// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and
-/// pairs (its values), and unscored (passes without an evaluation). Numbers are written in full. `python -m
-/// conceptwatch export` also writes Parquet.
+/// pairs (its values), and unscored (passes without an evaluation).
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.

@@ -16,8 +16,7 @@ use super::options::ServeOptions;
 
 /// Answer requests of the API from the curves of a stopped sidecar
 ///
-/// Prints a line of JSON for each request: its status, and the body as the sidecar would answer it. The Python package
-/// reads curves in this way.
+/// Prints a line of JSON for each request: its status, and the body as the sidecar would answer it.
 #[derive(Args)]
 pub struct ReadOptions {
     /// Requests, such as '/api/v1/series?run=cub&split=val&score=ctl'

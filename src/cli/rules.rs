@@ -15,8 +15,8 @@ use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
 ///
-/// The sidecar exports the state of its own alert rules as a metric. The printed rules alert on it, so that they agree
-/// with the page, the webhook and the stop advice.
+/// The printed rules alert on the states that the sidecar exports, so that they agree with the page and the stop
+/// advice.
 #[derive(Args)]
 pub struct RulesOptions {
     /// TOML file with [[alerts]] [default: the built-in rules]

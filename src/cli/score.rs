@@ -31,16 +31,15 @@ use super::terminal::tell;
 /// task_labels [n]; --map gives others these names. Scores whose arrays are absent are omitted.
 #[derive(Args)]
 pub struct Options {
-    /// .npz archives; .npy arrays, or folders of them, named like the file; .safetensors; .csv tables, whose columns
-    /// concept_labels.wing and concept_labels.beak are the array concept_labels and name its concepts. As
-    /// `python -m conceptwatch score` also .parquet tables and the tensors of .pt files.
+    /// .npz, .npy or folders of them, .safetensors, .csv tables; as `python -m conceptwatch score` also .parquet and
+    /// .pt. See docs/files.md.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Take the file's ARRAY as NAME: concept_labels=c reads the array c as concept_labels. In tables,
     /// concept_labels=has_* takes all columns that start with has_. May be given repeatedly.
     #[arg(long, value_name = "NAME=ARRAY")]
     map: Vec<outputs::Mapping>,
-    /// Also write a report with charts to this file: one HTML page, to send to others.
+    /// Also write a report with charts to this file: one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Take labels of -1 or NaN, of a task also -100, as unknown; scores use the rows with known labels, 50 at least.
@@ -49,8 +48,8 @@ pub struct Options {
     /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
     #[arg(long)]
     signed_labels: bool,
-    /// Take labels of binary concepts as certainties or shares of annotators, from 0 to 1: present above one half, absent
-    /// below, unknown at one half; with LOW,HIGH unknown from LOW to HIGH.
+    /// Take labels of binary concepts as certainties from 0 to 1: present above one half, absent below, unknown at one
+    /// half; with LOW,HIGH unknown from LOW to HIGH.
     #[arg(long, value_name = "threshold|LOW,HIGH", conflicts_with = "signed_labels")]
     soft_labels: Option<outputs::Soft>,
     /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)

@@ -20,7 +20,7 @@ use super::failure::{Failure, conclude};
 /// Without --data-dir, reports versions, listening sidecars and the speed of this machine, and examines all curves
 /// below the user's data directory. With it, checks one history: the file, the checksum of every point, permissions,
 /// the owner and free space. Exit status 0: healthy, or repaired; 1: faults were found; 2: the history cannot be
-/// examined, for example because a sidecar has it open.
+/// examined, as when a sidecar has it open.
 #[derive(Args)]
 pub struct DoctorOptions {
     /// Directory of the curves.

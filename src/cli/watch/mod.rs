@@ -34,11 +34,11 @@ use watched::{Evaluated, Watched};
 
 /// Show the curves of runs in a terminal
 ///
-/// Shows each run with its state, its newest epoch and step, the verdict, and one line for each of its scores: the
-/// newest value with the half-width of its 95 % interval, its limit, and the curve. The first bar of a curve is the
-/// limit; values beyond it are red. The newest alerts stand below. Ends when the sidecar stops, on q or on Ctrl-C, and
-/// leaves the last frame. If the output is not a terminal, prints a line for each evaluation, change of the verdict and
-/// alert. Where no sidecar runs, shows the curves that are kept below the user's data directory, once.
+/// Shows each run with its state, newest epoch and step, verdict, and scores: the newest value with its 95 % interval,
+/// its limit, and the curve. The first bar of a curve is the limit; values beyond it are red. The newest alerts stand
+/// below. Ends when the sidecar stops, on q or on Ctrl-C. If the output is not a terminal, prints a line for each
+/// evaluation, change of the verdict and alert. Where no sidecar runs, shows the curves below the user's data
+/// directory, once.
 #[derive(Args)]
 pub struct WatchOptions {
     #[command(flatten)]
