@@ -26,9 +26,8 @@ Call = Callable[[Any], Any]
 class Head:
     """A head, and how concepts are set before it. For `init(head=...)`, `Pass.log(head=...)` and the callbacks.
 
-    call: the part of the model from concepts to the task: a module or function from activations [n, K] to logits
-        [n, l], one logit for class 1, or class numbers [n]; of several tasks a list of these, or their columns side by
-        side.
+    call: a module or function from activations [n, K] to logits [n, l], one logit for class 1, or class numbers [n]; of
+        several tasks a list of these, or their columns side by side.
     policy: the order in which each row's concepts are set: "random", the same in each epoch; "least_confident" first;
         "coop", by the entropy of the concept plus the expected change of the predicted class's probability when it is
         set (Chauhan et al. 2023, with weights 1 and without costs; ranked once, at two calls of the head for each

@@ -63,8 +63,7 @@ def interventions(
         averaged. labels: [n, k] class numbers; unknown ones (-1 or NaN) are never set.
     kind, task_labels: as activation_kind and task_labels of `init`; kind may be a list with one for each concept.
     cardinalities: numbers of classes where concepts are categorical.
-    tasks: as tasks of `init`; of several tasks the head returns a list of outputs, or their columns side by side, and
-        predictions are [n, m, t].
+    tasks: as tasks of `init`; of several, predictions are [n, m, t].
     sample_ids: [n]; with them the random order of a row is the same in each batch.
     The other arguments are those of `Head`.
 

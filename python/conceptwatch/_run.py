@@ -312,9 +312,9 @@ class Run:
     def finish(self, timeout: float | None = None) -> bool:
         """Sends what is left, waits until it is settled, and states that this rank has finished.
 
-        The run is finished when every rank has. Settled: the scores, or the reason why there are none, are in the
-        history, and a crash of the sidecar can lose nothing. The rank that finishes the run prints its last scores, the
-        alerts that fired and where its curves are, unless CONCEPTWATCH_QUIET is set.
+        Settled: the scores, or the reason why there are none, are in the history, and a crash of the sidecar can lose
+        nothing. The last rank prints the last scores, the alerts that fired and where the curves are, unless
+        CONCEPTWATCH_QUIET is set.
 
         The run has failed where an exception leads here; otherwise it has stopped on advice if `should_stop` said so,
         and else finished.
@@ -652,8 +652,8 @@ class Pass:
         reference_text [n]; localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one folded to the same grid, as
         by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
-        features; ablated_task_predictions [n], with all concepts set to their means; groups [n], whole numbers such as
-        that of a row's hospital, among which `shares` divides leakage.
+        features; ablated_task_predictions [n], with all concepts set to their means; groups [n], whole numbers, such as
+        hospitals, among which `shares` divides leakage.
 
         Of several `tasks` each has a column, [n, t] in place of [n] and [n, m, t] of [n, m]; task_logits have one for a
         task of two classes or a number, else one for each class, side by side.

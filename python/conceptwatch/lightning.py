@@ -49,9 +49,8 @@ _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 class LeakageMonitor(_Callback):
     """Streams the batches of every validation during `fit`, and logs their leakage.
 
-    `leakage/ctl_conditional` and the other `scores` are in `callback_metrics` before `on_validation_end`, so the stock
-    EarlyStopping and ModelCheckpoint can monitor them. A late or undefined score is absent, or NaN where a
-    ModelCheckpoint monitors it.
+    `leakage/ctl_conditional` and the other `scores` are in `callback_metrics` before `on_validation_end`. A late or
+    undefined score is absent, or NaN where a ModelCheckpoint monitors it.
 
     name: of the run; concepts and `arguments`: as for `conceptwatch.init`. `head` may also be the name of a part of the
         module, such as "model.head"; the head of one batch is the entry "head" of what `extract` returns.
@@ -62,8 +61,8 @@ class LeakageMonitor(_Callback):
     splits: names for the validation loaders, in order; loaders beyond them are not streamed. Scores of the first are
         logged as `leakage/<id>`, of others as `leakage/<id>/<split>`.
     train: also stream training batches, as the split "train".
-    scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors, and
-        "accuracy_less_leakage": the task accuracy less the conditional leakage into the task.
+    scores: ids of the scores to log, besides those that a stock EarlyStopping or ModelCheckpoint monitors; or
+        "accuracy_less_leakage".
     timeout: seconds that the end of a validation waits for its scores. With 0 no scores are logged.
     """
 
