@@ -34,8 +34,7 @@ class Head:
         concept); "in_order"; or a sequence of all concepts or groups.
     steps: how many numbers of concepts (or groups), evenly spaced from none to all; or these numbers themselves. By
         default all of up to 32, else 11.
-    groups: lists of concepts that are set together, such as the values of one attribute of CUB. Concepts in no list
-        are groups of their own.
+    groups: lists of concepts that are set together, such as the values of one attribute of CUB.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
         default 0 and 1; for logits see docs/integrations.md.
     threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.

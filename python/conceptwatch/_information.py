@@ -41,7 +41,7 @@ def mutual_information(
         columns of vectors, and x[:, None] one vector.
     y: a column [n], or vectors [n, d].
     given: a column [n] of classes or numbers.
-    neighbors: fewer have less bias, more have less variance.
+    neighbors: fewer give less bias, more less variance.
     discrete_x, discrete_y, discrete_given: whether the values are classes, where their type does not say it; for
         columns a value for each.
 

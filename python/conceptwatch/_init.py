@@ -134,8 +134,8 @@ def init(
     log_to: "wandb", "tensorboard", "tensorboard:FOLDER", "mlflow", "trackio" or "aim"; an object of these or a logger
         of Lightning; a function of values and step; or a list of these.
     queue_bytes: memory for batches not yet acknowledged and rows of evaluations not yet settled. Batches beyond it are
-        dropped; unsettled rows make way for new ones. Both are counted.
-    raise_errors: raise instead of warning. By default nothing here raises into the training loop.
+        dropped; unsettled rows make way for new ones.
+    raise_errors: raise instead of warning.
 
     Raises ValueError for arguments that no sidecar accepts.
     """

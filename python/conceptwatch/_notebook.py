@@ -54,7 +54,7 @@ def score(
     memory_mib: int | None = None,
     **tensors: Unpack[Given],
 ) -> Scores:
-    """Scores arrays in memory, such as the outputs of a model on its validation set. Nothing has to run.
+    """Scores arrays in memory, such as the outputs of a model on its validation set.
 
         scores = conceptwatch.score(concept_activations=c_hat, concept_labels=c, task_labels=y)
         print(scores.verdict)
@@ -67,8 +67,7 @@ def score(
     estimator, neighbors: "tie_aware", or "published", which breaks ties by noise of this `seed`, several times
         (`repeats`); and its number of neighbours.
     threads: by default all cores. The scores do not depend on it.
-    memory_mib: MiB that tensors and scoring may take, by default half of what is available, at most 4096. Tensors that
-        need more are refused; a score that does is undefined.
+    memory_mib: MiB that tensors and scoring may take, by default half of what is available, at most 4096.
     The other arguments are those of `init`.
 
     Raises ValueError for tensors that `Pass.log` refuses, and ConceptwatchError if the program fails, as for lack of

@@ -125,8 +125,7 @@ def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any =
 
         conceptwatch.plot(conceptwatch.runs().where(model="cem"), "ctl_conditional")
 
-    Epochs are along the axis where all evaluations have one, else steps; a line marks the limit of the score, if it has
-    one.
+    Epochs are along the axis where all evaluations have one, else steps; a line marks the score's limit.
 
     runs: of `conceptwatch.runs`; those without the split are left out.
     """

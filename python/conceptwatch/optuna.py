@@ -28,10 +28,9 @@ except ImportError as error:
 def prune_on_advice(trial: Any, run: Run, *, step: int, timeout: float = 5.0) -> None:
     """Ends a trial whose training should stop, by `run.should_stop`: raises optuna.TrialPruned with the reason.
 
-    The reason is also in the trial's user attributes, as `stop_reason`. The run has then stopped on advice.
+    The reason is also in the trial's user attributes, as `stop_reason`.
 
-    trial: of the study. run: of the trial's training. step: of the evaluation that was logged last.
-    timeout: seconds to wait for its scores.
+    step: of the evaluation that was logged last. timeout: seconds to wait for its scores.
     """
     if run.should_stop(step=step, timeout=timeout):
         reason = run.stop_reason(step=step) or "the sidecar advises it"

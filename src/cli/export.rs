@@ -45,8 +45,7 @@ pub struct Options {
     as_is: bool,
     #[command(flatten)]
     source: Source,
-    /// Read this database instead: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or
-    /// PGPASSWORD.
+    /// Read this database instead: postgres://USER@HOST:PORT/DATABASE.
     #[arg(long, value_name = "URL", conflicts_with_all = ["address", "data_dir"])]
     store: Option<String>,
 }

@@ -20,7 +20,7 @@ pub struct Options {
     /// Directory of the curves.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// The database: postgres://USER@HOST:PORT/DATABASE. The password is read from PGPASSFILE, ~/.pgpass or PGPASSWORD.
+    /// The database: postgres://USER@HOST:PORT/DATABASE, with the password in PGPASSFILE, ~/.pgpass or PGPASSWORD.
     #[arg(long, value_name = "URL")]
     store: String,
     /// Project of the imported runs, one of the hub's --projects.

@@ -28,7 +28,7 @@ use super::terminal::tell;
 /// Score files of model outputs
 ///
 /// Arrays are named like the tensors of the protocol, such as concept_activations [n, k], concept_labels [n, k] and
-/// task_labels [n]; --map gives others these names. Scores whose arrays are absent are omitted.
+/// task_labels [n]; --map gives others these names.
 #[derive(Args)]
 pub struct Options {
     /// .npz, .npy or folders of them, .safetensors, .csv tables; as `python -m conceptwatch score` also .parquet and
