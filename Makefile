@@ -132,7 +132,7 @@ bench-joint: .venv-peers/ready ## joint leakage on ten laws of known truth, besi
 	.venv-peers/bin/python python/benches/joint_leakage.py target/release/conceptwatch
 
 # An hour; measurements are kept in target/scale. ARGS="--parts stream" for one part, "--again" to repeat all.
-bench-scale: .venv/ready ## hubs with 10,000 runs, 1,000 streams, and outages: the table of docs/scale.md
+bench-scale: .venv/ready ## hubs with 10,000 runs, 1,000 streams, and outages: the figures of docs/scale.md
 	cargo build --release --locked --bin conceptwatch --bench scale
 	sh tests/npm.sh
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/scale.py $(ARGS)
