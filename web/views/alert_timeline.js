@@ -46,10 +46,11 @@ export function lanesPanel(host) {
     };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
     const told = verdictOf(row, split, shown.lines[0]?.run);
-    const since = row?.verdict?.since?.step;
+    const sound = row?.verdict?.last_sound?.step;
+    const since = row?.verdict?.since?.step ?? (told.state === "possibly_leaking" ? sound : undefined) ?? first;
     lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" },
-      ...(since === undefined ? [span(first, last, told.look, told.text)]
-        : [since > first && span(first, since, "", row?.verdict?.last_sound ? "not leaking" : "no verdict"), span(since, last, "leak", "leaking")])));
+      since > first && span(first, since, "", sound === undefined ? "no verdict" : "not leaking"),
+      told.state === "leaking" ? span(since, last, "leak", "leaking") : span(since, last, told.look, told.text)));
     for (const rule of new Set(changes.map((one) => one.rule))) {
       const own = changes.filter((one) => one.rule === rule);
       if (own.every(({ state }) => state === "inactive")) continue;

@@ -289,7 +289,8 @@ pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
     let text = match short {
         true => {
             "heads on the true concepts do not predict the task well: the concept set is incomplete, or the labels are \
-                 noisy. A model that does better gets it from leakage"
+                 noisy. A model that does better gets it from leakage, unless a run trained without the task, named as its \
+                 reference, does so too"
         }
         false => "a head on the true concepts predicts the task well",
     };

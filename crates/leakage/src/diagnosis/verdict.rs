@@ -264,11 +264,8 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
 }
 
 const UNUSED_IN_EMBEDDINGS: &str = "embeddings hold extra information, and no intervention shows that it is used";
-const MAY_BE_NOISY: &str = "heads on the labels fall short of the task: the labels may be noisy, or concepts missing. A run \
-                            trained without the task, named as its reference, would tell";
-
-const NOISE_NOT_EXCLUDED: &str = "the labels may be noisy: heads on them (reference_accuracy_mlp), which would tell, have \
-                                  not been scored yet";
+const MAY_BE_NOISY: &str = "heads on the true concepts fall short of the task: labels may be noisy, or concepts missing";
+const NOISE_NOT_EXCLUDED: &str = "labels may be noisy: heads on the true concepts, which would tell, are not scored yet";
 
 /// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
@@ -293,7 +290,7 @@ fn sign(curve: &Curve) -> Sign {
             _ => None,
         };
         let sign = match doubt {
-            Some(doubt) => Sign::of(Says::Maybe, format!("the head does worse on the labels of concepts, but {doubt}")),
+            Some(doubt) => Sign::of(Says::Maybe, format!("the head does worse on the true concepts, but {doubt}")),
             None => Sign::of(Says::Leaks, "the head does worse on the true concepts"),
         };
         return Sign { concepts: carriers(curve, "ctl_conditional"), ..sign.by(drop) };

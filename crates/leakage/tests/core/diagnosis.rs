@@ -787,7 +787,7 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
     let points: Vec<Point> = (1..=4).map(|step| with(step, &noisy)).collect();
     let found = verdict(&soft(), &points, true, true, None).unwrap();
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
-    assert!(found.reason.contains("the labels may be noisy"), "{found}");
+    assert!(found.reason.contains("labels may be noisy"), "{found}");
     // To set concepts to noisy labels harms an honest head, too; a collapse loses more.
     for (drop, state) in [(0.15, VerdictState::PossiblyLeaking), (0.4, VerdictState::Leaking)] {
         let loses = [&noisy[..], &[("intervention_drop", drop)]].concat();
