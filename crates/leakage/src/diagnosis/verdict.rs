@@ -264,8 +264,10 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
 }
 
 const UNUSED_IN_EMBEDDINGS: &str = "embeddings hold extra information, and no intervention shows that it is used";
-const MAY_BE_NOISY: &str = "heads on the true concepts fall short of the task: labels may be noisy, or concepts missing";
-const NOISE_NOT_EXCLUDED: &str = "labels may be noisy: heads on the true concepts, which would tell, are not scored yet";
+const MAY_BE_NOISY: &str =
+    "heads on the true concepts fall short of the task: labels may be noisy, or concepts missing";
+const NOISE_NOT_EXCLUDED: &str =
+    "labels may be noisy: heads on the true concepts, which would tell, are not scored yet";
 
 /// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
