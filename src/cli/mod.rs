@@ -16,6 +16,7 @@ mod in_process;
 mod log_limit;
 mod logs;
 mod ls;
+mod named;
 mod notebook;
 mod options;
 pub mod outputs;

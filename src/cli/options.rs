@@ -21,6 +21,8 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::name::check_name;
 use leakage::sample::{Sampling, WindowKind};
 
+use super::named::named;
+
 /// Run the sidecar: receive batches, score them and show the curves
 ///
 /// Training jobs send to the gRPC port; people and Prometheus read from the HTTP port. Every option can also be given
@@ -146,7 +148,7 @@ pub struct ServeOptions {
     #[arg(long, env = "CONCEPTWATCH_CONNECTIONS", value_name = "CONNECTIONS")]
     connections: Option<u16>,
     /// On rows with a NaN or an infinity: reject the batch, or drop_row [default: reject]
-    #[arg(long, env = "CONCEPTWATCH_NON_FINITE", value_parser = non_finite, value_name = "POLICY")]
+    #[arg(long, env = "CONCEPTWATCH_NON_FINITE", value_parser = named::<NonFinite>, value_name = "POLICY")]
     non_finite: Option<NonFinite>,
     /// Seconds that the series of a finished run stay in /metrics, and that a sidecar which a job has started goes on after
     /// the last job, to score what waits [default: 900]
@@ -175,7 +177,7 @@ pub struct ServeOptions {
     #[arg(long, env = "CONCEPTWATCH_WEBHOOK", value_name = "URL")]
     webhook: Option<String>,
     /// Form of these messages: json, slack, discord or teams [default: json]
-    #[arg(long, env = "CONCEPTWATCH_WEBHOOK_FORMAT", value_parser = webhook_format, value_name = "FORMAT")]
+    #[arg(long, env = "CONCEPTWATCH_WEBHOOK_FORMAT", value_parser = named::<WebhookFormat>, value_name = "FORMAT")]
     webhook_format: Option<WebhookFormat>,
     /// Address of an Alertmanager, such as http://127.0.0.1:9093
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER", value_name = "URL")]
@@ -212,31 +214,7 @@ pub fn usual_page() -> Remote {
 
 fn split_window(text: &str) -> Result<(String, WindowKind), String> {
     let (split, window) = text.rsplit_once('=').ok_or("expected SPLIT=WINDOW, such as val=pass")?;
-    let window = match window {
-        "pass" => WindowKind::Pass,
-        "recent" => WindowKind::Recent,
-        "all" => WindowKind::All,
-        other => return Err(format!("got '{other}', expected pass, recent or all")),
-    };
-    Ok((split.to_owned(), window))
-}
-
-fn webhook_format(text: &str) -> Result<WebhookFormat, String> {
-    match text {
-        "json" => Ok(WebhookFormat::Json),
-        "slack" => Ok(WebhookFormat::Slack),
-        "discord" => Ok(WebhookFormat::Discord),
-        "teams" => Ok(WebhookFormat::Teams),
-        _ => Err("expected json, slack, discord or teams".into()),
-    }
-}
-
-fn non_finite(text: &str) -> Result<NonFinite, String> {
-    match text {
-        "reject" => Ok(NonFinite::Reject),
-        "drop_row" => Ok(NonFinite::DropRow),
-        other => Err(format!("got '{other}', expected reject or drop_row")),
-    }
+    Ok((split.to_owned(), named(window)?))
 }
 
 impl ServeOptions {

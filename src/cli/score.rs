@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
+use strum::VariantArray;
 
 use crate::server::unix_time;
 use leakage::field_error::{in_short, printable};
@@ -18,6 +19,7 @@ use leakage::sample::Sample;
 use leakage::tensor::TensorName;
 
 use super::failure::{BAD_INPUT, conclude};
+use super::named::named;
 use super::outputs;
 use super::progress::Progress;
 use super::report::{Page, Report};
@@ -54,7 +56,7 @@ pub struct Options {
     soft_labels: Option<outputs::Soft>,
     /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
     /// [default: the file's array activation_columns, or one_per_concept]
-    #[arg(long, value_parser = activation_columns, value_name = "LAYOUT")]
+    #[arg(long, value_parser = named::<ActivationColumns>, value_name = "LAYOUT")]
     activation_columns: Option<ActivationColumns>,
     /// The columns of concept_activations were learnt without labels and are matched to the concepts [default: the
     /// file's array latents, their number]
@@ -83,8 +85,8 @@ pub struct Options {
 }
 
 fn label_kind() -> impl TypedValueParser<Value = LabelKind> {
-    PossibleValuesParser::new([LabelKind::Class, LabelKind::Continuous].map(LabelKind::text))
-        .map(|text| LabelKind::parse(&text).expect("one of the possible values"))
+    PossibleValuesParser::new(LabelKind::VARIANTS.iter().map(|kind| kind.text()))
+        .map(|text| text.parse().expect("one of the possible values"))
 }
 
 pub fn run(options: Options) -> ExitCode {
@@ -286,10 +288,6 @@ fn of_p(p: f64) -> String {
     }
     let text = format!("{p:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn activation_columns(text: &str) -> Result<ActivationColumns, String> {
-    ActivationColumns::parse(text).ok_or_else(|| format!("got '{text}', expected one_per_concept or two_per_concept"))
 }
 
 #[cfg(test)]

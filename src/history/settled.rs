@@ -7,8 +7,9 @@ use leakage::sample::Attempt;
 use leakage::step::Ordinal;
 
 /// How a pass without a complete point ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::EnumString, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Ending {
     /// A newer pass was ready before it could be scored.
     Skipped,
@@ -23,20 +24,8 @@ pub enum Ending {
 }
 
 impl Ending {
-    const ALL: [Self; 5] = [Self::Skipped, Self::Discarded, Self::Failed, Self::Unsettled, Self::Damaged];
-
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Skipped => "skipped",
-            Self::Discarded => "discarded",
-            Self::Failed => "failed",
-            Self::Unsettled => "unsettled",
-            Self::Damaged => "damaged",
-        }
-    }
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ending| ending.name() == name)
+        self.into()
     }
 }
 

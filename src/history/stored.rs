@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::HistoryError;
-use leakage::point::{Brief, LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::point::{Brief, LeftOut, Outcome, Point, ScoreValue};
 
 /// Columns under the checksum of a row, in the order of its values; `checksum` follows. A run's row.
 pub(super) const RUN: &str =
@@ -107,7 +107,8 @@ impl Head {
     }
 }
 
-/// The row of a score. Either `value` or `undefined` is set.
+/// The row of a score, also of one of several tasks. Either `value` or `undefined` is set.
+#[derive(Serialize, Deserialize)]
 pub(super) struct StoredValue {
     pub value: Option<f64>,
     pub standard_error: Option<f64>,
@@ -140,29 +141,7 @@ pub(super) struct Lists {
     pub per_concept: Option<Vec<Option<f64>>>,
     curve: Option<Vec<(f64, Option<f64>)>>,
     pub per_concept_q: Option<Vec<Option<f64>>>,
-    per_task: Option<Vec<OfTask>>,
-}
-
-/// The score of one of several tasks; the fields are those of a [`StoredValue`].
-#[derive(Serialize, Deserialize)]
-struct OfTask {
-    value: Option<f64>,
-    standard_error: Option<f64>,
-    undefined: Option<String>,
-    body: Vec<u8>,
-    lists: Option<Vec<u8>>,
-}
-
-impl OfTask {
-    fn of(score: &str, outcome: &Outcome, k: usize) -> Result<Self, HistoryError> {
-        let (StoredValue { value, standard_error, undefined, body, lists }, _) = packed(score, outcome, k)?;
-        Ok(Self { value, standard_error, undefined, body, lists })
-    }
-
-    fn outcome(self) -> Result<Outcome, HistoryError> {
-        let Self { value, standard_error, undefined, body, lists } = self;
-        StoredValue { value, standard_error, undefined, body, lists }.outcome(Squares::default())
-    }
+    per_task: Option<Vec<StoredValue>>,
 }
 
 /// The fields of a score with something of each pair, row by row; absent cells are NaN.
@@ -211,11 +190,8 @@ fn check(score: &str, outcome: &Outcome, k: usize) -> Result<(), HistoryError> {
 /// concepts.
 pub(super) fn packed(score: &str, outcome: &Outcome, k: usize) -> Result<(StoredValue, Option<Vec<u8>>), HistoryError> {
     check(score, outcome, k)?;
-    let (value, standard_error, undefined) = match outcome {
-        Outcome::Undefined(undefined) => (None, None, Some(undefined.why.clone())),
-        Outcome::Value(value) if value.value.is_finite() => (Some(value.value), value.standard_error, None),
-        Outcome::Value(_) => (None, None, Some("the value is not finite".to_owned())),
-    };
+    let whole = outcome.value().filter(|whole| whole.value.is_finite());
+    let undefined = whole.is_none().then(|| outcome.why().unwrap_or("the value is not finite").to_owned());
     let left_out = outcome.left_out().cloned();
     let rest = Rest {
         age: finite(outcome.age()),
@@ -231,14 +207,14 @@ pub(super) fn packed(score: &str, outcome: &Outcome, k: usize) -> Result<(Stored
         per_concept_q: outcome.per_concept_q().map(list),
         per_task: outcome
             .per_task()
-            .map(|of_tasks| of_tasks.iter().map(|of_task| OfTask::of(score, of_task, k)).collect())
+            .map(|of_tasks| of_tasks.iter().map(|of_task| packed(score, of_task, k).map(|(row, _)| row)).collect())
             .transpose()?,
     };
     let has_lists = lists.per_concept.is_some() || lists.curve.is_some() || lists.per_concept_q.is_some();
     let has_lists = has_lists || lists.per_task.is_some();
     let stored = StoredValue {
-        value,
-        standard_error: finite(standard_error),
+        value: whole.map(|whole| whole.value),
+        standard_error: whole.and_then(|whole| finite(whole.standard_error)),
         undefined,
         body: encode(&rest)?,
         lists: has_lists.then(|| encode(&lists)).transpose()?,
@@ -279,43 +255,26 @@ impl StoredValue {
         let rest: Rest = decode(&self.body)?;
         let Lists { per_concept, curve, per_concept_q, per_task } =
             self.lists.as_deref().map(decode).transpose()?.unwrap_or_default();
-        let of_tasks = |of_tasks: Vec<OfTask>| of_tasks.into_iter().map(OfTask::outcome).collect();
-        let per_task: Option<Vec<Outcome>> = per_task.map(of_tasks).transpose()?;
+        let of_tasks = per_task.unwrap_or_default().into_iter();
+        let of_tasks = of_tasks.map(|of_task| of_task.outcome(Squares::default()));
+        let of_tasks = of_tasks.collect::<Result<Vec<_>, _>>()?;
+        let undefined = self.undefined.or_else(|| self.value.is_none().then(String::new));
         let Squares { matrix, ages, matrix_q } = squares;
-        let (age, left_out, p_value) = (rest.age, rest.left_out(), rest.p_value);
-        Ok(match (self.undefined, self.value) {
-            (None, Some(value)) => {
-                let standard_error = self.standard_error;
-                Outcome::Value(ScoreValue {
-                    value,
-                    standard_error,
-                    per_concept,
-                    matrix,
-                    curve,
-                    age,
-                    ages,
-                    left_out,
-                    p_value,
-                    per_concept_q,
-                    matrix_q,
-                    per_task,
-                })
-            }
-            (reason, _) => {
-                let why = reason.unwrap_or_default();
-                Outcome::Undefined(Undefined {
-                    why,
-                    per_concept,
-                    matrix,
-                    age,
-                    ages,
-                    left_out,
-                    per_concept_q,
-                    matrix_q,
-                    per_task,
-                })
-            }
-        })
+        let value = ScoreValue {
+            value: self.value.unwrap_or_default(),
+            standard_error: self.standard_error,
+            per_concept,
+            matrix,
+            curve,
+            age: rest.age,
+            ages,
+            left_out: rest.left_out(),
+            p_value: rest.p_value,
+            per_concept_q,
+            matrix_q,
+            per_task: (!of_tasks.is_empty()).then_some(of_tasks),
+        };
+        Ok(Outcome::of(undefined, value))
     }
 
     /// The value of one concept, or why it has none.

@@ -6,7 +6,7 @@ use super::db::{Db, Row, Value};
 use super::edit::run_to_change;
 use super::error::HistoryError;
 use super::point::{finite, integer};
-use super::settled::{Ending, UNSCORED_PER_RUN, Unscored};
+use super::settled::{UNSCORED_PER_RUN, Unscored};
 use super::sqlite::outbox;
 use super::stored::{UNSCORED, UNSCORED_COLUMNS};
 use leakage::step::Ordinal;
@@ -27,7 +27,7 @@ fn read(row: &Row<'_, '_>) -> Result<Option<Unscored>, HistoryError> {
     if row.checksum(None, 0..UNSCORED_COLUMNS)?.is_none() {
         return Ok(None);
     }
-    let Some(outcome) = Ending::named(&row.get::<String>(5)?) else { return Ok(None) };
+    let Ok(outcome) = row.get::<String>(5)?.parse() else { return Ok(None) };
     Ok(Some(Unscored {
         run: row.get(0)?,
         split: row.get(1)?,

@@ -63,8 +63,9 @@ impl Waiting {
 }
 
 /// The kind of a reason why a history cannot be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Unwritable {
     ReadOnly,
     /// There is no room.
@@ -77,16 +78,8 @@ pub enum Unwritable {
 }
 
 impl Unwritable {
-    pub const ALL: [Self; 5] = [Self::ReadOnly, Self::Full, Self::Unreachable, Self::Denied, Self::Other];
-
     pub fn name(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "read_only",
-            Self::Full => "full",
-            Self::Unreachable => "unreachable",
-            Self::Denied => "denied",
-            Self::Other => "other",
-        }
+        self.into()
     }
 }
 

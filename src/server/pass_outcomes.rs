@@ -56,7 +56,8 @@ impl Pass {
 }
 
 /// How a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// Its point is stored, or one that is as complete.
     Point,
@@ -69,13 +70,7 @@ pub enum Outcome {
 
 impl Outcome {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Incomplete => "incomplete",
-            Self::Skipped => "skipped",
-            Self::Discarded => "discarded",
-            Self::Failed => "failed",
-        }
+        self.into()
     }
 
     /// `None` for a pass that a new process may still score.

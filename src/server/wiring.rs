@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VERSION;
 use crate::history::Store;
-use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
 
 use super::alert_log::AlertLog;
 use super::clock::Clock;
@@ -116,8 +116,7 @@ impl Parts {
             started: Instant::now(),
             reach: self.reach.clone(),
         });
-        let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
-        ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
+        ScoreCollector::register(&self.registry, Arc::clone(&live), CATALOGUE)?;
         IdentityCollector::register(&self.registry, Arc::clone(&live))?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
         if let Some(reach) = &self.reach {
@@ -129,7 +128,7 @@ impl Parts {
             history: Arc::clone(&self.history),
             registry: self.registry.clone(),
             metrics: self.metrics.clone(),
-            scores,
+            scores: CATALOGUE,
             events: self.events.clone(),
             live,
             access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),

@@ -142,7 +142,7 @@ fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
     assert!(
         logits
             .refused(&["--activation-kind", "soft"])
-            .contains("got 'soft', expected one of hard, probability, logit, continuous")
+            .contains("got 'soft', expected hard, probability, logit or continuous")
     );
     let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| if at == 5 { 0.5 } else { *c }).collect();
     let error = of(&data.logits, &halves).refused(&["--concept-kind", "class"]);

@@ -81,17 +81,6 @@ pub fn left_out(k: usize) -> LeftOut {
     LeftOut { concepts: vec![1], pairs: 2 * k as u64 - 2, of: k as u32, why: "labels: one class".into() }
 }
 
-pub fn without_matrices(mut point: Point) -> Point {
-    for (_, outcome) in &mut point.scores {
-        if let Outcome::Value(value) = outcome {
-            value.matrix = None;
-            value.ages = None;
-            value.matrix_q = None;
-        }
-    }
-    point
-}
-
 pub fn steps(history: &dyn Store, run: &str, split: &str) -> Vec<u64> {
     history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
 }

@@ -7,7 +7,7 @@ use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::sample::Attempt;
 use leakage::step::Ordinal;
 
-use super::fixtures::{point, run, steps, without_matrices};
+use super::fixtures::{point, run, steps};
 
 pub fn evaluations_are_the_newest_finished_points_without_matrices(history: &dyn Store) {
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
@@ -16,7 +16,7 @@ pub fn evaluations_are_the_newest_finished_points_without_matrices(history: &dyn
     }
     history.record_point(&Point { provisional: true, ..point("a", "val", 5, 3) }, None).unwrap();
     let found = history.evaluations("a", "val", 2).unwrap();
-    assert_eq!(found, [3, 4].map(|step| without_matrices(point("a", "val", step, 3))));
+    assert_eq!(found, [3, 4].map(|step| point("a", "val", step, 3).without_matrices()));
     assert_eq!(history.evaluations("a", "val", usize::MAX).unwrap().len(), 4);
     assert!(history.evaluations("a", "test", 2).unwrap().is_empty());
     assert!(history.evaluations("b", "val", 2).is_err());
@@ -414,7 +414,7 @@ pub fn whole_points_come_in_order_and_in_parts(history: &dyn Store) {
     );
     let (points, next) = history.whole_points("a", "val", 30, 3, false).unwrap();
     assert_eq!((points[0].superseded, next), (true, None));
-    assert_eq!(points[0].point, without_matrices(point("a", "val", 30, 3)));
+    assert_eq!(points[0].point, point("a", "val", 30, 3).without_matrices());
     // An answer ends with a whole step, including all its branches.
     history.record_point(&point("a", "val", 20, 3), second).unwrap();
     let parts = |most| {

@@ -21,8 +21,21 @@ const UNKNOWN_TASK: [i64; 2] = [-1, -100];
 pub const MAX_CLASS: i64 = 65_535;
 
 /// Policy for rows with a NaN or an infinity. Values are never imputed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum NonFinite {
     /// The batch is refused.
     #[default]

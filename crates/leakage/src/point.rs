@@ -139,9 +139,26 @@ pub struct Undefined {
     pub per_task: Option<Vec<Outcome>>,
 }
 
+/// The field of either form of an outcome.
+macro_rules! part {
+    ($outcome:ident.$field:ident) => {
+        match $outcome {
+            Outcome::Value(value) => &value.$field,
+            Outcome::Undefined(undefined) => &undefined.$field,
+        }
+    };
+}
+
 impl Outcome {
     pub fn undefined(why: impl Into<String>) -> Self {
         Self::Undefined(Undefined { why: why.into(), ..Undefined::default() })
+    }
+
+    /// Returns the value, or where `undefined` says why there is none, the parts that an undefined score has as well.
+    pub fn of(undefined: Option<String>, value: ScoreValue) -> Self {
+        let Some(why) = undefined else { return Self::Value(value) };
+        let ScoreValue { per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q, per_task, .. } = value;
+        Self::Undefined(Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q, per_task })
     }
 
     /// Adds the result of a test. A score that is undefined as a whole has no p-value.
@@ -167,46 +184,36 @@ impl Outcome {
         }
     }
 
-    pub fn per_concept(&self) -> Option<&[Option<f64>]> {
+    /// Why there is no value.
+    pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Value(value) => value.per_concept.as_deref(),
-            Self::Undefined(undefined) => undefined.per_concept.as_deref(),
+            Self::Value(_) => None,
+            Self::Undefined(undefined) => Some(&undefined.why),
         }
+    }
+
+    pub fn per_concept(&self) -> Option<&[Option<f64>]> {
+        part!(self.per_concept).as_deref()
     }
 
     pub fn matrix(&self) -> Option<&[Vec<Option<f64>>]> {
-        match self {
-            Self::Value(value) => value.matrix.as_deref(),
-            Self::Undefined(undefined) => undefined.matrix.as_deref(),
-        }
+        part!(self.matrix).as_deref()
     }
 
     pub fn per_task(&self) -> Option<&[Outcome]> {
-        match self {
-            Self::Value(value) => value.per_task.as_deref(),
-            Self::Undefined(undefined) => undefined.per_task.as_deref(),
-        }
+        part!(self.per_task).as_deref()
     }
 
     pub fn age(&self) -> Option<f64> {
-        match self {
-            Self::Value(value) => value.age,
-            Self::Undefined(undefined) => undefined.age,
-        }
+        *part!(self.age)
     }
 
     pub fn ages(&self) -> Option<&[Vec<f64>]> {
-        match self {
-            Self::Value(value) => value.ages.as_deref(),
-            Self::Undefined(undefined) => undefined.ages.as_deref(),
-        }
+        part!(self.ages).as_deref()
     }
 
     pub fn left_out(&self) -> Option<&LeftOut> {
-        match self {
-            Self::Value(value) => value.left_out.as_ref(),
-            Self::Undefined(undefined) => undefined.left_out.as_ref(),
-        }
+        part!(self.left_out).as_ref()
     }
 
     pub fn p_value(&self) -> Option<f64> {
@@ -214,17 +221,11 @@ impl Outcome {
     }
 
     pub fn per_concept_q(&self) -> Option<&[Option<f64>]> {
-        match self {
-            Self::Value(value) => value.per_concept_q.as_deref(),
-            Self::Undefined(undefined) => undefined.per_concept_q.as_deref(),
-        }
+        part!(self.per_concept_q).as_deref()
     }
 
     pub fn matrix_q(&self) -> Option<&[Vec<Option<f64>>]> {
-        match self {
-            Self::Value(value) => value.matrix_q.as_deref(),
-            Self::Undefined(undefined) => undefined.matrix_q.as_deref(),
-        }
+        part!(self.matrix_q).as_deref()
     }
 
     /// Bytes of what it points to.
@@ -232,15 +233,14 @@ impl Outcome {
         fn square<T>(rows: Option<&[Vec<T>]>) -> usize {
             rows.map_or(0, |rows| rows.iter().map(|row| size_of::<Vec<T>>() + size_of_val(&**row)).sum())
         }
-        let text = match self {
-            Self::Value(value) => value.curve.as_deref().map_or(0, size_of_val),
-            Self::Undefined(undefined) => undefined.why.len(),
-        };
+        let text = self.why().map_or(0, str::len);
+        let curve = self.value().and_then(|value| value.curve.as_deref()).map_or(0, size_of_val);
         let left_out = self.left_out().map_or(0, |left_out| size_of_val(&*left_out.concepts) + left_out.why.len());
         let per_concept = self.per_concept().map_or(0, size_of_val) + self.per_concept_q().map_or(0, size_of_val);
         let of_tasks = self.per_task().unwrap_or_default().iter().map(|of_task| size_of::<Self>() + of_task.bytes());
         of_tasks.sum::<usize>()
             + text
+            + curve
             + left_out
             + per_concept
             + square(self.matrix())
@@ -249,30 +249,21 @@ impl Outcome {
     }
 
     fn without_matrices(&self) -> Self {
-        match self {
-            Self::Value(value) => Self::Value(ScoreValue {
-                per_concept: value.per_concept.clone(),
-                curve: value.curve.clone(),
-                left_out: value.left_out.clone(),
-                per_concept_q: value.per_concept_q.clone(),
-                per_task: value.per_task.clone(),
-                matrix: None,
-                ages: None,
-                matrix_q: None,
-                ..*value
-            }),
-            Self::Undefined(undefined) => Self::Undefined(Undefined {
-                why: undefined.why.clone(),
-                per_concept: undefined.per_concept.clone(),
-                left_out: undefined.left_out.clone(),
-                per_concept_q: undefined.per_concept_q.clone(),
-                per_task: undefined.per_task.clone(),
-                matrix: None,
-                ages: None,
-                matrix_q: None,
-                ..*undefined
-            }),
-        }
+        let whole = self.value().map(|value| (value.value, value.standard_error, value.curve.clone(), value.p_value));
+        let (value, standard_error, curve, p_value) = whole.unwrap_or_default();
+        let parts = ScoreValue {
+            value,
+            standard_error,
+            per_concept: part!(self.per_concept).clone(),
+            curve,
+            age: self.age(),
+            left_out: part!(self.left_out).clone(),
+            p_value,
+            per_concept_q: part!(self.per_concept_q).clone(),
+            per_task: part!(self.per_task).clone(),
+            ..ScoreValue::default()
+        };
+        Self::of(self.why().map(str::to_owned), parts)
     }
 }
 
@@ -424,28 +415,6 @@ impl Brief {
             scores: scores.iter().map(|score| point.score(score).map(whole)).collect(),
         }
     }
-}
-
-/// Description of a score: its row of the catalogue without the function.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ScoreDescription {
-    /// JSON key and suffix of the metric's name, `[a-z0-9_]+`, such as `icl`.
-    pub id: &'static str,
-    pub title: &'static str,
-    pub family: &'static str,
-    pub paper: &'static str,
-    pub equation: &'static str,
-    pub unit: &'static str,
-    /// Lowest and highest possible value.
-    pub range: (f64, f64),
-    pub per_concept: bool,
-    pub matrix: bool,
-    /// Axes of the score's curve; absent where values have none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub curve: Option<CurveDescription>,
-    pub help: &'static str,
-    /// When to trust it, in remarks of one sentence.
-    pub trust: &'static [&'static str],
 }
 
 /// The axes of a score's [`curve`](ScoreValue::curve).

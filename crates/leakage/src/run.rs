@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::field_error::FieldError;
 use crate::name::check_name;
@@ -21,8 +22,11 @@ pub const PROJECT: &str = "project";
 pub const MAX_LATENTS: u32 = 65_536;
 
 /// Kind of the concept activations. The declared kind selects the estimator, never the values of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ActivationKind {
     /// 0 or 1, or class numbers; scored by the plug-in estimator.
     Hard,
@@ -36,20 +40,8 @@ pub enum ActivationKind {
 }
 
 impl ActivationKind {
-    pub const ALL: [Self; 4] = [Self::Hard, Self::Probability, Self::Logit, Self::Continuous];
-
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Hard => "hard",
-            Self::Probability => "probability",
-            Self::Logit => "logit",
-            Self::Continuous => "continuous",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.text() == text)
+    pub fn text(self) -> &'static str {
+        self.into()
     }
 
     /// Activation above which a binary concept is predicted present; `None` for kinds that predict no class.
@@ -63,8 +55,11 @@ impl ActivationKind {
 }
 
 /// Kind of the labels: class numbers, or measured quantities.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LabelKind {
     #[default]
     Class,
@@ -72,22 +67,17 @@ pub enum LabelKind {
 }
 
 impl LabelKind {
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Class => "class",
-            Self::Continuous => "continuous",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Class, Self::Continuous].into_iter().find(|kind| kind.text() == text)
+    pub fn text(self) -> &'static str {
+        self.into()
     }
 }
 
 /// The columns of `concept_activations` that belong to each concept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ActivationColumns {
     /// A column for each binary concept, and one for each class of a categorical one.
     #[default]
@@ -97,16 +87,8 @@ pub enum ActivationColumns {
 }
 
 impl ActivationColumns {
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::OnePerConcept => "one_per_concept",
-            Self::TwoPerConcept => "two_per_concept",
-        }
-    }
-
-    /// The layout of this name.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::OnePerConcept, Self::TwoPerConcept].into_iter().find(|columns| columns.text() == text)
+    pub fn text(self) -> &'static str {
+        self.into()
     }
 
     fn is_default(&self) -> bool {

@@ -16,9 +16,12 @@ mod tasks;
 mod tensors;
 
 use std::path::PathBuf;
+use std::str::FromStr;
+
+use strum::VariantArray;
 
 use leakage::batch::{Batch, MAX_CLASS, NonFinite};
-use leakage::field_error::{FieldError, in_short};
+use leakage::field_error::FieldError;
 use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CONCEPTS, Run, RunConstants, RunFields};
 use leakage::tensor::{Tensor, TensorName};
 
@@ -29,6 +32,7 @@ pub use sink::Say;
 pub use soft::Soft;
 pub use stated::Stated;
 
+use super::named::named;
 use array::Array;
 
 /// The command line's statements about the arrays, which take precedence over those of the file.
@@ -76,8 +80,8 @@ pub fn read(
             "concept_names" => concept_names = array.texts()?.to_vec(),
             "task_names" => task_names = array.texts()?.to_vec(),
             "cardinalities" => cardinalities = array.counts()?,
-            "activation_kind" => kind = Some(activation_kind(&array)?),
-            "activation_columns" => fields.activation_columns = activation_columns(&array)?,
+            "activation_kind" => kind = Some(one(&array)?),
+            "activation_columns" => fields.activation_columns = one(&array)?,
             "latents" => fields.latents = Some(array.count()?),
             _ => set_constant(&mut fields.constants, &array)?,
         }
@@ -224,22 +228,10 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
     }
 }
 
-fn activation_kind(array: &Array) -> Result<ActivationKind, FieldError> {
+/// The value whose name an array holds.
+fn one<T: FromStr + VariantArray + Copy + Into<&'static str>>(array: &Array) -> Result<T, FieldError> {
     let texts = array.texts()?;
-    let text = texts.first().map_or("", String::as_str);
-    ActivationKind::parse(text).ok_or_else(|| {
-        let expected = "expected hard, probability, logit or continuous";
-        FieldError::new("activation_kind", format!("got '{}', {expected}", in_short(text)))
-    })
-}
-
-fn activation_columns(array: &Array) -> Result<ActivationColumns, FieldError> {
-    let texts = array.texts()?;
-    let text = texts.first().map_or("", String::as_str);
-    ActivationColumns::parse(text).ok_or_else(|| {
-        let expected = "expected one_per_concept or two_per_concept";
-        FieldError::new("activation_columns", format!("got '{}', {expected}", in_short(text)))
-    })
+    named(texts.first().map_or("", String::as_str)).map_err(|why| FieldError::new(array.name.clone(), why))
 }
 
 /// The parts of each concept, from an array [k, p] of 0 and 1.

@@ -2,8 +2,11 @@
 
 use std::str::FromStr;
 
+use strum::VariantArray;
+
 use leakage::field_error::{FieldError, in_short};
-use leakage::run::{ActivationKind, LabelKind};
+
+use super::super::named::named;
 
 /// KIND for all concepts, or NAME=KIND for one.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,24 +15,12 @@ pub struct Stated<K> {
     kind: K,
 }
 
-impl FromStr for Stated<ActivationKind> {
+impl<K: FromStr + VariantArray + Copy + Into<&'static str>> FromStr for Stated<K> {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text, ActivationKind::parse, &ActivationKind::ALL.map(ActivationKind::text))
+        let (concept, kind) = text.rsplit_once('=').map_or((None, text), |(name, kind)| (Some(name.to_owned()), kind));
+        Ok(Self { concept, kind: named(kind)? })
     }
-}
-
-impl FromStr for Stated<LabelKind> {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse(text, LabelKind::parse, &[LabelKind::Class, LabelKind::Continuous].map(LabelKind::text))
-    }
-}
-
-fn parse<K>(text: &str, of: impl Fn(&str) -> Option<K>, known: &[&str]) -> Result<Stated<K>, String> {
-    let (concept, kind) = text.rsplit_once('=').map_or((None, text), |(name, kind)| (Some(name.to_owned()), kind));
-    let kind = of(kind).ok_or_else(|| format!("got '{kind}', expected one of {}", known.join(", ")))?;
-    Ok(Stated { concept, kind })
 }
 
 /// The kind stated for all concepts, and those stated for each.
@@ -55,6 +46,8 @@ pub fn by_concept<K: Copy>(
 
 #[cfg(test)]
 mod tests {
+    use leakage::run::LabelKind;
+
     use super::*;
 
     #[test]
@@ -65,6 +58,6 @@ mod tests {
         let fault = by_concept("--concept-kind", &stated, &["c"]).unwrap_err();
         assert_eq!(fault.to_string(), "--concept-kind: got the concept 'a=b', expected one of c");
         let wrong = "wing=binary".parse::<Stated<LabelKind>>().unwrap_err();
-        assert_eq!(wrong, "got 'binary', expected one of class, continuous");
+        assert_eq!(wrong, "got 'binary', expected class or continuous");
     }
 }

@@ -285,14 +285,10 @@ fn score(id: &str, outcome: &Outcome, matrices: bool) -> proto::Score {
     let matrix_q = outcome.matrix_q().filter(|_| matrices).unwrap_or_default();
     let curve = outcome.value().and_then(|value| value.curve.as_deref()).unwrap_or_default();
     let left_out = outcome.left_out().cloned().unwrap_or_default();
-    let undefined = match outcome {
-        Outcome::Undefined(undefined) => undefined.why.clone(),
-        Outcome::Value(_) => String::new(),
-    };
     proto::Score {
         id: id.to_owned(),
         value: outcome.value().map(|value| value.value),
-        undefined,
+        undefined: outcome.why().unwrap_or_default().to_owned(),
         standard_error: outcome.value().and_then(|value| value.standard_error),
         per_concept: outcome.per_concept().unwrap_or_default().iter().map(number).collect(),
         matrix: matrix.iter().flatten().map(number).collect(),

@@ -50,7 +50,7 @@ pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer 
         .iter()
         .map(|&(score, limit, above)| json!({"score": score, "limit": limit, "bad": if above { "above" } else { "below" }}))
         .collect();
-    Ok(Json(json!({"scores": &*shared.app.scores, "limits": limits, "rows": limits::ROWS})).into_response())
+    Ok(Json(json!({"scores": shared.app.scores, "limits": limits, "rows": limits::ROWS})).into_response())
 }
 
 /// Runs, newest first: all, or a page of those that a search names.

@@ -10,7 +10,7 @@ use crate::history::Store;
 use crate::server::events::Events;
 use crate::server::live::Live;
 use crate::server::metrics::Metrics;
-use leakage::point::ScoreDescription;
+use leakage::score::catalogue::Score;
 
 /// The state that the port reads from.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct App {
     pub registry: Registry,
     pub metrics: Metrics,
     /// In catalogue order.
-    pub scores: Arc<[ScoreDescription]>,
+    pub scores: &'static [Score],
     pub events: Events,
     pub live: Arc<dyn Live>,
     pub access: Arc<Access>,

@@ -20,7 +20,7 @@ use leakage::compare::USUAL_OF_GROUPS;
 use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use leakage::limits;
 use leakage::lock::lock;
-use leakage::point::{Outcome, Point};
+use leakage::point::Point;
 
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -195,11 +195,7 @@ fn row(
     for id in USUAL_OF_GROUPS {
         let at = points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
         if let Some((point, outcome)) = at {
-            let undefined = match outcome {
-                Outcome::Undefined(undefined) => Some(undefined.why.clone()),
-                Outcome::Value(_) => None,
-            };
-            let value = outcome.value();
+            let (value, undefined) = (outcome.value(), outcome.why().map(str::to_owned));
             let (value, standard_error) = (value.map(|of| of.value), value.and_then(|of| of.standard_error));
             scores.insert(id, Value { step: point.step, value, standard_error, undefined });
         }

@@ -30,7 +30,7 @@ use crate::server::options::ServeError;
 use crate::server::peers::Endpoint;
 use leakage::alert::{Judged, Rules};
 use leakage::point::Point;
-use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
 
 /// Newest evaluations of each run and split that the rules judge again.
 const JUDGED: usize = 10_000;
@@ -81,7 +81,7 @@ impl StoredApi {
             history,
             registry,
             metrics: metrics.clone(),
-            scores: CATALOGUE.iter().map(Score::describe).collect(),
+            scores: CATALOGUE,
             events: Events::new(Bounds::default()),
             live: Arc::new(Stored(alerts)),
             access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),

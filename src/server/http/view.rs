@@ -132,87 +132,60 @@ struct Scores<'a> {
     detail: Detail,
 }
 
+/// A score has either a value or the reason why there is none.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum ScoreView<'a> {
-    Undefined {
-        undefined: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_concept: Option<&'a [Option<f64>]>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        age: Option<f64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        left_out: Option<&'a LeftOut>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_concept_q: Option<&'a [Option<f64>]>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_task: Option<&'a [Outcome]>,
-        #[serde(flatten, skip_serializing_if = "Option::is_none")]
-        pairs: Option<Pairs<'a>>,
-    },
-    Value {
-        value: f64,
-        standard_error: Option<f64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_concept: Option<&'a [Option<f64>]>,
-        /// Pairs of threshold and value, for scores that are derived from a curve.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        curve: Option<&'a [(f64, Option<f64>)]>,
-        /// Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        age: Option<f64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        left_out: Option<&'a LeftOut>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        p_value: Option<f64>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_concept_q: Option<&'a [Option<f64>]>,
-        /// The score of each of several tasks.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        per_task: Option<&'a [Outcome]>,
-        #[serde(flatten, skip_serializing_if = "Option::is_none")]
-        pairs: Option<Pairs<'a>>,
-    },
+struct ScoreView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undefined: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<f64>,
+    /// Null for a value whose error is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_error: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_concept: Option<&'a [Option<f64>]>,
+    /// Pairs of threshold and value, for scores that are derived from a curve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curve: Option<&'a [(f64, Option<f64>)]>,
+    /// Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<&'a LeftOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_concept_q: Option<&'a [Option<f64>]>,
+    /// The score of each of several tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_task: Option<&'a [Outcome]>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pairs: Option<Pairs<'a>>,
+}
+
+impl<'a> ScoreView<'a> {
+    fn of(outcome: &'a Outcome, detail: Detail) -> Self {
+        let (value, concepts) = (outcome.value(), detail >= Detail::Concepts);
+        let pairs = |matrix| Pairs { matrix, ages: outcome.ages(), matrix_q: outcome.matrix_q() };
+        Self {
+            undefined: outcome.why(),
+            value: value.map(|value| value.value),
+            standard_error: value.map(|value| value.standard_error),
+            per_concept: outcome.per_concept().filter(|_| concepts),
+            curve: value.and_then(|value| value.curve.as_deref()).filter(|_| concepts),
+            age: outcome.age(),
+            left_out: outcome.left_out(),
+            p_value: outcome.p_value(),
+            per_concept_q: outcome.per_concept_q().filter(|_| concepts),
+            per_task: outcome.per_task().filter(|_| concepts),
+            pairs: outcome.matrix().filter(|_| detail == Detail::Pairs).map(pairs),
+        }
+    }
 }
 
 impl Serialize for Scores<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.scores.iter().map(|(id, outcome)| {
-            let concepts = self.detail >= Detail::Concepts;
-            let per_concept = outcome.per_concept().filter(|_| concepts);
-            let per_concept_q = outcome.per_concept_q().filter(|_| concepts);
-            let pairs = outcome.matrix().filter(|_| self.detail == Detail::Pairs).map(|matrix| Pairs {
-                matrix,
-                ages: outcome.ages(),
-                matrix_q: outcome.matrix_q(),
-            });
-            let left_out = outcome.left_out();
-            let per_task = outcome.per_task().filter(|_| concepts);
-            let view = match outcome {
-                Outcome::Undefined(undefined) => ScoreView::Undefined {
-                    undefined: &undefined.why,
-                    per_concept,
-                    age: undefined.age,
-                    left_out,
-                    per_concept_q,
-                    per_task,
-                    pairs,
-                },
-                Outcome::Value(value) => ScoreView::Value {
-                    value: value.value,
-                    standard_error: value.standard_error,
-                    per_concept,
-                    curve: value.curve.as_deref().filter(|_| concepts),
-                    age: value.age,
-                    left_out,
-                    p_value: value.p_value,
-                    per_concept_q,
-                    per_task,
-                    pairs,
-                },
-            };
-            (id, view)
-        }))
+        serializer.collect_map(self.scores.iter().map(|(id, outcome)| (id, ScoreView::of(outcome, self.detail))))
     }
 }
 

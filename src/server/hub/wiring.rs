@@ -20,7 +20,7 @@ use crate::server::metrics::{
 };
 use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::peers::Endpoint;
-use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score};
+use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
 
 pub struct Parts {
     options: Options,
@@ -59,9 +59,8 @@ impl Parts {
 
     /// The state of the HTTP port. Also registers the metrics that are read from the tables.
     pub fn app(&self) -> Result<App, ServeError> {
-        let scores: Arc<[_]> = CATALOGUE.iter().map(Score::describe).collect();
         let live: Arc<dyn Live> = self.shown.clone();
-        ScoreCollector::register(&self.registry, Arc::clone(&live), &scores)?;
+        ScoreCollector::register(&self.registry, Arc::clone(&live), CATALOGUE)?;
         IdentityCollector::register(&self.registry, Arc::clone(&live))?;
         AlertCollector::register(&self.registry, Arc::clone(&live))?;
         let shown = Arc::clone(&self.shown);
@@ -71,7 +70,7 @@ impl Parts {
             history: self.store.clone(),
             registry: self.registry.clone(),
             metrics: self.metrics.clone(),
-            scores,
+            scores: CATALOGUE,
             events: self.events.clone(),
             live,
             access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),

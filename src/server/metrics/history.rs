@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Error, Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use strum::VariantArray;
 
 use super::names;
 use crate::history::{Store, Unwritable};
@@ -77,8 +78,8 @@ impl Collector for HistoryCollector {
         };
         let waiting = self.history.waiting();
         self.writable.set(i64::from(waiting.why.is_none()));
-        for reason in Unwritable::ALL {
-            let is_so = waiting.why.is_some() && waiting.kind == reason;
+        for reason in Unwritable::VARIANTS {
+            let is_so = waiting.why.is_some() && waiting.kind == *reason;
             self.unwritable.with_label_values(&[reason.name()]).set(i64::from(is_so));
         }
         self.waiting.set(bytes(waiting.bytes));

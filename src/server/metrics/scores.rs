@@ -9,7 +9,8 @@ use prometheus::{Error, Registry};
 
 use super::names;
 use crate::server::live::{Latest, Live};
-use leakage::point::{Outcome, Point, ScoreDescription};
+use leakage::point::{Outcome, Point};
+use leakage::score::catalogue::Score;
 use leakage::score::catalogue::find;
 use leakage::score::reads_task;
 
@@ -68,7 +69,7 @@ struct ScoreFamilies {
 
 impl ScoreCollector {
     /// Errors when a score's id does not form a metric name, or forms one that is taken.
-    pub fn register(registry: &Registry, live: Arc<dyn Live>, scores: &[ScoreDescription]) -> Result<(), Error> {
+    pub fn register(registry: &Registry, live: Arc<dyn Live>, scores: &[Score]) -> Result<(), Error> {
         let mut descriptions = Vec::new();
         let mut describe = |name: &str, help: &str, labels: &[&str]| {
             let labels = labels.iter().map(|&label| label.to_owned()).collect();
@@ -80,7 +81,7 @@ impl ScoreCollector {
             describe(name, help, labels)?;
         }
         let families = scores.iter().map(|score| {
-            let about = format!("{} Unit: {}. {}, {}.", score.help, score.unit, score.paper, score.equation);
+            let about = format!("{} Unit: {}. {}, {}.", score.help, score.unit, score.paper.citation(), score.equation);
             let name = names::score(score.id);
             describe(&name, &format!("{}. {about}", score.title), &CURVE)?;
             let per_concept = score.per_concept.then(|| names::per_concept(score.id));

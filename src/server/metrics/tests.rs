@@ -6,7 +6,8 @@ use prometheus::{Registry, TextEncoder};
 use super::*;
 use crate::history::{Limits, Sqlite};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
-use leakage::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue, Undefined};
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::score::catalogue::{Paper, ROW, Score};
 
 /// A sidecar whose latest points the test sets.
 #[derive(Default)]
@@ -40,24 +41,12 @@ impl Live for Scripted {
     }
 }
 
-const fn score(id: &'static str, per_concept: bool) -> ScoreDescription {
-    ScoreDescription {
-        id,
-        title: "A title",
-        family: "leakage",
-        paper: "arXiv 2504.14094",
-        equation: "eq. 6",
-        unit: "share",
-        range: (0.0, 1.0),
-        per_concept,
-        matrix: false,
-        curve: None,
-        help: "What it says.",
-        trust: &[],
-    }
+const fn score(id: &'static str, per_concept: bool) -> Score {
+    let (paper, equation) = (Paper::Leakage, "eq. 6");
+    Score { id, title: "A title", paper, equation, unit: "share", per_concept, help: "What it says.", ..ROW }
 }
 
-const SCORES: [ScoreDescription; 3] = [score("ctl", true), score("icl", true), score("task_accuracy", false)];
+const SCORES: [Score; 3] = [score("ctl", true), score("icl", true), score("task_accuracy", false)];
 
 fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome)>) -> Latest {
     let point = Point {
@@ -211,7 +200,8 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
         assert_eq!(scrape.types[name], "gauge");
         assert!(scrape.help.contains_key(name), "{name} has no help");
     }
-    assert!(scrape.help["conceptwatch_ctl"].contains("Unit: share. arXiv 2504.14094, eq. 6."));
+    let source = format!("Unit: share. {}, eq. 6.", Paper::Leakage.citation());
+    assert!(scrape.help["conceptwatch_ctl"].contains(&source));
 }
 
 #[test]
@@ -227,7 +217,7 @@ fn scores_of_rolling_windows_tell_the_age_of_their_oldest_pair() {
         curve("d", "val", &["x"], scores(aged(None))),
     ];
     let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(curves))));
-    let scores = SCORES.map(|score| ScoreDescription { matrix: score.id == "icl", ..score });
+    let scores = SCORES.map(|score| Score { matrix: score.id == "icl", ..score });
     ScoreCollector::register(&registry, live, &scores).unwrap();
     let scrape = Scrape::of(&registry);
     let of = |run| scrape.get("conceptwatch_pair_age_seconds", &[("run", run), ("split", "train"), ("score", "icl")]);

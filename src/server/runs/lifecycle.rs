@@ -19,7 +19,7 @@ use crate::server::refusal::Refusal;
 
 use super::registry::{Entered, Registry};
 use super::run::{Frozen, Intake, Origin, Running, State};
-use super::sampling::{SamplingOptions, window_name};
+use super::sampling::SamplingOptions;
 
 /// Maximum number of runs in this process. Clients choose the names, so their number is bounded.
 const MAX_RUNS: usize = 1000;
@@ -334,7 +334,7 @@ impl Runs {
     pub fn statuses(&self) -> Vec<RunStatus> {
         let split = |run: &Arc<str>, split: Arc<str>, Received { window, counts, refused }| SplitStatus {
             split: split.to_string(),
-            window: window_name(window),
+            window: window.into(),
             rows_received: counts.received,
             rows_duplicate: counts.duplicate,
             rows_dropped: counts.dropped + counts.late + counts.refused + counts.discarded + refused,

@@ -51,11 +51,3 @@ impl SamplingOptions {
         }
     }
 }
-
-pub fn window_name(window: WindowKind) -> &'static str {
-    match window {
-        WindowKind::Pass => "pass",
-        WindowKind::Recent => "recent",
-        WindowKind::All => "all",
-    }
-}

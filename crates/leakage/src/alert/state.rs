@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum State {
     #[default]
     Inactive,
@@ -13,10 +14,6 @@ pub enum State {
 
 impl State {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Inactive => "inactive",
-            Self::Pending => "pending",
-            Self::Firing => "firing",
-        }
+        self.into()
     }
 }

@@ -24,7 +24,8 @@ pub struct EachOf {
     pub given_rate: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Each {
     Concept,
     Pair,
@@ -32,10 +33,7 @@ pub enum Each {
 
 impl Each {
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Concept => "concept",
-            Self::Pair => "pair",
-        }
+        self.into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::point::{Outcome, Point};
+use crate::point::Point;
 
 use super::interval::{Estimate, Measured};
 use super::usual::{AT_EQUAL_ROWS, ROWS_TOLERANCE};
@@ -106,10 +106,7 @@ impl Sided for Side {
 
     fn estimate(&self, score: &str) -> Result<Estimate, String> {
         self.mean_of(|fold| fold.whole(score)).ok_or_else(|| {
-            let reasons = self.points().filter_map(|point| match point.score(score)? {
-                Outcome::Undefined(undefined) => Some(undefined.why.as_str()),
-                Outcome::Value(_) => None,
-            });
+            let reasons = self.points().filter_map(|point| point.score(score)?.why());
             why_not(&self.name, reasons.last())
         })
     }

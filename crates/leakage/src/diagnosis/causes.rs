@@ -1,5 +1,7 @@
 //! Why a run leaks, and what its leakage does.
 
+use strum::VariantArray;
+
 use crate::run::{ActivationKind, Run};
 
 use super::curve::{Curve, Measured};
@@ -220,14 +222,14 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
 
 /// The kinds that activations of the run have, such as "logits and continuous values".
 fn kinds_of_activations(run: &Run) -> String {
-    let name = |kind: ActivationKind| match kind {
+    let name = |kind: &ActivationKind| match kind {
         ActivationKind::Hard => "hard values",
         ActivationKind::Probability => "probabilities",
         ActivationKind::Logit => "logits",
         ActivationKind::Continuous => "continuous values",
     };
-    let has = |kind: &ActivationKind| (0..run.concept_count()).any(|i| run.activation_kind(i) == *kind);
-    let names: Vec<&str> = ActivationKind::ALL.into_iter().filter(has).map(name).collect();
+    let has = |kind: &&ActivationKind| (0..run.concept_count()).any(|i| run.activation_kind(i) == **kind);
+    let names: Vec<&str> = ActivationKind::VARIANTS.iter().filter(has).map(name).collect();
     match names.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => names.concat(),

@@ -12,8 +12,21 @@ use crate::field_error::FieldError;
 use crate::step::{Epoch, PassKey, Step};
 
 /// The rows that a split's sample is drawn from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    Deserialize,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum WindowKind {
     /// One pass over an evaluation set with a frozen model. The sample is complete when every rank has ended it.
     Pass,

@@ -137,21 +137,17 @@ pub fn outcome(pairs: &Result<Pairs, String>, matrix: impl Fn(&Pairs) -> &Matrix
 pub fn mean(matrix: Matrix, over: Over, standard_error: impl FnOnce() -> f64) -> Outcome {
     let per_concept: Vec<Option<f64>> = matrix.iter().enumerate().map(|(i, row)| mean_of_row(i, row)).collect();
     let Over { left_out, undefined } = over;
-    match undefined {
-        None => Outcome::Value(ScoreValue {
-            value: mean_of_pairs(&matrix, &per_concept),
-            standard_error: Some(standard_error()),
-            per_concept: Some(per_concept),
-            matrix: Some(matrix),
-            left_out,
-            ..ScoreValue::default()
-        }),
-        Some(why) => Outcome::Undefined(Undefined {
-            why,
-            per_concept: Some(per_concept),
-            matrix: Some(matrix),
-            left_out,
-            ..Undefined::default()
-        }),
-    }
+    let (value, standard_error) = match undefined {
+        None => (mean_of_pairs(&matrix, &per_concept), Some(standard_error())),
+        Some(_) => Default::default(),
+    };
+    let value = ScoreValue {
+        value,
+        standard_error,
+        per_concept: Some(per_concept),
+        matrix: Some(matrix),
+        left_out,
+        ..ScoreValue::default()
+    };
+    Outcome::of(undefined, value)
 }

@@ -131,10 +131,7 @@ fn mean(run: &Run, mut of_tasks: Vec<Outcome>) -> Outcome {
     let values: Vec<&ScoreValue> = of_tasks.iter().filter_map(Outcome::value).collect();
     let count = values.len() as f64;
     if values.is_empty() {
-        let why = match &of_tasks[0] {
-            Outcome::Undefined(undefined) => format!("{}{}", of_task_named(run, 0), undefined.why),
-            Outcome::Value(_) => String::new(),
-        };
+        let why = format!("{}{}", of_task_named(run, 0), of_tasks[0].why().unwrap_or_default());
         return Outcome::Undefined(Undefined { why, per_concept, per_task: Some(of_tasks), ..Undefined::default() });
     }
     let errors: Option<Vec<f64>> = values.iter().map(|value| value.standard_error).collect();

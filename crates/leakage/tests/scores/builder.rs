@@ -189,10 +189,7 @@ pub fn standard_error(outcome: &Outcome) -> f64 {
 }
 
 pub fn why(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Value(value) => panic!("it has the value {}", value.value),
-        Outcome::Undefined(undefined) => undefined.why.clone(),
-    }
+    outcome.why().unwrap_or_else(|| panic!("it has a value: {outcome:?}")).to_owned()
 }
 
 pub fn random(seed: u64) -> ChaCha8Rng {

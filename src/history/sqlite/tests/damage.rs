@@ -35,7 +35,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
         let newest = history.point("r", "val", None, true).unwrap().unwrap();
         assert_eq!(newest.step, if whole { 1 } else { 2 }, "{change}");
         if !whole {
-            assert_eq!(newest, without_matrices(Point { incomplete: false, ..point("r", "val", 2, 3) }));
+            assert_eq!(newest, Point { incomplete: false, ..point("r", "val", 2, 3) }.without_matrices());
         }
         let matrix = history.matrix("r", "val", "icl", None).unwrap().unwrap();
         assert_eq!(matrix.step, if change.contains("value") { 2 } else { 1 }, "{change}: it has a checksum of its own");

@@ -26,7 +26,7 @@ fn points_survive_reopening_whole() {
         }]
     );
     assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", 10, 4)));
-    assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(without_matrices(point("a", "val", 10, 4))));
+    assert_eq!(history.point("a", "val", Some(10), false).unwrap(), Some(point("a", "val", 10, 4).without_matrices()));
     assert_eq!(history.point("a", "val", Some(11), true).unwrap(), None);
     let again = history.record_run(&run("a", 4), &Identity::default(), 20.0).unwrap();
     assert_eq!((again.resumed, again.started, again.continues), (true, 5.0, false), "it had finished");

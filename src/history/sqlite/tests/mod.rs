@@ -58,17 +58,6 @@ fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
     }
 }
 
-fn without_matrices(mut point: Point) -> Point {
-    for (_, outcome) in &mut point.scores {
-        if let Outcome::Value(value) = outcome {
-            value.matrix = None;
-            value.ages = None;
-            value.matrix_q = None;
-        }
-    }
-    point
-}
-
 fn memory() -> Sqlite {
     Sqlite::open(None, ROOMY).unwrap()
 }

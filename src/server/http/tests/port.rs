@@ -20,8 +20,9 @@ use crate::server::events::{Bounds as EventBounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
 use crate::server::metrics::{Metrics, ScoreCollector};
 use crate::server::peers::Listener;
-use leakage::point::{LeftOut, Outcome, Point, ScoreDescription, ScoreValue};
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
+use leakage::score::catalogue::{ROW, Score};
 
 /// A run name with every character that names may have.
 pub const NAME: &str = "toy/0.25: a_b-c";
@@ -102,21 +103,8 @@ impl Live for Scripted {
     }
 }
 
-fn score(id: &'static str, matrix: bool) -> ScoreDescription {
-    ScoreDescription {
-        id,
-        title: "Title",
-        family: "leakage",
-        paper: "paper",
-        equation: "eq. 1",
-        unit: "share",
-        range: (0.0, 1.0),
-        per_concept: true,
-        matrix,
-        curve: None,
-        help: "Help.",
-        trust: &[],
-    }
+const fn score(id: &'static str, matrix: bool) -> Score {
+    Score { id, title: "Title", unit: "share", per_concept: true, matrix, help: "Help.", ..ROW }
 }
 
 pub fn point(step: u64) -> Point {
@@ -185,15 +173,15 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     }
     let busy = Arc::new(AtomicBool::new(false));
     let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
-    let scores: Arc<[_]> = [score("icl", true), score("ctl", false)].into();
-    ScoreCollector::register(&registry, live.clone(), &scores).unwrap();
+    static SCORES: [Score; 2] = [score("icl", true), score("ctl", false)];
+    ScoreCollector::register(&registry, live.clone(), &SCORES).unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local().tcp().unwrap();
     let app = App {
         history: Arc::new(history),
         metrics: Metrics::register(&registry, "1.2.3", 7).unwrap(),
         registry,
-        scores,
+        scores: &SCORES,
         events: Events::new(EventBounds { events: 4, bytes: usize::MAX }),
         live,
         access: Arc::new(Access::new(listener.local(), &["box.example".to_owned()], token, None)),

@@ -27,7 +27,8 @@ pub struct Condition {
     pub(in crate::alert) or_unknown: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Side {
     Above,
     Below,
@@ -35,10 +36,7 @@ pub enum Side {
 
 impl Side {
     fn name(self) -> &'static str {
-        match self {
-            Self::Above => "above",
-            Self::Below => "below",
-        }
+        self.into()
     }
 }
 

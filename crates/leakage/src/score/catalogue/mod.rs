@@ -16,9 +16,7 @@ mod trustworthiness;
 pub use inputs::Input;
 pub use memory::{Memory, Shape};
 pub use paper::Paper;
-pub use row::{Cost, Score};
-
-use row::ROW;
+pub use row::{Cost, ROW, Score};
 
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
 pub const CATALOGUE_VERSION: u32 = 4;

@@ -1,5 +1,7 @@
 //! The papers that define scores.
 
+use serde::{Serialize, Serializer};
+
 /// Where a score is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paper {
@@ -76,5 +78,11 @@ impl Paper {
             Self::Own => "this project",
             Self::Common => "",
         }
+    }
+}
+
+impl Serialize for Paper {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.citation())
     }
 }

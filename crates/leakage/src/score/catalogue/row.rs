@@ -1,18 +1,22 @@
 //! A row of the catalogue.
 
-use crate::point::{CurveDescription, Outcome, ScoreDescription, Significance};
+use serde::Serialize;
+
+use crate::point::{CurveDescription, Outcome, Significance};
 use crate::prepare::Prepared;
 
 use super::inputs::Input;
 use super::memory::Memory;
 use super::paper::Paper;
 
-/// One score.
-#[derive(Clone, Copy)]
+/// One score. Serde writes what describes it.
+#[derive(Clone, Copy, Serialize)]
 pub struct Score {
+    /// JSON key and suffix of the metric's name, `[a-z0-9_]+`, such as `icl`.
     pub id: &'static str,
     pub title: &'static str,
     /// The plain name in sentences; empty where it is the title.
+    #[serde(skip)]
     pub plain: &'static str,
     pub family: &'static str,
     pub paper: Paper,
@@ -26,12 +30,17 @@ pub struct Score {
     /// Gives a value for each pair of concepts.
     pub matrix: bool,
     /// Comes with a curve, over this.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CurveDescription>,
+    #[serde(skip)]
     pub inputs: &'static [Input],
     /// Whether it is defined for activations that were learnt without labels, of which none belongs to a concept.
+    #[serde(skip)]
     pub latents: bool,
+    #[serde(skip)]
     pub cost: Cost,
     /// Why its values come without a standard error; `None` where they have one.
+    #[serde(skip)]
     pub no_standard_error: Option<&'static str>,
     /// A description of what it shows, and what it does not.
     pub help: &'static str,
@@ -39,14 +48,17 @@ pub struct Score {
     /// or more sentences.
     pub trust: &'static [&'static str],
     /// The memory that computing it takes.
+    #[serde(skip)]
     pub memory: Memory,
+    #[serde(skip)]
     pub compute: fn(&Prepared) -> Outcome,
     /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
+    #[serde(skip)]
     pub test: Option<fn(&Prepared) -> Significance>,
 }
 
 /// The defaults of what a row need not state.
-pub(super) const ROW: Score = Score {
+pub const ROW: Score = Score {
     id: "",
     title: "",
     plain: "",
@@ -70,7 +82,8 @@ pub(super) const ROW: Score = Score {
 };
 
 /// How long a score takes, which decides when it is computed while a model trains: no score waits for one of a higher cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Cost {
     /// Some passes over the rows, milliseconds: published first, for every pass. The scores that most alerts rest on.
     Cheap,
@@ -85,31 +98,7 @@ impl Cost {
     pub const AT_ONCE: &'static [Self] = &[Self::Cheap, Self::Fast];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cheap => "cheap",
-            Self::Fast => "fast",
-            Self::Slow => "slow",
-        }
-    }
-}
-
-impl Score {
-    /// The row without its function and inputs, for those who only show scores.
-    pub fn describe(&self) -> ScoreDescription {
-        ScoreDescription {
-            id: self.id,
-            title: self.title,
-            family: self.family,
-            paper: self.paper.citation(),
-            equation: self.equation,
-            unit: self.unit,
-            range: self.range,
-            per_concept: self.per_concept,
-            matrix: self.matrix,
-            curve: self.curve,
-            help: self.help,
-            trust: self.trust,
-        }
+        self.into()
     }
 }
 

@@ -103,22 +103,9 @@ pub fn alignment(p: &Prepared) -> Outcome {
                 let count = aucs.iter().flatten().count();
                 let value = aucs.iter().flatten().sum::<f64>() / count.max(1) as f64;
                 let (per_concept, matrix, left_out) = (Some(aucs), Some(matrix), over.left_out);
-                match over.undefined {
-                    None => {
-                        let curve = Some(curve);
-                        Outcome::Value(ScoreValue {
-                            value,
-                            per_concept,
-                            matrix,
-                            curve,
-                            left_out,
-                            ..ScoreValue::default()
-                        })
-                    }
-                    Some(why) => {
-                        Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() })
-                    }
-                }
+                let curve = Some(curve);
+                let value = ScoreValue { value, per_concept, matrix, curve, left_out, ..ScoreValue::default() };
+                Outcome::of(over.undefined, value)
             }
         },
     }

@@ -12,7 +12,7 @@ use crate::server::grpc::proto as v1;
 use information::Kind;
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::check_name;
-use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
+use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::MAX_CONCEPTS;
 use leakage::step::{Epoch, Ordinal};
 
@@ -108,37 +108,23 @@ fn outcome(score: v1::Score) -> Outcome {
     };
     let left_out = Some(left_out).filter(|left_out| *left_out != LeftOut::default());
     let (per_concept, per_concept_q) = (list(score.per_concept), list(score.per_concept_q));
-    let (matrix, ages, matrix_q) = (None, None, None);
     let per_task = score.per_task.into_iter().map(outcome).collect::<Vec<_>>();
     let per_task = (!per_task.is_empty()).then_some(per_task);
-    match score.value {
-        Some(value) => Outcome::Value(ScoreValue {
-            value,
-            standard_error: score.standard_error,
-            per_concept,
-            matrix,
-            curve: Some(score.curve.into_iter().map(|at| (at.x, at.y)).collect::<Vec<_>>())
-                .filter(|curve| !curve.is_empty()),
-            age: score.age,
-            ages,
-            left_out,
-            p_value: score.p_value,
-            per_concept_q,
-            matrix_q,
-            per_task,
-        }),
-        None => Outcome::Undefined(Undefined {
-            why: score.undefined,
-            per_concept,
-            matrix,
-            age: score.age,
-            ages,
-            left_out,
-            per_concept_q,
-            matrix_q,
-            per_task,
-        }),
-    }
+    let curve = score.curve.into_iter().map(|at| (at.x, at.y)).collect::<Vec<_>>();
+    let undefined = score.value.is_none().then_some(score.undefined);
+    let value = ScoreValue {
+        value: score.value.unwrap_or_default(),
+        standard_error: score.standard_error,
+        per_concept,
+        curve: (!curve.is_empty()).then_some(curve),
+        age: score.age,
+        left_out,
+        p_value: score.p_value,
+        per_concept_q,
+        per_task,
+        ..ScoreValue::default()
+    };
+    Outcome::of(undefined, value)
 }
 
 fn add_matrices(scores: &mut [(String, Outcome)], message: proto::Matrices) -> Result<(), FieldError> {

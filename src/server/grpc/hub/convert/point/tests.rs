@@ -41,13 +41,8 @@ fn outcome(random: &mut ChaCha8Rng, k: usize) -> Outcome {
     let (matrix, matrix_q) = (maybe(random, |r| matrix(r, k)), maybe(random, |r| matrix(r, k)));
     let (age, ages) = (maybe(random, number), maybe(random, |r| ages(r, k)));
     let left_out = maybe(random, left_out);
-    if random.random_bool(0.3) {
-        let why = "fewer than two classes".to_owned();
-        let undefined =
-            Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q, per_task: None };
-        return Outcome::Undefined(undefined);
-    }
-    Outcome::Value(ScoreValue {
+    let undefined = random.random_bool(0.3).then(|| "fewer than two classes".to_owned());
+    let value = ScoreValue {
         value: number(random),
         standard_error: maybe(random, number),
         per_concept,
@@ -64,7 +59,8 @@ fn outcome(random: &mut ChaCha8Rng, k: usize) -> Outcome {
                 ScoreValue { value: number(r), per_concept: Some(vec![None, Some(0.5)]), ..ScoreValue::default() };
             vec![Outcome::undefined("one class"), Outcome::Value(of_task)]
         }),
-    })
+    };
+    Outcome::of(undefined, value)
 }
 
 fn random_point(random: &mut ChaCha8Rng) -> Point {
