@@ -114,7 +114,7 @@ impl Told {
                 _ => self.changes.push((request.source.clone(), entry)),
             }
         }
-        Ok(PushResponse { applied: *applied, refused, named: Vec::new() })
+        Ok(PushResponse { applied: *applied, refused })
     }
 }
 

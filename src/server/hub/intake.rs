@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{
-    Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, RunRecord, Unscored,
-};
+use crate::history::{Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, Unscored};
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use leakage::field_error::FieldError;
@@ -35,8 +33,6 @@ pub struct Pushed {
     /// All entries up to this number were applied or refused, now or before.
     pub applied: u64,
     pub refused: Vec<(u64, FieldError)>,
-    /// Runs that were declared: the sender's name, and the one here.
-    pub named: Vec<(String, String)>,
 }
 
 impl Intake {
@@ -76,10 +72,7 @@ impl Intake {
         let made = self.store.apply(source, project, number, |applying| make(applying, source, &change));
         match made {
             Ok(Applied::Before) => Ok("known"),
-            Ok(Applied::Now(named)) => {
-                pushed.named.extend(named.map(|name| (change.run().to_owned(), name)));
-                Ok("applied")
-            }
+            Ok(Applied::Now(())) => Ok("applied"),
             Err(error) => match permanent(error) {
                 Ok(fault) if fault.field == "source" => Err(Refusal::Forbidden(fault)),
                 Ok(fault) => self.pass_over(sender, number, fault, pushed),
@@ -111,30 +104,30 @@ impl Intake {
     }
 }
 
-/// Makes a change in the transaction of its entry. Returns the name of a run that it declares.
-fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<Option<String>, HistoryError> {
+/// Makes a change in the transaction of its entry.
+fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<(), HistoryError> {
     match change {
-        Change::Declare(declared) => declare(applying, source, declared).map(|record| Some(record.run.name.clone())),
-        Change::FinishRun { run, finished, outcome } => applying.finish_run(run, *finished, outcome).map(|()| None),
+        Change::Declare(declared) => declare(applying, source, declared),
+        Change::FinishRun { run, finished, outcome } => applying.finish_run(run, *finished, outcome),
         Change::Point(point, by) => {
             let attempt = attempt(applying, &point.run, by.as_ref())?;
-            applying.record_point(Point::clone(point), attempt).map(|_| None)
+            applying.record_point(Point::clone(point), attempt).map(drop)
         }
         Change::Unscored(record, by) => {
             let attempt = attempt(applying, &record.run, by.as_ref())?;
-            applying.record_unscored(Unscored { attempt, ..record.clone() }).map(|()| None)
+            applying.record_unscored(Unscored { attempt, ..record.clone() })
         }
         Change::Late(late, by) => {
             let attempt = attempt(applying, &late.run, by.as_ref())?;
-            applying.join_point(Point::clone(late), attempt).map(|()| None)
+            applying.join_point(Point::clone(late), attempt)
         }
-        Change::Judged(judgement) => applying.record_judgement(judgement).map(|()| None),
-        Change::Remark { run, remark } => applying.remark(run, remark).map(|()| None),
-        Change::RemoveRun(run) => applying.remove_run(run).map(|()| None),
+        Change::Judged(judgement) => applying.record_judgement(judgement),
+        Change::Remark { run, remark } => applying.remark(run, remark),
+        Change::RemoveRun(run) => applying.remove_run(run),
     }
 }
 
-fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Result<RunRecord, HistoryError> {
+fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Result<(), HistoryError> {
     let local = declared.run.name.as_str();
     let name = declared.declared_name.clone().unwrap_or_else(|| local.to_owned());
     let run = Run::try_from(RunFields { name, ..RunFields::clone(&declared.run) })
@@ -149,7 +142,7 @@ fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Re
         client: &declared.client,
         process: "",
     };
-    applying.declare(local, &run, &identity, declared.started)
+    applying.declare(local, &run, &identity, declared.started).map(drop)
 }
 
 /// The attempt by its numbers here.

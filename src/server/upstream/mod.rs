@@ -20,7 +20,8 @@ use leakage::field_error::FieldError;
 use leakage::point::Point;
 
 use super::events::Events;
-use super::grpc::hub::client::{Failure, HubCalls, Refused, Unanswered};
+use super::grpc::hub::client::{Failure, HubCalls, Unanswered};
+use super::grpc::hub::proto::Refused;
 use super::live::{Live, UpstreamStatus};
 
 use hub_backoff::Next;

@@ -11,8 +11,8 @@ use crate::server::grpc::client::{Authorization, ClientError, channel};
 use crate::server::peers::Dialer;
 
 use super::convert;
-use super::proto::PushRequest;
 use super::proto::hub_client::HubClient;
+use super::proto::{PushRequest, Refused};
 
 /// Why a call has no answer, and why in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +55,6 @@ impl From<Status> for Unanswered {
     }
 }
 
-/// An entry that can never be applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub number: u64,
-    pub field: String,
-    pub message: String,
-}
-
 /// A connection to a hub.
 pub struct HubCalls {
     calls: HubClient<Channel>,
@@ -84,8 +76,6 @@ impl HubCalls {
         let entries = entries.iter().map(|entry| convert::entry(entry.number, &entry.change)).collect();
         let request = self.authorization.request(PushRequest { source: source.to_owned(), entries });
         let answer = self.calls.push(request).await?.into_inner();
-        let refused = answer.refused.into_iter();
-        let refused = refused.map(|one| Refused { number: one.number, field: one.field, message: one.message });
-        Ok((answer.applied, refused.collect()))
+        Ok((answer.applied, answer.refused))
     }
 }

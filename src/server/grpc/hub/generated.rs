@@ -268,9 +268,6 @@ pub struct PushResponse {
     /// of this call
     #[prost(message, repeated, tag = "2")]
     pub refused: ::prost::alloc::vec::Vec<Refused>,
-    /// the runs that entries of this call declared
-    #[prost(message, repeated, tag = "3")]
-    pub named: ::prost::alloc::vec::Vec<Named>,
 }
 /// An entry that can never be applied.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -283,15 +280,6 @@ pub struct Refused {
     /// the value received and the value expected
     #[prost(string, tag = "3")]
     pub message: ::prost::alloc::string::String,
-}
-/// A run's name at the hub.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Named {
-    /// the sidecar's name
-    #[prost(string, tag = "1")]
-    pub local_run: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub run: ::prost::alloc::string::String,
 }
 /// Generated client implementations.
 pub mod hub_client {
