@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -71,20 +72,7 @@ enum Kind {
     Unscored,
 }
 
-const KINDS: [Kind; 6] = [Kind::Runs, Kind::Points, Kind::Scores, Kind::Concepts, Kind::Pairs, Kind::Unscored];
-
 impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Points => "points",
-            Self::Scores => "scores",
-            Self::Concepts => "concepts",
-            Self::Pairs => "pairs",
-            Self::Unscored => "unscored",
-        }
-    }
-
     /// The columns after `source` and `run`.
     #[rustfmt::skip]
     fn columns(self) -> &'static [&'static str] {
@@ -234,8 +222,9 @@ impl Tables {
             .map_err(|error| fault(format!("{} cannot be created: {error}", directory.display())))?;
         let mut tables = Self { directory: directory.to_owned(), as_is: *as_is, tables: Vec::new() };
         let extension = if format == Format::Csv { "csv" } else { "jsonl" };
-        for kind in KINDS.into_iter().filter(|kind| !without.contains(kind)) {
-            let name = format!("{}.{extension}", kind.name());
+        for kind in Kind::value_variants().iter().copied().filter(|kind| !without.contains(kind)) {
+            let value = kind.to_possible_value();
+            let name = format!("{}.{extension}", value.as_ref().map_or("", PossibleValue::get_name));
             if directory.join(&name).exists() {
                 return Err(fault(format!(
                     "{} exists, expected a directory without it",

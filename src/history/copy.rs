@@ -73,7 +73,7 @@ fn declare(from: &dyn Store, stored: &StoredRun, to: &dyn Store) -> Result<(Stri
     let (mut run, mut numbers, mut resume) = (stored.run.clone(), BTreeMap::new(), false);
     for (number, launch) in (0..).zip(&launches) {
         let declared: Vec<_> = ranks.iter().filter(|rank| rank.attempt.launch == number).collect();
-        // Histories of an older schema know no ranks.
+        // A run without a job has none.
         let clients = declared.iter().map(|rank| (Rank::stored(rank.rank), rank.client.as_str()));
         let clients = if declared.is_empty() { vec![(Rank::default(), "")] } else { clients.collect() };
         for (rank, client) in clients {

@@ -144,10 +144,6 @@ impl Store for Postgres {
         })
     }
 
-    fn unscored_at(&self, run: &str, split: &str, step: u64) -> Result<Option<Unscored>, HistoryError> {
-        self.reading(|reading| reading.unscored_at(run, split, step))
-    }
-
     fn values_of(
         &self,
         runs: &[&str],
@@ -180,16 +176,9 @@ impl Store for Postgres {
         self.read(|link| judged::verdicts(link, runs, split))
     }
 
-    fn has_complete_point(
-        &self,
-        run: &str,
-        split: &str,
-        step: u64,
-        attempt: Attempt,
-        ordinal: Ordinal,
-    ) -> Result<bool, HistoryError> {
-        self.reading(|reading| reading.has_complete_point(run, split, step, attempt, ordinal))
+    reads! {
+        fn unscored_at(run: &str, split: &str, step: u64) -> Option<Unscored>;
+        fn has_complete_point(run: &str, split: &str, step: u64, attempt: Attempt, ordinal: Ordinal) -> bool;
     }
-
     reads! {}
 }

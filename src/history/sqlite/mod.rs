@@ -203,9 +203,8 @@ impl Store for Sqlite {
         Ok(found && self.is_durable(LONG))
     }
 
-    fn listing(&self, wanted: &Wanted) -> Result<Listing, HistoryError> {
-        self.reading(|reading| reading.listing(wanted))
+    reads! {
+        fn listing(wanted: &Wanted) -> Listing;
     }
-
     reads! {}
 }

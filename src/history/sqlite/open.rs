@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use super::data_file::{FILE_NAME, Place, emptied, is_remote};
-use super::fault::is_damage;
+use super::fault::{is_busy, is_no_database};
 use super::tables::{SCHEMA, STATEMENTS, TABLES, altered, recognise};
 use super::wal::{MOVED_ABOVE, Wal};
 use crate::history::error::HistoryError;
@@ -56,7 +56,7 @@ pub(super) struct Opened {
 
 /// Opens a history in memory.
 pub(super) fn memory() -> Result<Connection, HistoryError> {
-    prepare(Path::new(MEMORY), &IN_MEMORY).map_err(|fault| named(fault, PathBuf::from(MEMORY)))
+    prepare(Path::new(MEMORY), &IN_MEMORY).map_err(|error| named(error, PathBuf::from(MEMORY)))
 }
 
 /// Opens `directory`/[`FILE_NAME`]. On a local file system in this mode; if none is given, with readers beside the writer.
@@ -75,13 +75,11 @@ pub(super) fn open(directory: &Path, mode: Option<&Mode>) -> Result<Opened, Hist
     let local = if held.is_some() { &SHARED } else { &ALONE };
     let mut mode = if is_remote(directory) { &REMOTE } else { mode.unwrap_or(local) };
     let mut prepared = prepare(&path, mode);
-    if let Err(Fault::Sqlite(error)) = &prepared
-        && is_of_shared_memory(error)
-    {
+    if prepared.as_ref().is_err_and(is_of_shared_memory) {
         mode = &ALONE;
         prepared = prepare(&path, mode);
     }
-    let connection = prepared.map_err(|fault| named(fault, path.clone()))?;
+    let connection = prepared.map_err(|error| named(error, path.clone()))?;
     let place = Place::of_open(directory, mode.journal == REMOTE.journal)?;
     let held = held.filter(|_| mode.locking == SHARED.locking);
     let wal = held.map(|held| Wal::start(path, held)).transpose()?;
@@ -105,9 +103,10 @@ fn take(directory: &Path) -> Result<Option<File>, HistoryError> {
 }
 
 /// Whether the file that connections share to find their way in the log could not be made.
-fn is_of_shared_memory(error: &rusqlite::Error) -> bool {
+fn is_of_shared_memory(error: &HistoryError) -> bool {
     use rusqlite::ffi::{SQLITE_IOERR_SHMLOCK, SQLITE_IOERR_SHMMAP, SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE};
-    let code = error.sqlite_error().map(|error| error.extended_code);
+    let HistoryError::Storage(cause) = error else { return false };
+    let code = cause.downcast_ref().and_then(rusqlite::Error::sqlite_error).map(|error| error.extended_code);
     code.is_some_and(|code| {
         [SQLITE_IOERR_SHMOPEN, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHMLOCK, SQLITE_IOERR_SHMMAP].contains(&code)
     })
@@ -115,7 +114,7 @@ fn is_of_shared_memory(error: &rusqlite::Error) -> bool {
 
 /// Creates a history beside the one that it will replace.
 pub(super) fn create(path: &Path) -> Result<Connection, HistoryError> {
-    prepare(path, &REMOTE).map_err(|fault| named(fault, path.to_owned()))
+    prepare(path, &REMOTE).map_err(|error| named(error, path.to_owned()))
 }
 
 /// Creates an absent file that only its owner can read. SQLite creates files as the umask says, and gives its logs the mode
@@ -129,37 +128,16 @@ pub(super) fn is_absent(directory: &Path) -> bool {
     std::fs::metadata(directory.join(FILE_NAME)).map_or(true, |file| file.len() == 0)
 }
 
-fn named(fault: Fault, path: PathBuf) -> HistoryError {
-    match fault {
-        Fault::Typed(error) => match *error {
-            HistoryError::Damaged(error) => HistoryError::Corrupt { path, why: error.to_string() },
-            error => error,
-        },
-        Fault::Sqlite(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => HistoryError::NotHistory { path, why: error.to_string() },
-            _ if is_damage(&error) => HistoryError::Corrupt { path, why: error.to_string() },
-            Some(ErrorCode::DatabaseCorrupt) => HistoryError::Corrupt { path, why: error.to_string() },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => HistoryError::InUse { path },
-            Some(ErrorCode::DiskFull) => HistoryError::Full,
-            _ => HistoryError::Unwritable { path, source: error.into() },
-        },
-    }
-}
-
-enum Fault {
-    Sqlite(rusqlite::Error),
-    Typed(Box<HistoryError>),
-}
-
-impl From<HistoryError> for Fault {
-    fn from(error: HistoryError) -> Self {
-        Self::Typed(Box::new(error))
-    }
-}
-
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
+/// The error about the file at `path`.
+fn named(error: HistoryError, path: PathBuf) -> HistoryError {
+    match error {
+        HistoryError::Damaged(cause) if is_no_database(&cause) => {
+            HistoryError::NotHistory { path, why: cause.to_string() }
+        }
+        HistoryError::Damaged(cause) => HistoryError::Corrupt { path, why: cause.to_string() },
+        HistoryError::Storage(cause) if is_busy(&cause) => HistoryError::InUse { path },
+        HistoryError::Storage(source) => HistoryError::Unwritable { path, source },
+        error => error,
     }
 }
 
@@ -181,7 +159,7 @@ pub(super) fn salvaged(path: &Path) -> Result<Connection, HistoryError> {
     Ok(connection)
 }
 
-fn prepare(path: &Path, mode: &Mode) -> Result<Connection, Fault> {
+fn prepare(path: &Path, mode: &Mode) -> Result<Connection, HistoryError> {
     if path != Path::new(MEMORY) {
         create_private(path);
     }
@@ -203,14 +181,14 @@ fn prepare(path: &Path, mode: &Mode) -> Result<Connection, Fault> {
         transaction.pragma_update(None, "user_version", SCHEMA)?;
     }
     if let Some(why) = altered(&transaction)? {
-        return Err(HistoryError::Corrupt { path: path.to_owned(), why }.into());
+        return Err(HistoryError::Corrupt { path: path.to_owned(), why });
     }
     transaction.commit()?;
     connection.pragma_update(None, "foreign_keys", true)?;
     if is_there && std::fs::metadata(path).is_ok_and(|file| file.len() <= CHECKED_WHOLE) {
         let fault: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if fault != "ok" {
-            return Err(HistoryError::Corrupt { path: path.to_owned(), why: fault }.into());
+            return Err(HistoryError::Corrupt { path: path.to_owned(), why: fault });
         }
     }
     if mode.locking == SHARED.locking {
