@@ -31,6 +31,14 @@ impl Rank {
         Self { rank, world_size, attempt: 0 }
     }
 
+    /// Connects, declares the run and opens a stream.
+    async fn join(self, sidecar: &Sidecar) -> (Client, Stream) {
+        let mut client = sidecar.client().await;
+        self.start(&mut client).await;
+        let stream = Stream::open(&mut client).await;
+        (client, stream)
+    }
+
     fn client(self) -> String {
         format!("rank-{}-{}", self.rank, self.attempt)
     }
@@ -119,10 +127,8 @@ async fn a_pass_is_settled_once_its_point_is_stored() {
 async fn a_step_is_evaluated_again_and_an_evaluation_that_was_left_is_discarded() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
-    let mut client = sidecar.client().await;
     let rank = Rank::of(0, 1);
-    rank.start(&mut client).await;
-    let mut stream = Stream::open(&mut client).await;
+    let (mut client, mut stream) = rank.join(&sidecar).await;
     // A client that counts none has the first.
     stream.ask(rank.batch(1)).await;
     let left = EndPass { ordinal: 1, abandoned: "KeyboardInterrupt".into(), ..rank.end(1) };
@@ -190,10 +196,8 @@ async fn every_rank_is_told_and_a_newer_attempt_settles_what_it_discards() {
 #[tokio::test(flavor = "multi_thread")]
 async fn finishing_waits_until_everything_is_settled_or_says_what_is_not() {
     let sidecar = Sidecar::start(&[]);
-    let mut client = sidecar.client().await;
     let rank = Rank::of(0, 1);
-    rank.start(&mut client).await;
-    let mut stream = Stream::open(&mut client).await;
+    let (mut client, mut stream) = rank.join(&sidecar).await;
     stream.ask(BatchChunk { split: "train".into(), ..rank.batch(7) }).await;
     for step in 1..=20 {
         stream.ask(rank.batch(step)).await;
@@ -233,10 +237,8 @@ async fn finishing_waits_until_everything_is_settled_or_says_what_is_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_is_scored_oldest_first_and_none_of_it_is_skipped() {
     let sidecar = Sidecar::start(&[]);
-    let mut client = sidecar.client().await;
     let rank = Rank::of(0, 1);
-    rank.start(&mut client).await;
-    let mut stream = Stream::open(&mut client).await;
+    let (mut client, mut stream) = rank.join(&sidecar).await;
     // As a client sends it: at most four unsettled passes at a time.
     for step in 1..=60 {
         stream.ask(rank.batch(step)).await;
@@ -256,10 +258,8 @@ async fn a_backlog_is_scored_oldest_first_and_none_of_it_is_skipped() {
 async fn what_outruns_scoring_is_skipped_with_a_record_and_clients_are_told_to_hold_back() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = Sidecar::start(&[&SLOW[..], &["--data-dir", text(directory.path())]].concat());
-    let mut client = sidecar.client().await;
     let rank = Rank::of(0, 1);
-    rank.start(&mut client).await;
-    let mut stream = Stream::open(&mut client).await;
+    let (_client, mut stream) = rank.join(&sidecar).await;
     // At first the scorer may keep up, for as long as its burst of CPU time lasts.
     let deadline = Instant::now() + PATIENCE;
     let mut last = 0;
@@ -285,10 +285,8 @@ async fn after_a_stop_under_load_every_acknowledged_pass_has_a_point_or_a_record
     for round in 0..3 {
         let directory = tempfile::tempdir().unwrap();
         let sidecar = Sidecar::start(&[&SLOW[..], &["--data-dir", text(directory.path())]].concat());
-        let mut client = sidecar.client().await;
         let rank = Rank::of(0, 1);
-        rank.start(&mut client).await;
-        let mut stream = Stream::open(&mut client).await;
+        let (mut client, mut stream) = rank.join(&sidecar).await;
         for step in 1..=12 {
             stream.ask(rank.batch(step)).await;
             stream.ask(rank.backlog(step)).await;
@@ -314,9 +312,7 @@ async fn after_a_stop_under_load_every_acknowledged_pass_has_a_point_or_a_record
         }
         // What the client was not told of it sends again, and it is scored.
         let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
-        let mut client = sidecar.client().await;
-        rank.start(&mut client).await;
-        let mut stream = Stream::open(&mut client).await;
+        let (_client, mut stream) = rank.join(&sidecar).await;
         for record in records.iter().filter(|record| record.outcome == Ending::Unsettled) {
             stream.ask(rank.batch(record.step)).await;
             stream.ask(rank.backlog(record.step)).await;
@@ -332,10 +328,8 @@ async fn after_a_stop_under_load_every_acknowledged_pass_has_a_point_or_a_record
 async fn waiting_passes_are_scored_while_the_sidecar_stops() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = Sidecar::start(&[&SLOW[..], &["--data-dir", text(directory.path())]].concat());
-    let mut client = sidecar.client().await;
     let rank = Rank::of(0, 1);
-    rank.start(&mut client).await;
-    let mut stream = Stream::open(&mut client).await;
+    let (_client, mut stream) = rank.join(&sidecar).await;
     for step in 1..=8 {
         stream.ask(rank.batch(step)).await;
         stream.ask(rank.backlog(step)).await;
@@ -458,10 +452,8 @@ async fn a_complete_point_survives_whatever_comes_again() {
         let data = ["--data-dir", text(directory.path())];
         for (at, kind) in order.into_iter().enumerate() {
             let sidecar = Sidecar::start(&data);
-            let mut client = sidecar.client().await;
             let rank = Rank::of(0, 1);
-            rank.start(&mut client).await;
-            let mut stream = Stream::open(&mut client).await;
+            let (mut client, mut stream) = rank.join(&sidecar).await;
             let rows = chunk("r", 2, 0..if kind == "torn" { 8 } else { 64 });
             if kind != "late" {
                 stream.ask(BatchChunk { step: 1, client: rank.client(), ..rows }).await;

@@ -1,9 +1,8 @@
 //! Sends changes of the history, and what is judged of them, to a hub: `conceptwatch serve --upstream`.
 //!
 //! Changes note themselves in the history's outbox. A task of its own sends them in order and forgets what the hub has
-//! applied; nothing waits for it. [`pump`] decides when to send and [`hub_backoff`] to which hub.
+//! applied; nothing waits for it. [`pump`] decides when to send, to which hub, and how much.
 
-mod hub_backoff;
 mod hubs;
 mod judged;
 mod pump;
@@ -24,10 +23,9 @@ use super::grpc::hub::client::{Failure, HubCalls, Unanswered};
 use super::grpc::hub::proto::Refused;
 use super::live::{Live, UpstreamStatus};
 
-use hub_backoff::Next;
 use hubs::{blocking, jitter, until};
 use judged::{Judged, Verdicts};
-use pump::{Pump, Settled};
+use pump::{Next, Pump, Settled};
 
 pub use hubs::{Hubs, UpstreamOptions};
 pub use reach::Reach;

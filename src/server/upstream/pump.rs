@@ -4,12 +4,27 @@
 //! failed there is a pause, which doubles up to [`LONGEST`]. A request that a hub can never take is halved until the entry
 //! at fault is alone.
 
+use std::time::Duration;
+
 use crate::server::grpc::hub::client::Failure;
 
-use super::hub_backoff::{Next, Turn};
+/// The first pause after every hub has failed.
+const FIRST: Duration = Duration::from_millis(250);
+/// The longest pause: a hub that is back is called within this time.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Bytes of a request at most, unless a single entry has more.
 pub const MOST_BYTES: usize = 1 << 20;
+
+/// The next thing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send to the hub of this index.
+    Now {
+        hub: usize,
+    },
+    Wait(Duration),
+}
 
 /// The meaning of an answer for the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +40,13 @@ pub enum Settled {
 
 #[derive(Clone, Debug)]
 pub struct Pump {
-    turn: Turn,
+    hubs: usize,
+    hub: usize,
+    /// Failures since the last answer.
+    failures: u32,
+    /// Hubs that failed since the last pause.
+    tried: usize,
+    pause: Option<Duration>,
     bytes: usize,
     /// The highest number that may have been sent.
     sent: u64,
@@ -34,7 +55,7 @@ pub struct Pump {
 impl Pump {
     /// Begins with `hubs` addresses and an outbox that has given out numbers up to `newest` in the past.
     pub fn new(hubs: usize, newest: u64) -> Self {
-        Self { turn: Turn::new(hubs), bytes: MOST_BYTES, sent: newest }
+        Self { hubs: hubs.max(1), hub: 0, failures: 0, tried: 0, pause: None, bytes: MOST_BYTES, sent: newest }
     }
 
     /// Bytes that the next request may have.
@@ -43,7 +64,7 @@ impl Pump {
     }
 
     pub fn next(&mut self) -> Next {
-        self.turn.next()
+        self.pause.take().map_or(Next::Now { hub: self.hub }, Next::Wait)
     }
 
     /// Notes that entries up to `last` are about to be sent, or are known to have been.
@@ -72,7 +93,7 @@ impl Pump {
     }
 
     fn succeed(&mut self) {
-        self.turn.answered();
+        (self.failures, self.tried, self.pause) = (0, 0, None);
         self.bytes = (2 * self.bytes).min(MOST_BYTES);
     }
 
@@ -82,14 +103,28 @@ impl Pump {
             self.bytes = (self.bytes / 2).max(1);
             return;
         }
-        self.turn.failed(failure, jitter);
+        self.failures = self.failures.saturating_add(1);
+        self.tried += 1;
+        self.hub = (self.hub + 1) % self.hubs;
+        if self.tried < self.hubs {
+            return;
+        }
+        self.tried = 0;
+        let pause = match failure {
+            // Retrying does not help before someone mends it.
+            Failure::Refused => LONGEST,
+            Failure::Unreachable { pause: Some(pause) } => (*pause).clamp(FIRST, LONGEST),
+            _ => {
+                let rounds = (self.failures / self.hubs as u32).clamp(1, 16);
+                FIRST.saturating_mul(1 << (rounds - 1)).min(LONGEST)
+            }
+        };
+        self.pause = Some(pause.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0)));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const LOST: Failure = Failure::Unreachable { pause: None };

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
 use super::port::{LONG, NAME, next_event, next_message, point, port, port_with};
@@ -98,33 +97,12 @@ async fn the_port_stops_whatever_its_clients_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_connections_are_let_go() {
-    let bounds = Bounds { first: Duration::from_millis(200), ..Bounds::default() };
-    let port = port_with(None, Ok(()), bounds).await;
-    let mut silent = port.silent().await;
-    let mut slow = TcpStream::connect(port.address).await.unwrap();
-    slow.write_all(b"GET /live HTTP/1.1\r\nHost: loc").await.unwrap();
-    for stream in [&mut silent, &mut slow] {
-        let _ = timeout(LONG, stream.read_to_end(&mut Vec::new())).await.expect("closed at the deadline");
-    }
-    port.deserted().await;
-    port.stopped().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn surplus_event_streams_are_refused_and_silent_connections_make_room() {
+async fn surplus_event_streams_are_refused() {
     let bounds = Bounds { connections: 4, ..Bounds::default() };
     let port = port_with(None, Ok(()), bounds).await;
     let held = [port.events().await, port.events().await];
     assert_eq!(port.get("/api/v1/events").await.status, 503);
-    let mut silent = Vec::new();
-    for _ in 0..8 {
-        silent.push(port.silent().await);
-        assert_eq!(port.get("/live").await.status, 200);
-    }
-    drop((held, silent));
-    port.deserted().await;
-    assert_eq!(port.get("/live").await.status, 200);
+    drop(held);
     port.stopped().await;
 }
 
