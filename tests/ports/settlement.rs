@@ -238,7 +238,7 @@ async fn finishing_waits_until_everything_is_settled_or_says_what_is_not() {
 async fn a_backlog_is_scored_oldest_first_and_none_of_it_is_skipped() {
     let sidecar = Sidecar::start(&[]);
     let rank = Rank::of(0, 1);
-    let (mut client, mut stream) = rank.join(&sidecar).await;
+    let (_client, mut stream) = rank.join(&sidecar).await;
     // As a client sends it: at most four unsettled passes at a time.
     for step in 1..=60 {
         stream.ask(rank.batch(step)).await;
@@ -453,7 +453,7 @@ async fn a_complete_point_survives_whatever_comes_again() {
         for (at, kind) in order.into_iter().enumerate() {
             let sidecar = Sidecar::start(&data);
             let rank = Rank::of(0, 1);
-            let (mut client, mut stream) = rank.join(&sidecar).await;
+            let (_client, mut stream) = rank.join(&sidecar).await;
             let rows = chunk("r", 2, 0..if kind == "torn" { 8 } else { 64 });
             if kind != "late" {
                 stream.ask(BatchChunk { step: 1, client: rank.client(), ..rows }).await;

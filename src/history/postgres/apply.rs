@@ -7,15 +7,15 @@
 use super::judged::record_judgement;
 use super::link::Link;
 use super::store::Postgres;
-use crate::history::change::Judgement;
+use crate::history::change::{Change, Declared, Launch};
 use crate::history::db::Db;
+use crate::history::declaration::named;
 use crate::history::declare::declare_run;
 use crate::history::edit::{finish_run, remove_run, set_remark, unknown};
 use crate::history::error::HistoryError;
 use crate::history::insert::{insert_point, join_point};
-use crate::history::outcome::RunOutcome;
 use crate::history::point::{Recorded, integer};
-use crate::history::run::{Identity, Remark, RunRecord};
+use crate::history::run::{Identity, RunRecord};
 use crate::history::settled::Unscored;
 use crate::history::unscored::{insert_unscored, trim_unscored};
 use leakage::point::Point;
@@ -74,11 +74,6 @@ impl Postgres {
     }
 }
 
-fn name_here(link: &mut Link, source: &str, local_run: &str) -> Result<Option<String>, HistoryError> {
-    let statement = "SELECT name FROM origin JOIN run ON run.id = origin.run WHERE source = $1 AND local_run = $2";
-    Ok(link.query_opt(statement, &[&source, &local_run])?.map(|row| row.get(0)))
-}
-
 impl Applying<'_> {
     fn db(&mut self) -> Db<'_> {
         Db::Postgres(self.link)
@@ -99,9 +94,63 @@ impl Applying<'_> {
         Ok(record)
     }
 
+    /// Makes a change, whose run is the one that the source knows.
+    pub fn make(&mut self, change: &Change) -> Result<(), HistoryError> {
+        if let Change::Declare(declared) = change {
+            return self.declare_again(declared);
+        }
+        let run = self.run_of(change.run())?;
+        match change {
+            // As above: it is what gives the run its name here.
+            Change::Declare(_) => Ok(()),
+            Change::FinishRun { finished, outcome, .. } => finish_run(&mut self.db(), &run, *finished, outcome),
+            Change::Point(point, by) => {
+                let attempt = self.attempt(&point.run, by.as_ref())?;
+                self.record_point(Point::clone(point), attempt).map(drop)
+            }
+            Change::Late(late, by) => {
+                let attempt = self.attempt(&late.run, by.as_ref())?;
+                join_point(&mut self.db(), &Point { run: run.into(), ..Point::clone(late) }, attempt)
+            }
+            Change::Unscored(record, by) => {
+                let attempt = self.attempt(&record.run, by.as_ref())?;
+                let runs = insert_unscored(&mut self.db(), &[Unscored { run, attempt, ..record.clone() }])?;
+                trim_unscored(&mut self.db(), &runs).map(drop)
+            }
+            Change::Judged(judgement) => record_judgement(self.link, &run, judgement),
+            Change::Remark { remark, .. } => set_remark(&mut self.db(), &run, remark),
+            Change::RemoveRun(_) => remove_run(&mut self.db(), &run, |_| true),
+        }
+    }
+
+    fn declare_again(&mut self, declared: &Declared) -> Result<(), HistoryError> {
+        let local = declared.run.name.as_str();
+        let name = declared.declared_name.as_deref().unwrap_or(local);
+        let Launch { job, restart, .. } = &declared.launch;
+        let identity = Identity {
+            // An unnamed launch is known by where it runs, so that those of two hosts are not taken for one.
+            job: if job.is_empty() { self.source } else { job },
+            restart: *restart,
+            resume: declared.resume,
+            rank: declared.rank,
+            client: &declared.client,
+            process: "",
+        };
+        self.declare(local, &named(&declared.run, name.to_owned())?, &identity, declared.started).map(drop)
+    }
+
+    /// The attempt by its numbers here.
+    fn attempt(&mut self, local_run: &str, launch: Option<&Launch>) -> Result<Option<Attempt>, HistoryError> {
+        let Some(Launch { job, restart, number }) = launch else { return Ok(None) };
+        let number = if job.is_empty() { Some(*number) } else { self.launch_of(local_run, job)? };
+        Ok(number.map(|launch| Attempt { launch, restart: *restart }))
+    }
+
     /// The name here of a run. Errors when the source has not declared it.
-    pub fn run_of(&mut self, local_run: &str) -> Result<String, HistoryError> {
-        name_here(self.link, self.source, local_run)?.ok_or_else(|| unknown(local_run))
+    fn run_of(&mut self, local_run: &str) -> Result<String, HistoryError> {
+        let statement = "SELECT name FROM origin JOIN run ON run.id = origin.run WHERE source = $1 AND local_run = $2";
+        let row = self.link.query_opt(statement, &[&self.source, &local_run])?;
+        row.map(|row| row.get(0)).ok_or_else(|| unknown(local_run))
     }
 
     /// The number here of a run's launch; `None` where no rank of it has declared itself.
@@ -115,47 +164,9 @@ impl Applying<'_> {
         )
     }
 
-    /// See [`Change::FinishRun`](crate::history::Change::FinishRun).
-    pub fn finish_run(
-        &mut self,
-        local_run: &str,
-        finished: Option<f64>,
-        outcome: &RunOutcome,
-    ) -> Result<(), HistoryError> {
-        let run = self.run_of(local_run)?;
-        finish_run(&mut self.db(), &run, finished, outcome)
-    }
-
     /// Stores a point, whose run is the one that the source knows.
     pub fn record_point(&mut self, point: Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let run = self.run_of(&point.run)?;
         insert_point(&mut self.db(), &Point { run: run.into(), ..point }, attempt)
-    }
-
-    /// Adds late scores to their point, whose run is the one that the source knows.
-    pub fn join_point(&mut self, late: Point, attempt: Option<Attempt>) -> Result<(), HistoryError> {
-        let run = self.run_of(&late.run)?;
-        join_point(&mut self.db(), &Point { run: run.into(), ..late }, attempt)
-    }
-
-    pub fn record_judgement(&mut self, judgement: &Judgement) -> Result<(), HistoryError> {
-        let run = self.run_of(&judgement.run)?;
-        record_judgement(self.link, &run, judgement)
-    }
-
-    pub fn record_unscored(&mut self, pass: Unscored) -> Result<(), HistoryError> {
-        let run = self.run_of(&pass.run)?;
-        let runs = insert_unscored(&mut self.db(), &[Unscored { run, ..pass }])?;
-        trim_unscored(&mut self.db(), &runs).map(drop)
-    }
-
-    pub fn remark(&mut self, local_run: &str, remark: &Remark) -> Result<(), HistoryError> {
-        let run = self.run_of(local_run)?;
-        set_remark(&mut self.db(), &run, remark)
-    }
-
-    pub fn remove_run(&mut self, local_run: &str) -> Result<(), HistoryError> {
-        let run = self.run_of(local_run)?;
-        remove_run(&mut self.db(), &run, |_| true)
     }
 }

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::history::{Applied, Applying, Change, Declared, HistoryError, Identity, Launch, Postgres, Unscored};
+use crate::history::{Applied, Change, HistoryError, Postgres};
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use leakage::field_error::FieldError;
-use leakage::point::Point;
-use leakage::run::{Run, RunFields};
-use leakage::sample::Attempt;
 
 /// The receiver of changes from sidecars.
 #[derive(Clone)]
@@ -69,7 +66,7 @@ impl Intake {
             Ok(change) => change,
             Err(fault) => return self.pass_over(sender, number, fault, pushed),
         };
-        let made = self.store.apply(source, project, number, |applying| make(applying, source, &change));
+        let made = self.store.apply(source, project, number, |applying| applying.make(&change));
         match made {
             Ok(Applied::Before) => Ok("known"),
             Ok(Applied::Now(())) => Ok("applied"),
@@ -102,58 +99,6 @@ impl Intake {
         pushed.refused.push((number, fault));
         Ok("refused")
     }
-}
-
-/// Makes a change in the transaction of its entry.
-fn make(applying: &mut Applying<'_>, source: &str, change: &Change) -> Result<(), HistoryError> {
-    match change {
-        Change::Declare(declared) => declare(applying, source, declared),
-        Change::FinishRun { run, finished, outcome } => applying.finish_run(run, *finished, outcome),
-        Change::Point(point, by) => {
-            let attempt = attempt(applying, &point.run, by.as_ref())?;
-            applying.record_point(Point::clone(point), attempt).map(drop)
-        }
-        Change::Unscored(record, by) => {
-            let attempt = attempt(applying, &record.run, by.as_ref())?;
-            applying.record_unscored(Unscored { attempt, ..record.clone() })
-        }
-        Change::Late(late, by) => {
-            let attempt = attempt(applying, &late.run, by.as_ref())?;
-            applying.join_point(Point::clone(late), attempt)
-        }
-        Change::Judged(judgement) => applying.record_judgement(judgement),
-        Change::Remark { run, remark } => applying.remark(run, remark),
-        Change::RemoveRun(run) => applying.remove_run(run),
-    }
-}
-
-fn declare(applying: &mut Applying<'_>, source: &str, declared: &Declared) -> Result<(), HistoryError> {
-    let local = declared.run.name.as_str();
-    let name = declared.declared_name.clone().unwrap_or_else(|| local.to_owned());
-    let run = Run::try_from(RunFields { name, ..RunFields::clone(&declared.run) })
-        .map_err(|fault| HistoryError::Invalid { field: fault.field, message: fault.message })?;
-    let Launch { job, restart, .. } = &declared.launch;
-    let identity = Identity {
-        // An unnamed launch is known by where it runs, so that those of two hosts are not taken for one.
-        job: if job.is_empty() { source } else { job },
-        restart: *restart,
-        resume: declared.resume,
-        rank: declared.rank,
-        client: &declared.client,
-        process: "",
-    };
-    applying.declare(local, &run, &identity, declared.started).map(drop)
-}
-
-/// The attempt by its numbers here.
-fn attempt(applying: &mut Applying<'_>, run: &str, launch: Option<&Launch>) -> Result<Option<Attempt>, HistoryError> {
-    let Some(Launch { job, restart, number }) = launch else { return Ok(None) };
-    let restart = *restart;
-    if job.is_empty() {
-        return Ok(Some(Attempt { launch: *number, restart }));
-    }
-    let launch = applying.launch_of(run, job)?;
-    Ok(launch.map(|launch| Attempt { launch, restart }))
 }
 
 /// Why an entry can never be applied; the error itself where sending it again may help.
