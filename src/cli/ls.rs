@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use clap::Args;
+use prost_types::Timestamp;
 use serde_json::{Value, json};
 
 use leakage::field_error::printable;
@@ -127,19 +128,9 @@ fn text(value: &Value) -> String {
 
 /// A time in seconds since 1970-01-01 UTC, to the minute.
 fn minute(seconds: f64) -> String {
-    let minutes = (seconds / 60.0).floor() as i64;
-    let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));
-    // Years of 365.2425 days that begin in March: http://howardhinnant.github.io/date_algorithms.html#civil_from_days
-    let day = days + 719_468;
-    let era = day.div_euclid(146_097);
-    let of_era = day.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let date = of_year - (153 * from_march + 2) / 5 + 1;
-    format!("{year:04}-{month:02}-{date:02} {:02}:{:02}", minute / 60, minute % 60)
+    let second = Timestamp { seconds: seconds.floor() as i64, nanos: 0 }.to_string();
+    // 2026-11-23T11:39:59Z
+    second.replacen('T', " ", 1).chars().take(16).collect()
 }
 
 #[cfg(test)]
