@@ -46,7 +46,7 @@ def scrape(page: str, accept: str | None = None) -> tuple[Message, str]:
         return answer.headers, answer.read().decode()
 
 
-# What differs from one scrape to the next.
+# Samples that differ from one scrape to the next.
 MOVES = (
     "cpu",
     "heap",

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use crate::schedule::{Budget, Ticks};
 use crate::server::peers::{Endpoint, Remote, Tls, TlsFiles, read_token};
 use crate::server::{
-    HubOptions, IngestLimits, NotifyOptions, Options, SamplingOptions, Streams, Target, UpstreamOptions, WebhookFormat,
-    WorkerOptions, projects,
+    HubOptions, IngestLimits, NotifyOptions, Options, OtlpOptions, SamplingOptions, Streams, Target, UpstreamOptions,
+    WebhookFormat, WorkerOptions, projects,
 };
 use information::{Kind, Settings};
 use leakage::alert::{Fields, RuleFault, Rules, default_rules};
@@ -185,6 +185,13 @@ pub struct ServeOptions {
     /// Seconds between two notifications of a firing alert to Alertmanager [default: 60]
     #[arg(long, env = "CONCEPTWATCH_ALERTMANAGER_RESEND", value_name = "SECONDS")]
     alertmanager_resend: Option<f64>,
+    /// Address of an OTLP collector to which all metrics are pushed by gRPC, such as http://127.0.0.1:4317 or
+    /// https://HOST:PORT.
+    #[arg(long, env = "CONCEPTWATCH_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// Seconds between two pushes, at least 1 [default: 15]
+    #[arg(long, env = "CONCEPTWATCH_OTLP_INTERVAL", value_name = "SECONDS")]
+    otlp_interval: Option<f64>,
     /// Addresses of hubs to which every run declared from now on is sent: HOST:PORT, http://HOST:PORT, https://HOST:PORT or
     /// unix:///path; any hub of one database, tried in turn. Unsent changes wait in the history.
     #[arg(long, env = "CONCEPTWATCH_UPSTREAM", value_delimiter = ',', value_name = "ADDRESS,ADDRESS")]
@@ -248,8 +255,8 @@ impl ServeOptions {
             half_life_steps, pass_deadline, idle_deadline, open_passes, interval, least_changed, estimator,
             neighbours, threads, cpu_share, busy_cpu_share, niceness, ingest_mib, sample_mib, scoring_memory_mib,
             connections, non_finite, linger, forget_after, log_json, log, port_file, exit_with_stdin, exit_unused,
-            webhook, webhook_format, alertmanager, alertmanager_resend, upstream, upstream_token_file, upstream_ca,
-            alerts
+            webhook, webhook_format, alertmanager, alertmanager_resend, otlp_endpoint, otlp_interval, upstream,
+            upstream_token_file, upstream_ca, alerts
         })
     }
 
@@ -269,6 +276,21 @@ impl ServeOptions {
     fn token(&self) -> Result<Option<String>, FieldError> {
         let read = |path| read_token("token_file", path, self.shares_secrets());
         self.token_file.as_deref().map(read).transpose()
+    }
+
+    /// `None` without a collector.
+    fn otlp(&self) -> Result<Option<OtlpOptions>, FieldError> {
+        let Some(endpoint) = &self.otlp_endpoint else {
+            return match self.otlp_interval {
+                Some(_) => Err(FieldError::new("otlp_interval", "got one without otlp_endpoint, expected both")),
+                None => Ok(None),
+            };
+        };
+        let endpoint = endpoint.parse().map_err(|message| FieldError::new("otlp_endpoint", message))?;
+        let interval = within("otlp_interval", self.otlp_interval.unwrap_or(15.0), 1.0, 86_400.0)?;
+        let options = OtlpOptions { endpoint, interval: Duration::from_secs_f64(interval) };
+        options.check()?;
+        Ok(Some(options))
     }
 
     /// `None` without a hub.
@@ -426,6 +448,7 @@ impl ServeOptions {
             history_bytes: mebibytes("history_mib", self.history_mib, history)? as u64,
             alerts: self.alerts.clone().map_or_else(|| Ok(default_rules()), Rules::read)?,
             notify: self.notify()?,
+            otlp: self.otlp()?,
             upstream: self.upstream()?,
             token: self.token()?,
             tls: self.tls()?,

@@ -22,7 +22,7 @@ pub trait Live: Send + Sync {
     fn curves_left_out(&self) -> u64 {
         0
     }
-    /// What identifies each run of [`latest`](Self::latest) and each that has no evaluation yet.
+    /// The identities of the runs of [`latest`](Self::latest), and of those without an evaluation.
     fn identities(&self) -> Vec<RunIdentity> {
         Vec::new()
     }
@@ -58,7 +58,7 @@ pub trait Live: Send + Sync {
 /// Run, split and the verdict on them.
 pub type CurveVerdict = (Arc<str>, Arc<str>, Verdict);
 
-/// Where a run trains, and its labels.
+/// The place where a run trains, and its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunIdentity {
     pub run: Arc<str>,

@@ -24,6 +24,7 @@ pub mod live;
 pub mod metrics;
 mod notify;
 mod options;
+mod otlp;
 mod pass_outcomes;
 pub mod peers;
 mod ports;
@@ -47,6 +48,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use clock::unix_time;
+pub use grpc::otlp::OtlpOptions;
 #[cfg(fuzzing)]
 pub use grpc::tensor_of;
 pub use grpc::{IngestLimits, client, hub as hub_protocol, pipe, proto, recording};
@@ -110,6 +112,7 @@ pub async fn run(
         upstream.judge(Arc::clone(&app.live), &app.events, Arc::new(verdicts));
     }
     let exposition = Exposition::start(app, &stop);
+    let otlp = parts.otlp(&exposition)?;
     let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (exposition, bounds));
     let ports = Ports::open(listeners, calls, page, &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
@@ -117,6 +120,7 @@ pub async fn run(
     // The hub is told what is new until the last point is scored.
     let scored = CancellationToken::new();
     let told = upstream.map(|upstream| tokio::spawn(upstream.run(scored.clone())));
+    let pushed = otlp.map(|otlp| tokio::spawn(otlp.run(scored.clone())));
     if let Some(directory) = &directory {
         directory::state_address(directory, &addresses);
     }
@@ -133,9 +137,9 @@ pub async fn run(
     upkeep.abort();
     parts.settle(scorer, records, stopped).await;
     scored.cancel();
-    if let Some(told) = told {
-        // Changes that are not sent to the hub by then wait in the history.
-        let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), told).await;
+    // Changes that are not sent to the hub by then wait in the history.
+    for task in told.into_iter().chain(pushed) {
+        let _ = timeout(TELLING.saturating_sub(stopped.elapsed()), task).await;
     }
     if let Err(error) = directory::close(log, stopped + EMPTYING).await {
         tracing::error!(%error, "the sidecar stops");

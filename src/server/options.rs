@@ -8,6 +8,7 @@ use leakage::alert::Rules;
 use leakage::field_error::FieldError;
 
 use super::grpc::IngestLimits;
+use super::grpc::otlp::OtlpOptions;
 use super::notify::Options as NotifyOptions;
 use super::peers::{Endpoint, Listener, Tls};
 use super::runs::SamplingOptions;
@@ -37,6 +38,8 @@ pub struct Options {
     pub history_bytes: u64,
     pub alerts: Rules,
     pub notify: NotifyOptions,
+    /// The collector to which metrics are pushed.
+    pub otlp: Option<OtlpOptions>,
     /// Hubs to which changes of the history are sent.
     pub upstream: Option<UpstreamOptions>,
     /// If set, every call on either port must carry it.

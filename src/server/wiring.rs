@@ -16,11 +16,14 @@ use super::alert_log::AlertLog;
 use super::clock::Clock;
 use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
-use super::http::{Access, App};
+use super::http::{Access, App, Exposition};
 use super::live::Live;
-use super::metrics::{AlertCollector, HistoryCollector, IdentityCollector, Metrics, ScoreCollector, UpstreamCollector};
+use super::metrics::{
+    AlertCollector, HistoryCollector, IdentityCollector, Metrics, OtlpMetrics, ScoreCollector, UpstreamCollector,
+};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
+use super::otlp::Otlp;
 use super::pass_outcomes::Settlement;
 use super::peers::Endpoint;
 use super::publish::Publisher;
@@ -157,6 +160,13 @@ impl Parts {
             data_dir: self.options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
             ends_unused: self.options.ends_unused,
         }
+    }
+
+    /// Returns the task that pushes the metrics to a collector, if there is one.
+    pub fn otlp(&self, exposition: &Exposition) -> Result<Option<Otlp>, ServeError> {
+        let Some(options) = self.options.otlp.clone() else { return Ok(None) };
+        let metrics = OtlpMetrics::register(&self.registry)?;
+        Ok(Some(Otlp::new(options, &self.http, exposition.clone(), metrics)?))
     }
 
     pub fn port(&self) -> Port {

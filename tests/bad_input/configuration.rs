@@ -138,6 +138,27 @@ pub fn cases() -> Vec<Case> {
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nscope = \"pair\"\n",
             &["serve.toml line 5: alerts 'a' scope", "each pair"],
         ),
+        flags(
+            "a collector of another scheme",
+            &["--otlp-endpoint", "ftp://me:s3cret@host:4317"],
+            &["otlp_endpoint: got 'ftp://…@host:4317', expected HOST:PORT"],
+        ),
+        flags(
+            "a collector with a password",
+            &["--otlp-endpoint", "http://me:s3cret@host:4317"],
+            &["otlp_endpoint: got 'http://…@host:4317', expected HOST:PORT"],
+        ),
+        flags("a collector without a port", &["--otlp-endpoint", "http://host"], &["otlp_endpoint: got 'http://host'"]),
+        flags(
+            "an interval without a collector",
+            &["--otlp-interval", "5"],
+            &["otlp_interval", "without otlp_endpoint"],
+        ),
+        flags(
+            "pushes without a pause",
+            &["--otlp-endpoint", "host:1", "--otlp-interval", "0"],
+            &["otlp_interval: got 0, expected 1 to 86400"],
+        ),
         file("a webhook that cannot be posted to", "webhook = \"ftp://x/\"\n", &["webhook: got 'ftp://x/'", "https"]),
         file(
             "a rule that contradicts itself",

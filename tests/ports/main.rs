@@ -8,6 +8,7 @@ mod budget;
 mod identity;
 mod ingest;
 mod lifecycle;
+mod otlp;
 mod peers;
 mod settlement;
 mod slow_scores;

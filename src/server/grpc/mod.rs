@@ -8,6 +8,7 @@ mod convert;
 pub mod hub;
 mod ingest;
 mod messages;
+pub mod otlp;
 pub mod pipe;
 mod project;
 pub mod proto;

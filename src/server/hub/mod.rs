@@ -65,8 +65,10 @@ pub async fn run_hub(
 
     let stop = parts.stop.clone();
     let exposition = Exposition::start(parts.app()?, &stop);
+    let otlp = parts.otlp(&exposition)?;
     let ports = Ports::open(listeners, (parts.port(), parts.calls()), (exposition, bounds), &stop);
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
+    let pushed = otlp.map(|otlp| tokio::spawn(otlp.run(stop.clone())));
 
     if up() {
         shutdown.await;
@@ -75,6 +77,9 @@ pub async fn run_hub(
     stop.cancel();
     ports.drain().await;
     upkeep.abort();
+    if let Some(pushed) = pushed {
+        let _ = pushed.await;
+    }
     Ok(())
 }
 

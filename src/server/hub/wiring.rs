@@ -13,12 +13,13 @@ use crate::VERSION;
 use crate::history::{Postgres, Store};
 use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
-use crate::server::http::{Access, App};
+use crate::server::http::{Access, App, Exposition};
 use crate::server::live::Live;
 use crate::server::metrics::{
-    AlertCollector, HistoryCollector, HubMetrics, IdentityCollector, Metrics, PushAges, ScoreCollector,
+    AlertCollector, HistoryCollector, HubMetrics, IdentityCollector, Metrics, OtlpMetrics, PushAges, ScoreCollector,
 };
 use crate::server::options::{Listeners, Options, ServeError};
+use crate::server::otlp::Otlp;
 use crate::server::peers::Endpoint;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
 
@@ -88,6 +89,13 @@ impl Parts {
         };
         let budget = Budget::new(self.options.ingest_bytes, &self.metrics);
         Calls::Hub(HubService { intake }, Reads { reader, live: self.shown.clone() }, budget)
+    }
+
+    /// Returns the task that pushes the metrics to a collector, if there is one.
+    pub fn otlp(&self, exposition: &Exposition) -> Result<Option<Otlp>, ServeError> {
+        let Some(options) = self.options.otlp.clone() else { return Ok(None) };
+        let metrics = OtlpMetrics::register(&self.registry)?;
+        Ok(Some(Otlp::new(options, &self.http, exposition.clone(), metrics)?))
     }
 
     pub fn port(&self) -> Port {

@@ -7,6 +7,7 @@ mod hub;
 mod identities;
 pub mod names;
 pub mod openmetrics;
+mod otlp;
 mod own;
 #[cfg(test)]
 mod reference;
@@ -20,6 +21,7 @@ pub use alerts::AlertCollector;
 pub use history::HistoryCollector;
 pub use hub::{HubMetrics, PushAges};
 pub use identities::IdentityCollector;
+pub use otlp::OtlpMetrics;
 pub use own::Metrics;
 pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
 pub use upstream::UpstreamCollector;

@@ -17,6 +17,12 @@ pub fn per_task(id: &str) -> String {
     format!("{PREFIX}per_task_{id}")
 }
 
+/// The unit that a family's name ends in, before `_total`.
+pub fn unit(name: &str) -> Option<&'static str> {
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    ["seconds", "bytes"].into_iter().find(|unit| name.strip_suffix(unit).is_some_and(|of| of.ends_with('_')))
+}
+
 // Families of each curve, with labels `run, split`.
 pub const STEP: &str = "conceptwatch_step";
 pub const EPOCH: &str = "conceptwatch_epoch";
@@ -108,6 +114,11 @@ pub const HUB_ENTRIES: &str = "conceptwatch_hub_entries_total";
 pub const HUB_CALLS_REFUSED: &str = "conceptwatch_hub_calls_refused_total";
 // Label `run`.
 pub const HUB_PUSH_AGE: &str = "conceptwatch_hub_push_age_seconds";
+
+// Families of a collector to which metrics are pushed.
+pub const OTLP_PUSHES: &str = "conceptwatch_otlp_pushes_total";
+pub const OTLP_FAILED: &str = "conceptwatch_otlp_pushes_failed_total";
+pub const OTLP_REJECTED: &str = "conceptwatch_otlp_points_rejected_total";
 
 // Families of the hub to which a sidecar sends changes.
 pub const UPSTREAM_REACHED: &str = "conceptwatch_upstream_reached";

@@ -7,10 +7,9 @@ use std::fmt::Write;
 
 use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use super::names;
 
-/// Units that names end in.
-const UNITS: [&str; 2] = ["seconds", "bytes"];
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Returns the families as text. Metrics are counters, gauges and histograms; others are left out.
 pub fn encode(families: &[MetricFamily]) -> String {
@@ -25,7 +24,7 @@ pub fn encode(families: &[MetricFamily]) -> String {
         let sampled = family.name();
         let name = if kind == "counter" { sampled.strip_suffix("_total").unwrap_or(sampled) } else { sampled };
         text.about("TYPE", name, kind);
-        if let Some(unit) = UNITS.into_iter().find(|unit| name.strip_suffix(unit).is_some_and(|of| of.ends_with('_'))) {
+        if let Some(unit) = names::unit(name) {
             text.about("UNIT", name, unit);
         }
         text.about("HELP", name, &escaped(family.help()));

@@ -54,6 +54,7 @@ fn own() -> BTreeMap<String, Family> {
     }
     let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
     HistoryCollector::register(&registry, history).unwrap();
+    OtlpMetrics::register(&registry).unwrap();
     UpstreamCollector::register(&registry, UpstreamStatus::default).unwrap();
     described(&registry)
 }

@@ -27,6 +27,7 @@ use leakage::field_error::{FieldError, with_causes};
 use super::clock::unix_time;
 use super::live::AlertChange;
 use super::metrics::Metrics;
+use super::peers::without_user;
 use leakage::alert::State;
 use leakage::field_error::in_short;
 
@@ -72,12 +73,7 @@ pub struct Target(Uri);
 impl Target {
     /// Parses `http://host[:port][/path]` or the same with https. Errors name `field`.
     pub fn parse(field: &str, address: &str) -> Result<Self, FieldError> {
-        // A user name and a password stand before the last @ of the authority.
-        let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
-        let shown = match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://…@{host}"),
-            None => address.to_owned(),
-        };
+        let shown = without_user(address);
         let fault = |why: &str| FieldError::new(field, format!("got '{shown}', expected http://host:port/path: {why}"));
         let uri: Uri = address.parse().map_err(|error: hyper::http::uri::InvalidUri| fault(&error.to_string()))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {

@@ -68,6 +68,15 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// Returns the text of an address without its user name and password, which stand before the last `@` of the authority.
+pub fn without_user(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}://…@{host}"),
+        None => address.to_owned(),
+    }
+}
+
 /// Where a client connects: `HOST:PORT`, the same after `http://` or `https://`, or `unix:///path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remote {
@@ -114,7 +123,7 @@ impl FromStr for Remote {
             return Ok(Self::Unix(path));
         }
         let wrong = || {
-            let text = in_short(text);
+            let text = in_short(&without_user(text));
             format!("got '{text}', expected HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:///path")
         };
         let (tls, authority) = match text.split_once("://") {

@@ -12,7 +12,7 @@ mod tls;
 mod token;
 mod write_deadline;
 
-pub use address::{Endpoint, Remote};
+pub use address::{Endpoint, Remote, without_user};
 pub use connections::{Caller, Connections, Counts};
 pub use dial::{Dialer, Stream, Trust};
 pub use files::{fitting, raise_file_limit};

@@ -55,7 +55,7 @@ pub(super) struct State {
     pub held: Option<Duration>,
 }
 
-/// Where a client runs, as it says.
+/// The place where a client runs, as it says.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     pub rank: u32,
