@@ -56,6 +56,7 @@ def test_a_model_that_leaks_is_stopped(example: str, address: str, capsys: pytes
     assert "interventions break the task" in said
     _, task, _ = OF[example]
     assert (verdict["state"], verdict.get("task")) == ("leaking", task)
+    assert verdict["concepts"]
     drops = [point["value"] for point in curve(address, run, "intervention_drop")]
     assert len(drops) < EPOCHS
     assert drops[-1] > 0.2

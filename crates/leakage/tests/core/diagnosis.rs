@@ -885,4 +885,13 @@ fn a_number_has_a_limit_of_its_own() {
     let sound = of(0.04, 0.99);
     assert_eq!(advised(&sound), None);
     assert_eq!(found(&sound).0, VerdictState::Sound);
+    // And it names the concepts that interventions find.
+    let mut point = with(1, &[&collapsed[..], &[("intervention_drop", 0.5)]].concat());
+    for (id, outcome) in &mut point.scores {
+        if let (true, Outcome::Value(value)) = (id == "ctl_conditional_r2", outcome) {
+            value.per_concept = Some(vec![Some(0.3), Some(0.02), Some(0.5)]);
+        }
+    }
+    let told = judged(&soft(), point);
+    assert_eq!((told.state, told.concepts), (VerdictState::Leaking, vec!["z".to_owned(), "x".to_owned()]));
 }

@@ -2,7 +2,8 @@
 //! label is known; the others do not change.
 
 use leakage::run::Task;
-use leakage::score::catalogue::CATALOGUE;
+use leakage::score::catalogue::{CATALOGUE, Cost};
+use leakage::score::expected::expected;
 use leakage::score::reads_task;
 
 use super::*;
@@ -149,4 +150,14 @@ fn the_test_of_several_tasks_is_that_of_the_strongest_times_their_number() {
     let mut outcome = together(&runs).score("ctl_conditional");
     outcome.add(whole);
     assert_eq!(outcome.per_task().unwrap()[0].p_value(), own[0].p_value);
+}
+
+#[test]
+fn scores_of_each_task_are_expected_to_take_their_time() {
+    let single = single();
+    let of = |columns: &Columns, cost| expected(&columns.sample(), &columns.run(), cost);
+    let (one, two) = (&single[0], &together(&single));
+    assert_eq!(of(two, Cost::Cheap), 2 * of(one, Cost::Cheap));
+    assert_eq!(of(two, Cost::Fast), of(one, Cost::Fast));
+    assert!(of(two, Cost::Slow) > of(one, Cost::Slow));
 }
