@@ -140,7 +140,7 @@ impl Advice {
             })
             .collect();
         let reason = match (reasons.is_empty(), self.log.rules.advising_splits().is_empty()) {
-            (false, _) => reasons.join("; "),
+            (false, _) => reasons.iter().map(|why| why.trim_end_matches('.')).collect::<Vec<_>>().join("; "),
             (true, true) => "no rule advises stopping".to_owned(),
             (true, false) => "no rule that advises stopping fires".to_owned(),
         };

@@ -59,7 +59,7 @@ fn harm(verdict: &Verdict) -> (u8, f64) {
     (state, deciding.and_then(|one| Some(one.value - one.limit?)).unwrap_or(f64::NEG_INFINITY))
 }
 
-/// Each line as it is for the first task in which the rule finds something, else is unknown.
+/// Each line as it is for the first task in which the rule finds something, else is unknown, else of the first.
 pub fn diagnose(run: &Run, points: &[Point], of_one: impl Fn(&[Point]) -> Option<Diagnosis>) -> Option<Diagnosis> {
     if run.tasks.len() < 2 {
         return of_one(points);
@@ -78,7 +78,12 @@ pub fn diagnose(run: &Run, points: &[Point], of_one: impl Fn(&[Point]) -> Option
         let lines = || of_tasks.iter().map(|diagnosis| &diagnosis.lines[at]);
         let (task, worst) = run.tasks.iter().zip(lines()).min_by_key(|(_, line)| rank(line))?;
         let same = lines().all(|line| line == worst);
-        let text = if same { worst.text.clone() } else { of_task(&task.name) + &worst.text };
+        let named = of_task(&task.name) + &worst.text;
+        let text = match worst.state {
+            _ if same => worst.text.clone(),
+            State::Absent => format!("in all tasks; {named}"),
+            State::Found | State::Unknown => named,
+        };
         Some(Line { text, ..worst.clone() })
     };
     let lines = (0..of_tasks[0].lines.len()).filter_map(line).collect();
