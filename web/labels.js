@@ -2,7 +2,7 @@
 import { count, epochText, localTime, number, plural, signed } from "./text.js";
 
 /**
- * @import { Row, Run, Score, Unscored } from "./data/api.js"
+ * @import { Point, Row, Run, Score, Unscored } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, digits?: number, axis?: [number, number], tip?: string}} Word
  *   digits: after the point; axis: least range of a chart
  */
@@ -25,6 +25,10 @@ const WORDS = {
   task_accuracy: { name: "Task accuracy", short: "Task", unit: SHARE, digits: FINE, axis: [0.5, 1], tip: "Share of rows with the right task prediction." },
   concept_accuracy: { name: "Concept accuracy", short: "Concepts", unit: SHARE, digits: FINE, axis: [0.5, 1],
     tip: "Share of right concept predictions, mean over concepts." },
+  ctl_conditional_r2: { name: "Leakage to the task", short: "Leakage", unit: "share of R²", axis: [0, 0.2],
+    tip: "The share of a number's variance that an activation explains beyond its concept's true value; 0 is none. Mean over concepts." },
+  task_r2: { name: "R² of the task", unit: "share, at most 1", digits: FINE, tip: "Share of the task's variance that the predictions explain." },
+  concept_r2: { name: "R² of concepts", unit: "share, at most 1", digits: FINE, tip: "Share of a concept's variance that its activation explains, mean over concepts." },
   intervened_task_accuracy: { name: "Task accuracy after intervention", unit: SHARE, digits: FINE },
   ctl: { name: "CTL, published", short: "CTL", unit: SHARE, axis: [0, 0.2],
     tip: "Concepts-task leakage as papers report it. It subtracts what an activation has not learnt of its concept, so poorly trained models can look clean." },
@@ -46,6 +50,15 @@ const WORDS = {
 export const FIRST = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy", "ctl", "icl"];
 export const OF_RUN = ["ctl_conditional", "icl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
 export const PUBLISHED = ["ctl", "icl"];
+
+/** What stands for a score where the task, or the concepts, are numbers. @type {Record<string, string>} */
+const OF_NUMBERS = { ctl_conditional: "ctl_conditional_r2", task_accuracy: "task_r2", concept_accuracy: "concept_r2" };
+
+/** The ids, with those for numbers where these have a value. @param {string[]} ids @param {Point|null} point */
+export const suited = (ids, point) => ids.map((id) => {
+  const has = (/** @type {string} */ one) => typeof point?.scores[one]?.value === "number";
+  return has(OF_NUMBERS[id]) && (id === "ctl_conditional" || !has(id)) ? OF_NUMBERS[id] : id;
+});
 
 /** The inputs to log so that a score appears. @type {Record<string, string>} */
 export const TO_LOG = {

@@ -31,6 +31,27 @@ test("a run opens with its verdict, the numbers behind it and what to do", async
   assert.deepEqual(complaints, []);
 });
 
+test("a task and concepts that are numbers have R² where others have accuracies", async (t) => {
+  const { page } = await open(t);
+  await page.route("**/api/v1/point*", async (route) => {
+    const answer = await route.fetch();
+    const { scores, ...point } = await answer.json();
+    const no = { undefined: "the task labels are not classes" };
+    const value = (value) => ({ value, standard_error: 0.01 });
+    const r2 = { ctl_conditional_r2: value(0.31), task_r2: value(0.91), concept_r2: value(0.84), alignment: { value: 1, curve: [[0, 0], [1, 1]] } };
+    await route.fulfill({ response: answer, json: { ...point, scores: { ...scores, task_accuracy: no, ...r2 } } });
+  });
+  await page.reload();
+  const stat = (score) => page.locator(`.stat[data-score="${score}"]`);
+  await eventually("its R²", async () => /^R² of the task\s+0\.910 ± 0\.020/.test(await stat("task_r2").innerText()));
+  assert.match(await stat("ctl_conditional_r2").innerText(), /^Leakage to the task\s+0\.31 ± 0\.02/);
+  // Concepts of classes beside those that are numbers keep their accuracy.
+  assert.equal(await stat("concept_accuracy").count(), 1);
+  assert.deepEqual([await stat("task_accuracy").count(), await stat("ctl_conditional").count()], [0, 0]);
+  assert.match(await page.locator(".verdict .lead").innerText(), /With every concept set to its true value, the R² of the task falls by 0\.\d{3}/);
+  assert.equal(await page.locator('[data-score="behind-alignment"]').count(), 0, "columns are matched to themselves");
+});
+
 test("the advice to stop survives a sidecar that is killed and restarted", async (t) => {
   const { page, mock } = await open(t);
   const todo = page.locator(".todo");

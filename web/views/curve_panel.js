@@ -85,6 +85,8 @@ export function behindPanel(host, again) {
 function allWithCurves(point, known) {
   const ids = new Set([...Object.keys(point?.scores ?? {}), ...known].filter((id) => scoreOf(id)?.curve));
   const beside = new Set([...ids].map((id) => scoreOf(id)?.curve?.beside));
-  const found = [...ids].filter((id) => !beside.has(id) && (point?.scores[id]?.curve || !point?.scores[id]));
+  // Columns that were learnt with labels are matched to themselves.
+  const says = (/** @type {string} */ id) => id !== "alignment" || point?.scores[id]?.curve?.some(([x, y]) => x !== y);
+  const found = [...ids].filter((id) => !beside.has(id) && says(id) && (point?.scores[id]?.curve || !point?.scores[id]));
   return found.sort((a, b) => Number(b === "intervention_drop") - Number(a === "intervention_drop"));
 }

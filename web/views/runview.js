@@ -15,7 +15,7 @@ import { statsPanel } from "./stats.js";
 import { el } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, tipOf, wordOf } from "../labels.js";
+import { OF_RUN, PUBLISHED, curved, suited, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Point, Unscored } from "../data/api.js"
@@ -23,11 +23,12 @@ import { OF_RUN, PUBLISHED, curved, tipOf, wordOf } from "../labels.js";
  */
 
 const EMBEDDINGS = ["embedding_ct_conditional", "embedding_ic_conditional", "embedding_ct", "embedding_self", "alignment_leakage"];
-const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3]]);
+const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3],
+  ["task_r2", "task, R²", "--s5", 4], ["concept_r2", "concepts, R²", "--s4", 3]]);
 const SINCE = ["ctl_conditional", "icl_conditional"];
 
 /** Scores whose curves a run's page may draw. */
-export const runScores = () => [...OF_RUN, ...PUBLISHED, ...curved()];
+export const runScores = () => [...new Set([...OF_RUN, ...PUBLISHED, ...curved(), ...ACCURACIES.map(([score]) => score), "ctl_conditional_r2"])];
 
 /** @param {() => void} again draws the page again */
 export function runView(again) {
@@ -54,7 +55,7 @@ export function runView(again) {
   const drawBehind = behindPanel(behind, again);
   const drawConcepts = conceptsPanel(concepts, again);
   const drawPairs = pairsPanel(pairs, again);
-  const drawEmbeddings = statsPanel(own, EMBEDDINGS);
+  const drawEmbeddings = statsPanel(own);
   const drawAll = allScoresPanel(all);
   all.addEventListener("toggle", again);
   const points = answers("point", again);
@@ -76,8 +77,9 @@ export function runView(again) {
     const { body: found, why } = known ? assessments(asked, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : nothing;
     const unscored = passes(asked, `${series?.version}/${series?.step.length}/${row?.step}`).body?.passes ?? [];
     drawVerdict(shown, row, point, found, why);
-    drawStats(shown, row?.scores ?? {}, row !== undefined, unscored);
-    drawCurves(shown, unscored);
+    const numbers = /** @type {Record<string, any>} */ (point?.scores ?? {});
+    drawStats(shown, { ...numbers, ...row?.scores }, row !== undefined, suited(OF_RUN, point), unscored);
+    drawCurves(shown, point, unscored);
     root.classList.toggle("stale", shown.down);
     afterFrame(root, () => drawRest(shown, point, unscored));
   }
@@ -99,7 +101,7 @@ export function runView(again) {
     yield;
     const vectors = Object.fromEntries(Object.entries(point?.scores ?? {}).filter(([id]) => EMBEDDINGS.includes(id)));
     embeddings.hidden = Object.keys(vectors).length === 0;
-    if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true);
+    if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true, EMBEDDINGS);
     drawAll(point);
   }
 
@@ -121,10 +123,10 @@ function curvePanels(since, published, accuracy) {
     + "not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);
   const drawControls = curveControls(controls);
   const [drawSince, drawDrop, drawPublished] = [grid, drop, last].map((host) => curves(host, "run"));
-  /** @param {Shown} shown @param {Unscored[]} unscored */
-  return function draw(shown, unscored) {
+  /** @param {Shown} shown @param {Point|null} point @param {Unscored[]} unscored */
+  return function draw(shown, point, unscored) {
     drawControls();
-    drawSince(shown, SINCE, { unscored, all: true });
+    drawSince(shown, suited(SINCE, point), { unscored, all: true });
     drawDrop(shown, ["intervention_drop"], { unscored });
     drawPublished(shown, PUBLISHED, { unscored, all: true });
   };

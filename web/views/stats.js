@@ -2,7 +2,7 @@
 import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
-import { OF_RUN, absenceOf, halfText, nameOf, tipOf, valueText } from "../labels.js";
+import { absenceOf, halfText, nameOf, tipOf, valueText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -10,15 +10,18 @@ import { watcher } from "../scheduler.js";
  * @import { Shown } from "../data/shown.js"
  */
 
-/** @param {HTMLElement} host @param {string[]} [ids] */
-export function statsPanel(host, ids = OF_RUN) {
+/** @param {HTMLElement} host */
+export function statsPanel(host) {
   const isNew = watcher();
-  /** @param {Shown} shown @param {Record<string, Newest>} scores @param {boolean} known whether the newest values have come @param {Unscored[]} [unscored] */
-  return function draw(shown, scores, known, unscored = []) {
+  /**
+   * @param {Shown} shown @param {Record<string, Newest>} scores @param {boolean} known whether the newest values have come
+   * @param {string[]} ids @param {Unscored[]} [unscored]
+   */
+  return function draw(shown, scores, known, ids, unscored = []) {
     const { view: { split }, lines: [line] } = shown;
     const why = ids.map((id) => (scores[id]?.undefined ? /** @type {[string, string]} */ (["Undefined", scores[id].undefined])
       : absenceOf(id, line?.run, split, unscored)));
-    if (!isNew(scores, known, why, shown.theme)) return;
+    if (!isNew(ids, ids.map((id) => scores[id]), known, why, shown.theme)) return;
     host.replaceChildren(...ids.map((id, i) => stat(shown, id, scores[id], known, why[i])));
   };
 }
@@ -35,7 +38,7 @@ function stat(shown, id, newest, known, why) {
   const limit = shown.limitOf(id);
   const half = error === undefined ? 0 : HALF * error;
   const beyond = limit ? (limit.bad === "above" ? value - half > limit.limit : value + half < limit.limit) : false;
-  const [from, to] = limit?.bad === "below" || id.endsWith("accuracy") ? [Math.min(0.5, value - half), 1]
+  const [from, to] = limit?.bad === "below" || /accuracy$|^(task|concept)_r2$/.test(id) ? [Math.min(0.5, value - half), 1]
     : [Math.min(0, value - half), Math.max(0.4, value + half, (limit?.limit ?? 0) * 1.5)];
   const place = (/** @type {number} */ at) => `${(100 * Math.max(0, Math.min(1, (at - from) / (to - from)))).toFixed(1)}%`;
   const text = limit ? `limit ${limit.limit}${beyond ? (limit.bad === "above" ? ", above it" : ", below it") : ""}` : "";

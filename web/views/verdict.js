@@ -45,7 +45,7 @@ export function verdictPanel(host) {
     const leaks = told.state === "leaking";
     const through = !told.rest || told.state === "too_early" ? "" : leaks ? `, through ${told.rest.replace("/", " of ")} concepts` : `: ${told.rest}`;
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
-    lead.replaceChildren(...sentence(row));
+    lead.replaceChildren(...sentence(row, point));
     drawStrip(strip, point, row);
     todo.replaceChildren(...actions(row, found, why, split));
     checked.replaceChildren(...checks(found));
@@ -109,8 +109,8 @@ function checks(found) {
     ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${subjects(unknown)}. `, list("What is missing", unknown)] : [])];
 }
 
-/** The numbers in words, the one that decides first. @param {Row|undefined} row */
-function sentence(row) {
+/** The numbers in words, the one that decides first. @param {Row|undefined} row @param {Point|null} point */
+function sentence(row, point) {
   if (!row?.verdict) return ["The page judges a run from its evaluations. The first appears here by itself."];
   /** @type {(Node|string)[]} */
   const said = [];
@@ -122,7 +122,8 @@ function sentence(row) {
   if (drop?.value !== undefined) {
     const half = drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : "";
     const by = `${valueText("intervention_drop", Math.abs(drop.value))}${half}`;
-    said.push(`With every concept set to its true value, balanced task accuracy ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
+    const quality = typeof point?.scores.task_r2?.value === "number" ? "the R² of the task" : "balanced task accuracy";
+    said.push(`With every concept set to its true value, ${quality} ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
   } else if (deciding) {
     said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
   }

@@ -257,10 +257,14 @@ fn evaluations(app: &App, run: &str, split: &str, most: usize) -> Result<Vec<Poi
     Ok(points)
 }
 
+/// By the score that decides: of a task that is a number, the one that is a share of its variance.
 fn concepts_above(point: &Point) -> Option<Concepts> {
-    let values = point.score(CURVES[0])?.per_concept()?;
-    let above = values.iter().flatten().filter(|value| **value > limits::CTL_CONDITIONAL).count();
-    Some(Concepts { score: CURVES[0], above, of: values.len(), limit: limits::CTL_CONDITIONAL })
+    let of = [("ctl_conditional_r2", limits::CTL_R2), ("ctl_conditional", limits::CTL_CONDITIONAL)];
+    of.into_iter().find_map(|(score, limit)| {
+        let values = point.score(score)?.per_concept()?;
+        let above = values.iter().flatten().filter(|value| **value > limit).count();
+        Some(Concepts { score, above, of: values.len(), limit })
+    })
 }
 
 /// The curves of rows by the first score of [`CURVES`] that each run has, by name.

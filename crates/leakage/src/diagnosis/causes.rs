@@ -10,25 +10,34 @@ use super::judgement::{Evidence, Judgement};
 use super::leakage::{Information, Interventions, concepts, has_vectors, information, interventions};
 use crate::limits::{ALIGNMENT, CTL_CONDITIONAL, CTL_EXCESS, INTERVENTION_HARM, TASK_EXCESS};
 
+/// The measure of the task's predictions that interventions change.
+fn quality(curve: &Curve) -> &'static str {
+    if curve.measured("task_r2").is_ok() { "the R² of the task" } else { "the task accuracy" }
+}
+
 pub fn interventions_fail(curve: &Curve) -> Judgement {
+    let quality = quality(curve);
     match interventions(curve) {
         Interventions::Fall(evidence) => {
-            let text = "the task accuracy falls when all concepts are set to their true values: the head uses leaked \
-                        information";
+            let text = format!(
+                "{quality} falls when all concepts are set to their true values: the head uses leaked information"
+            );
             Judgement::of(true, text, evidence)
         }
         Interventions::FallToReference(evidence) => {
-            let text = "the task accuracy falls when all concepts are set to their true values, but only to what heads on \
-                        the true concepts reach";
+            let text = format!(
+                "{quality} falls when all concepts are set to their true values, but only to what heads on the true \
+                 concepts reach"
+            );
             Judgement::of(false, text, evidence)
         }
         Interventions::Hold(evidence, seen) => {
-            let text = format!("the task accuracy holds when all concepts are set to their true values; {seen}");
+            let text = format!("{quality} holds when all concepts are set to their true values; {seen}");
             Judgement::of(false, text, evidence)
         }
         Interventions::Unclear(evidence, seen) => {
             let text = format!(
-                "whether the task accuracy falls under intervention cannot be told: its interval reaches the limit; {seen}"
+                "whether {quality} falls under intervention cannot be told: its interval reaches the limit; {seen}"
             );
             Judgement::of(false, text, evidence)
         }
@@ -42,17 +51,19 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
         Err(why) => return Judgement::Unknown(why),
     };
     let found = drop.is_below(INTERVENTION_HARM);
+    let quality = quality(curve);
     let text = match (found, drop.is_above(INTERVENTION_HARM)) {
         (true, _) => {
-            "the task accuracy is the same when all concepts are set to wrong values: predictions do not rest on them"
+            format!("{quality} is the same when all concepts are set to wrong values: predictions do not rest on them")
         }
-        (false, true) => "the task accuracy falls when all concepts are set to wrong values: predictions rest on them",
-        (false, false) => {
-            "whether wrong values of all concepts lower the task accuracy cannot be told: the interval reaches the limit"
-        }
+        (false, true) => format!("{quality} falls when all concepts are set to wrong values: predictions rest on them"),
+        (false, false) => format!(
+            "whether wrong values of all concepts lower {quality} cannot be told: the interval reaches the limit"
+        ),
     };
-    let accuracy = curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None));
-    Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(accuracy).collect())
+    let before = ["task_accuracy", "task_r2"].into_iter().find_map(|score| curve.measured(score).ok());
+    let before = before.map(|before| before.beside(None));
+    Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(before).collect())
 }
 
 /// Numbers that show leakage, of information or of interventions that fail; else what was looked for, or why nothing can

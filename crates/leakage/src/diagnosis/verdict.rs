@@ -398,6 +398,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         return Sign { concepts: unlearnt, ..sign.by(lowest) };
     }
     if let (Err(why), Err(_)) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
+        let why = if curve.is_due("ctl_conditional") { "task_labels were not logged" } else { &why };
         return Sign::of(Says::Nothing, format!("leakage to the task was not looked for: {why}")).by(deciding());
     }
     let rows = curve.newest().rows;
