@@ -54,7 +54,7 @@ def verdict(name: str, address: str, leak: float, **arguments: Any) -> tuple[con
 def test_what_never_saw_the_task_is_no_leakage_and_what_is_more_than_that_is(address: str) -> None:
     alone, _ = verdict("joint", address, 0.0)
     assert alone.state == "possibly_leaking"
-    assert "the labels may be noisy" in alone.reason
+    assert "labels may be noisy" in alone.reason
     honest, stopped = verdict("independent", address, 0.0, training="independent")
     assert (honest.state, stopped) == ("cannot_tell", False)
     beside, stopped = verdict("beside", address, 0.0, reference="independent")

@@ -119,7 +119,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         "{whole:#}"
     );
     // Heads on the labels do no better.
-    assert!(whole["reason"].as_str().unwrap().contains("the labels may be noisy"), "{whole:#}");
+    assert!(whole["reason"].as_str().unwrap().contains("labels may be noisy"), "{whole:#}");
     assert_eq!(whole["actions"][0]["text"], "Raise the weight of the concept loss");
     let overview: Value = serde_json::from_str(&sidecar.get("/api/v1/overview?split=val&run=poor")).unwrap();
     for (field, value) in overview["runs"][0]["verdict"].as_object().unwrap() {
