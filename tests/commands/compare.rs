@@ -4,6 +4,7 @@ use std::process::Output;
 
 use crate::common::rows::{floats, integers, tensors};
 use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
+use conceptwatch::server::proto::Tensor;
 use serde_json::Value;
 
 /// Rows per pass.
@@ -21,24 +22,35 @@ async fn train_on(client: &mut Client, split: &str, name: &str, labels: &[(&str,
     client.start_run(start).await.unwrap();
     let mut stream = Stream::open(client).await;
     for step in 1..=passes {
-        let mut batch = chunk(name, 2 * step, 0..ROWS);
-        (batch.split, batch.step) = (split.into(), step);
-        batch.tensors = tensors(0..ROWS);
+        let mut tensors = tensors(0..ROWS);
         let task: Vec<f64> =
-            batch.tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as f64).collect();
-        let given = batch.tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+            tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()) as f64).collect();
+        let given = tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         let more = (leak - 1.0) * 0.1;
         let wobble = 1.0 + 0.001 * step as f64;
         let leaking: Vec<f32> =
             given.enumerate().map(|(at, old)| ((f64::from(old) + more * task[at / 2]) * wobble) as f32).collect();
-        batch.tensors[0] = floats("concept_activations", &[ROWS, 2], &leaking);
-        stream.ask(batch).await;
-        let mut end = end_pass(name, 2 * step + 1);
-        (end.split, end.step) = (split.into(), step);
-        stream.ask(end).await;
-        point(client, name, split, step).await;
+        tensors[0] = floats("concept_activations", &[ROWS, 2], &leaking);
+        pass(client, &mut stream, name, (split, step, 2 * step), tensors).await;
     }
     stream.close().await;
+}
+
+/// Sends a pass of a split and a step, whose first message has this number, and waits for its point.
+async fn pass(
+    client: &mut Client,
+    stream: &mut Stream,
+    name: &str,
+    (split, step, sequence): (&str, u64, u64),
+    tensors: Vec<Tensor>,
+) {
+    let mut batch = chunk(name, sequence, 0..ROWS);
+    (batch.split, batch.step, batch.tensors) = (split.into(), step, tensors);
+    stream.ask(batch).await;
+    let mut end = end_pass(name, sequence + 1);
+    (end.split, end.step) = (split.into(), step);
+    stream.ask(end).await;
+    point(client, name, split, step).await;
 }
 
 fn compare(arguments: &[&str]) -> Output {
@@ -217,17 +229,11 @@ async fn two_splits_of_a_run_at_their_common_steps() {
 async fn drop_first_concept(client: &mut Client, name: &str, passes: u64) {
     let mut stream = Stream::open(client).await;
     for step in 1..=passes {
-        let mut batch = chunk(name, 1000 + 2 * step, 0..ROWS);
-        (batch.split, batch.step) = ("val_dropped".into(), step);
-        batch.tensors = tensors(0..ROWS);
-        let given = batch.tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
+        let mut tensors = tensors(0..ROWS);
+        let given = tensors[0].data.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()));
         let dropped: Vec<f32> = given.enumerate().map(|(at, old)| if at % 2 == 0 { 0.9 } else { old }).collect();
-        batch.tensors[0] = floats("concept_activations", &[ROWS, 2], &dropped);
-        stream.ask(batch).await;
-        let mut end = end_pass(name, 1001 + 2 * step);
-        (end.split, end.step) = ("val_dropped".into(), step);
-        stream.ask(end).await;
-        point(client, name, "val_dropped", step).await;
+        tensors[0] = floats("concept_activations", &[ROWS, 2], &dropped);
+        pass(client, &mut stream, name, ("val_dropped", step, 1000 + 2 * step), tensors).await;
     }
     stream.close().await;
 }
@@ -240,23 +246,17 @@ async fn interventions_that_fail_on_a_shifted_split_alone() {
     client.start_run(run("soft")).await.unwrap();
     let mut stream = Stream::open(&mut client).await;
     for (at, (step, split)) in [(1, "val"), (1, "shifted"), (2, "val"), (2, "shifted")].into_iter().enumerate() {
-        let mut batch = chunk("soft", 2 * at as u64 + 1, 0..ROWS);
-        (batch.split, batch.step) = (split.into(), step);
-        batch.tensors = tensors(0..ROWS);
-        let task = batch.tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()));
+        let mut tensors = tensors(0..ROWS);
+        let task = tensors[2].data.chunks(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap()));
         let task: Vec<i64> = task.collect();
         let intervened = task.iter().enumerate().map(|(row, y)| {
             let wrong = split == "shifted" && row % 5 < 2;
             if wrong { (y + 1) % 3 } else { *y }
         });
         let intervened: Vec<i64> = intervened.collect();
-        batch.tensors.push(integers("task_predictions", &[ROWS], &task));
-        batch.tensors.push(integers("intervened_task_predictions", &[ROWS], &intervened));
-        stream.ask(batch).await;
-        let mut end = end_pass("soft", 2 * at as u64 + 2);
-        (end.split, end.step) = (split.into(), step);
-        stream.ask(end).await;
-        point(&mut client, "soft", split, step).await;
+        tensors.push(integers("task_predictions", &[ROWS], &task));
+        tensors.push(integers("intervened_task_predictions", &[ROWS], &intervened));
+        pass(&mut client, &mut stream, "soft", (split, step, 2 * at as u64 + 1), tensors).await;
     }
     stream.close().await;
     let address = sidecar.http.to_string();

@@ -42,7 +42,7 @@ pub(super) struct State {
     pub finished: Option<Instant>,
     pub members: Members,
     pub splits: BTreeMap<String, Intake>,
-    /// Of the lowest rank of the newest attempt.
+    /// The job and host of the lowest rank of the newest attempt.
     pub origin: Option<Origin>,
     /// The run was replaced or removed from memory. What a stream still has of it must not be applied: nobody would free
     /// it.

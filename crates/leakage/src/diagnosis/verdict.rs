@@ -295,7 +295,7 @@ fn sign(curve: &Curve) -> Sign {
             Some(doubt) => Sign::of(Says::Maybe, format!("the head does worse on the true concepts, but {doubt}")),
             None => Sign::of(Says::Leaks, "the head does worse on the true concepts"),
         };
-        // Of a task that is a number, the share of its information is small even where concepts are nothing but that number.
+        // ctl_conditional of a numeric task is small even where concepts are nothing but that number.
         let by_number = carriers(curve, "ctl_conditional_r2");
         let concepts = if by_number.is_empty() { carriers(curve, "ctl_conditional") } else { by_number };
         return Sign { concepts, ..sign.by(drop) };

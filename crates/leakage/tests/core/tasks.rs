@@ -78,7 +78,7 @@ fn a_finding_in_one_task_names_it() {
     assert_eq!(line.state, State::Found);
     let sound = diagnose(&run(), &[point(1, 0.03, 0.0)]).unwrap();
     assert!(sound.found().next().is_none(), "{:?}", sound.found().collect::<Vec<_>>());
-    // What holds in every task is not said of one alone.
+    // A finding that holds in every task is not said of one alone.
     let lines: Vec<_> = sound.lines.iter().filter(|line| line.text.contains("task 'edema': ")).collect();
     assert!(!lines.is_empty());
     for line in lines {

@@ -36,7 +36,7 @@ impl OtlpOptions {
 /// A connection to a collector.
 pub struct Collector(MetricsServiceClient<Channel>);
 
-/// What a collector has rejected of a request that it took.
+/// The points that a collector has rejected of a request that it took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rejected {
     pub points: u64,
