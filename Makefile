@@ -58,7 +58,7 @@ test-widths:
 test-python: .venv/all npm
 	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -n 2 --dist loadfile python/tests
 
-# FONTS=/usr/share/fonts/truetype/noto lets Chromium have these fonts only.
+# FONTS=/usr/share/fonts/truetype/noto lets the browsers have these fonts only.
 test-page: npm
 	FONTS=$(FONTS) sh tests/page/run.sh
 

@@ -16,6 +16,8 @@ needs() { # name, packages in Debian, Fedora and Homebrew, and programs any one 
 
 [ -n "${CONCEPTWATCH_CHROMIUM:-}" ] ||
     needs Chromium chromium chromium '--cask chromium' chromium chromium-browser google-chrome
+[ -n "${CONCEPTWATCH_FIREFOX:-}" ] ||
+    needs Firefox firefox-esr firefox '--cask firefox' firefox-esr firefox
 needs Node.js 'nodejs npm' 'nodejs npm' node npm
 needs Prometheus prometheus prometheus prometheus promtool
 needs Alertmanager prometheus-alertmanager prometheus-alertmanager alertmanager prometheus-alertmanager alertmanager
