@@ -79,7 +79,7 @@ class Kinds:
         """How many seeds there are of the settings: what most kinds have, and those that have others."""
         seeds: dict[str, set[int]] = {}
         for line in self.lines:
-            seeds.setdefault(line["kind"], set()).add(line["seed"])
+            seeds.setdefault(line["kind"].split(",")[0], set()).add(line["seed"])
         counts = {kind: len(found) for kind, found in seeds.items()}
         usual, *others = [count for count, _ in Counter(counts.values()).most_common()]
         named = [f"{count} of {', '.join(f'*{kind}*' for kind, n in counts.items() if n == count)}" for count in others]
@@ -97,10 +97,22 @@ class Kinds:
                 _count(ill, lambda line: line["verdict"] == "sound"),
                 _count(well, lambda line: line["advised"] is not None),
                 _count(well, lambda line: line["verdict"] == "leaking"),
+                _count(self.having(well, "sound"), lambda line: line["verdict"] == "sound"),
             ])  # fmt: skip
         head = ["interventions", "collapsing: advised to stop", "called sound", "sound or honest: advised to stop",
-                "called leaking"]  # fmt: skip
+                "called leaking", "sound: called sound"]  # fmt: skip
         return _table(head, rows)
+
+    def not_called_sound(self) -> str:
+        """The sound runs with interventions that do not read `sound`, by kind."""
+        lines = [
+            line for line in self.having(self.lines, "sound") if line["interventions"] and line["schedule"] != "late"
+        ]
+        others = Counter(
+            (line["kind"], line["verdict"].replace("_", " ")) for line in lines if line["verdict"] != "sound"
+        )
+        named = [f"{count} *{kind}* ({verdict})" for (kind, verdict), count in others.items()]
+        return textwrap.fill(f"Not called sound with interventions: {'; '.join(named) or 'none'}.", 130) + "\n"
 
     def by_kind(self) -> str:
         """Each kind of runs without late leaks; runs with interventions and without are counted together."""
@@ -178,7 +190,7 @@ def text(kinds: Kinds) -> str:
         rows.append([what, of, arm, f"{line['clean_drop']:.2f}", advice, verdict])
     head = ["wrong", "run", "interventions", "drop", "advice", "verdict at the end"]
     wrong = _table(head, rows) if rows else "None.\n"
-    return f"{kinds.table()}\n{kinds.by_kind()}\n{kinds.late()}\n{wrong}"
+    return f"{kinds.table()}\n{kinds.not_called_sound()}\n{kinds.by_kind()}\n{kinds.late()}\n{wrong}"
 
 
 if __name__ == "__main__":
