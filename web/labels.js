@@ -36,12 +36,12 @@ const WORDS = {
     tip: "Interconcept leakage as papers report it, for comparison and for rules that stop when it rises." },
   ctl_excess: { name: "CTL, not clipped", unit: "share", tip: "CTL without clipping negative concepts to 0: the form to read trends from." },
   icl_excess: { name: "ICL, not clipped", unit: "share", tip: "ICL without clipping negative pairs to 0: the form to read trends from." },
-  embedding_ct_conditional: { name: "The task, beyond the concept", unit: SHARE },
-  embedding_ic_conditional: { name: "Other concepts, beyond the concept", unit: SHARE },
-  embedding_ct: { name: "The task", unit: SHARE },
-  embedding_ic: { name: "Other concepts", unit: SHARE },
-  embedding_self: { name: "Their own concept", unit: SHARE },
-  alignment_leakage: { name: "More when aligned with the true concept", unit: "difference of shares" },
+  embedding_ct_conditional: { name: "Leakage of embeddings to the task", unit: SHARE },
+  embedding_ic_conditional: { name: "Leakage of embeddings between concepts", unit: SHARE },
+  embedding_ct: { name: "Embeddings about the task", unit: SHARE },
+  embedding_ic: { name: "Embeddings about other concepts", unit: SHARE },
+  embedding_self: { name: "Embeddings about their concept", unit: SHARE },
+  alignment_leakage: { name: "Alignment leakage", unit: "difference of shares" },
   joint_leakage: { name: "Joint leakage", unit: SHARE },
   clarity_best_threshold: { name: "Threshold of highest Clarity", unit: "threshold" },
 };
@@ -54,10 +54,11 @@ export const PUBLISHED = ["ctl", "icl"];
 /** What stands for a score where the task, or the concepts, are numbers. @type {Record<string, string>} */
 const OF_NUMBERS = { ctl_conditional: "ctl_conditional_r2", task_accuracy: "task_r2", concept_accuracy: "concept_r2" };
 
-/** The ids, with those for numbers where these have a value. @param {string[]} ids @param {Point|null} point */
+/** The ids, with those for numbers where these have a value, or would have one. @param {string[]} ids @param {Point|null} point */
 export const suited = (ids, point) => ids.map((id) => {
   const has = (/** @type {string} */ one) => typeof point?.scores[one]?.value === "number";
-  return has(OF_NUMBERS[id]) && (id === "ctl_conditional" || !has(id)) ? OF_NUMBERS[id] : id;
+  const of = OF_NUMBERS[id === "task_accuracy" && !has("task_r2") ? "ctl_conditional" : id];
+  return has(of) && (id === "ctl_conditional" || !has(id)) ? OF_NUMBERS[id] : id;
 });
 
 /** The inputs to log so that a score appears. @type {Record<string, string>} */
@@ -66,6 +67,7 @@ export const TO_LOG = {
   icl_conditional: "Log concept_activations and concept_labels",
   intervention_drop: "Pass head= to init, or log intervened_task_predictions",
   task_accuracy: "Log task_logits or task_predictions",
+  task_r2: "Log task_predictions",
   concept_accuracy: "Log concept_labels",
   ctl: "Log concept_activations, concept_labels and task_labels",
   icl: "Log concept_activations and concept_labels",

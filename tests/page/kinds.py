@@ -25,6 +25,8 @@ NAMES = ["wing bars", "hooked bill", "long tail", "crest", "webbed feet", "spots
 ROWS = 1_000
 # A run is stalled when it is silent for as long, in seconds; a bit more.
 SILENT = 70.0
+# Runs that go on while their picture is taken: one that is collected is finished.
+UNFINISHED: list[conceptwatch.Run] = []
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -80,7 +82,8 @@ def wide(address: str) -> str:
 def regression(address: str) -> str:
     def numbers(epoch: int) -> dict[str, np.ndarray]:
         found = evaluation(epoch, 2.0)
-        return {**found, "task_labels": found.pop("score")}
+        found["task_labels"] = found.pop("score")
+        return found
 
     with conceptwatch.init("regression", concepts=NAMES, task_labels="continuous", address=address) as run:
         train(run, 12, numbers)
@@ -133,6 +136,7 @@ def states(address: str) -> str:
     stalled = conceptwatch.init("stalled", concepts=NAMES, address=address)
     train(stalled, 5, lambda epoch: leaking(epoch, 0.0))
     trains = conceptwatch.init("in training", concepts=NAMES, address=address)
+    UNFINISHED.extend([stalled, trains])
     end = time.monotonic() + SILENT
     epoch = 0
     while time.monotonic() < end:

@@ -33,6 +33,7 @@ const SCORES = [
     { x: "activity threshold τ", y: "Clarity", best: "clarity_best_threshold" }],
   ["clarity_best_threshold", "Threshold of highest Clarity", "clarity", false, false, [0, 1], "Where it was found."],
   ["nis", "Niche impurity (NIS)", "impurity", false, false, [0, 0.95], "What others tell of a concept.", { x: "niche threshold β", y: "Mean AUC" }],
+  ["ctl_conditional_r2", "Conditional CTL, R²", "numbers", true, false, [0, 1], "What activations explain of a number given their concept."],
   ["intervention_drop", "Accuracy lost by intervention", "intervention", false, false, [-1, 1], "What true concepts cost.",
     { x: "share of concepts set to their true values", y: "Task accuracy", beside: "wrong_intervention_drop" }],
   ["wrong_intervention_drop", "Accuracy lost by wrong interventions", "intervention", false, false, [-1, 1], "What wrong concepts cost.",
@@ -41,7 +42,7 @@ const SCORES = [
   id, title, family, per_concept, matrix, range, help, curve, paper: "P0", equation: "eq. 6", unit: "",
 }));
 /** Scores that only some runs have, by what those are called. */
-const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept", intervention: "intervened" };
+const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept", intervention: "intervened", numbers: "numbers" };
 const THRESHOLDS = [1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2, 7e-2, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9];
 /** Whether a run's evaluation has a score: NIS comes late, and the newest has none yet. */
 const hasScore = (run, { id, family }, at) => (!ONLY[family] || run[ONLY[family]]) && !(id === "nis" && at >= run.points);

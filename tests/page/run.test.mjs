@@ -38,7 +38,7 @@ test("a task and concepts that are numbers have R² where others have accuracies
     const { scores, ...point } = await answer.json();
     const no = { undefined: "the task labels are not classes" };
     const value = (value) => ({ value, standard_error: 0.01 });
-    const r2 = { ctl_conditional_r2: value(0.31), task_r2: value(0.91), concept_r2: value(0.84), alignment: { value: 1, curve: [[0, 0], [1, 1]] } };
+    const r2 = { ctl_conditional_r2: { ...value(0.31), per_concept: [0.6, 0.3, 0.03] }, task_r2: value(0.91), concept_r2: value(0.84), alignment: { value: 1, curve: [[0, 0], [1, 1]] } };
     await route.fulfill({ response: answer, json: { ...point, scores: { ...scores, task_accuracy: no, ...r2 } } });
   });
   await page.reload();
@@ -50,6 +50,28 @@ test("a task and concepts that are numbers have R² where others have accuracies
   assert.deepEqual([await stat("task_accuracy").count(), await stat("ctl_conditional").count()], [0, 0]);
   assert.match(await page.locator(".verdict .lead").innerText(), /With every concept set to its true value, the R² of the task falls by 0\.\d{3}/);
   assert.equal(await page.locator('[data-score="behind-alignment"]').count(), 0, "columns are matched to themselves");
+  const concepts = page.getByRole("region", { name: "Concepts", exact: true });
+  await eventually("of its concepts", async () => /Leakage to the task of each concept; mean 0\.31 ± 0\.02\./.test(await concepts.innerText()));
+  const choices = await concepts.getByLabel("Score of the concepts").locator("option").allInnerTexts();
+  assert.equal(choices.filter((one) => one === "Leakage to the task").length, 1, choices.join());
+});
+
+test("a score that is not sent has no chart, and says what to log", async (t) => {
+  const { page } = await open(t);
+  const none = new Set(["ctl", "ctl_excess", "ctl_conditional", "task_accuracy", "intervention_drop"]);
+  await page.route(/api\/v1\/(point|overview|curves|series)/, async (route) => {
+    const answer = await route.fetch();
+    const bare = (_, value) => (value && typeof value === "object" && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).filter(([key]) => !none.has(key))) : value);
+    await route.fulfill({ response: answer, json: JSON.parse(JSON.stringify(await answer.json(), bare)) });
+  });
+  await page.reload();
+  await eventually("what is missing", async () => /Leakage to the task: not sent\. Log concept_activations, concept_labels and task_labels\./
+    .test(await page.getByRole("region", { name: "Curves", exact: true }).innerText()));
+  await eventually("its published scores", async () => /CTL, published: not sent\./
+    .test(await page.getByRole("region", { name: "Published scores" }).innerText()));
+  await eventually("the charts of others", async () => { const all = (await charts(page)).join(); return /icl_conditional.*icl/.test(all) || all; });
+  assert.ok(!(await charts(page)).some((one) => none.has(one)), (await charts(page)).join());
 });
 
 test("the advice to stop survives a sidecar that is killed and restarted", async (t) => {
@@ -431,8 +453,8 @@ test("a model with embeddings shows what its vectors carry", async (t) => {
   const { page, complaints } = await open(t, { concepts: 4, cem: [1] });
   const panel = page.getByRole("region", { name: "Embeddings" });
   await panel.waitFor({ state: "visible" });
-  assert.match(await panel.innerText(), /The task\s+0\.\d\d ± 0\.\d\d/);
-  assert.match(await panel.innerText(), /More when aligned with the true concept/);
+  assert.match(await panel.innerText(), /Embeddings about the task\s+0\.\d\d ± 0\.\d\d/);
+  assert.match(await panel.innerText(), /Alignment leakage/);
   await page.goto(`${page.url().split("#")[0]}${runHash(SOUND)}`);
   await eventually("another run has none", async () => panel.isHidden());
   assert.deepEqual(complaints, []);

@@ -40,7 +40,7 @@ export function curves(host, group) {
   /**
    * Puts the charts into the page at once, and their lines after the next frame.
    * @param {Shown} shown @param {string[]} scores
-   * @param {{unscored?: Unscored[], all?: boolean}} [more] all: also those without values
+   * @param {{unscored?: Unscored[], all?: boolean}} [more] all: also those whose values are still to come
    */
   return function draw(shown, scores, { unscored, all = false } = {}) {
     const { view, lines: runs } = shown;
@@ -48,7 +48,10 @@ export function curves(host, group) {
     host.dataset.runs = runs.map(({ run }) => run.name).join("\u0000");
     const found = scores.map((score) => ({ score, having: runs.filter(({ series }) => hasScore(series, score)) }));
     const waiting = runs.some(({ series }) => series === null);
-    const drawn = found.filter(({ having }) => all || waiting || runs.length === 0 || having.length > 0);
+    const begun = runs.some(({ run }) => run.splits.some((one) => one.split === view.split && one.points > 0));
+    const why = new Map(scores.map((score) => [score, reason(score, runs, view.split, unscored)]));
+    const comes = (/** @type {string} */ score) => all && !(begun && why.get(score)?.[0] === "Not sent");
+    const drawn = found.filter(({ score, having }) => waiting || runs.length === 0 || having.length > 0 || comes(score));
     for (const [score, one] of figures) {
       if (drawn.some((other) => other.score === score)) continue;
       one.remove();
@@ -59,9 +62,7 @@ export function curves(host, group) {
       figures.set(score, one);
       if (host.children[i] !== one.root) host.insertBefore(one.root, host.children[i] ?? null);
     });
-    const known = !all && !waiting && runs.length > 0;
-    const absent = found.filter(({ score, having }) => known && having.length === 0 && TO_LOG[score])
-      .map(({ score }) => ({ score, why: reason(score, runs, view.split, unscored) }));
+    const absent = found.filter((one) => !drawn.includes(one) && TO_LOG[one.score]).map(({ score }) => ({ score, why: why.get(score) ?? ["", ""] }));
     if (JSON.stringify(absent) !== absence) {
       absence = JSON.stringify(absent);
       missing.hidden = absent.length === 0;
@@ -114,7 +115,7 @@ function meanLine({ name, slot, members }, having, linesOfRun) {
 
 /**
  * Why no run has a score: it waits, where it does in one of them.
- * @param {string} score @param {Shown["lines"]} runs @param {string} split @param {Unscored[]} [unscored]
+ * @param {string} score @param {Shown["lines"]} runs @param {string} split @param {Unscored[]} [unscored] @returns {[string, string]|undefined}
  */
 function reason(score, runs, split, unscored) {
   const all = runs.map(({ run }) => absenceOf(score, run, split, runs.length === 1 ? unscored : []));

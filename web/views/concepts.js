@@ -7,7 +7,7 @@ import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
 import { breakable, el, headRow, icon, number, scroller, shortened } from "../text.js";
 import { afterFrame, watcher } from "../scheduler.js";
-import { halfText, nameOf, scoreOf, valueText } from "../labels.js";
+import { halfText, nameOf, scoreOf, suited, valueText } from "../labels.js";
 
 /**
  * @import { ConceptCurves, Outcome, Point } from "../data/api.js"
@@ -19,7 +19,7 @@ const RANKS = { most: "most first", least: "least accurate", earliest: "as decla
 const [FIRST, NEXT] = [24, 16];
 /** Characters of a name above a small curve. */
 const NAME = 19;
-const USUAL = ["ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
+const USUAL = ["ctl_conditional_r2", "ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */
 export function conceptsPanel(host, again) {
@@ -47,7 +47,8 @@ export function conceptsPanel(host, again) {
   return function draw(shown, point) {
     const { run, split } = shown.view;
     const names = shown.runs.find((one) => one.name === run)?.concepts ?? [];
-    const having = Object.keys(point?.scores ?? {}).filter((id) => point?.scores[id].per_concept && scoreOf(id));
+    const all = Object.keys(point?.scores ?? {}).filter((id) => point?.scores[id].per_concept && scoreOf(id));
+    const having = [...new Set(suited(all, point))].filter((id) => all.includes(id));
     host.hidden = having.length === 0 || names.length === 0;
     if (host.hidden || !point) return;
     having.sort((a, b) => place(a) - place(b));

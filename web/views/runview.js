@@ -44,7 +44,7 @@ export function runView(again) {
   const all = el("details", { class: "panel w12", open: carried !== null });
   const own = el("div", { class: "stats" });
   embeddings.append(el("header", {}, el("h2", {}, "Embeddings"),
-    el("p", {}, "Information in the concept embeddings about … (as a fraction of its entropy).")),
+    el("p", {}, "Each as a share of the entropy of the task or of the concept.")),
     own);
   const head = runHead();
   const drawVerdict = verdictPanel(verdict);

@@ -281,9 +281,8 @@ fn over_expressive_vectors(curve: &Curve) -> Judgement {
     let evidence = [vectors.beside(CTL_CONDITIONAL)].into_iter().chain(more.map(|more| more.beside(0.0))).collect();
     let text = match found {
         true => format!(
-            "embeddings reveal {:.0} % of the task beyond their concepts; the limit is {:.0} %",
-            100.0 * vectors.value,
-            100.0 * CTL_CONDITIONAL
+            "embeddings reveal {:.2} of the task beyond their concepts; the limit is {CTL_CONDITIONAL}",
+            vectors.value
         ),
         false => format!(
             "that embeddings reveal more of the task than their concepts do is not shown: 80 % power to detect {:.3} or more",
