@@ -64,7 +64,7 @@ def is_in_time(line: Line) -> bool:
 
 def _count(lines: Iterable[Line], holds: Callable[[Line], bool]) -> str:
     found = [holds(line) for line in lines]
-    return f"{sum(found)} of {len(found)}" if found else "none"
+    return f"{sum(found)}/{len(found)}" if found else "none"
 
 
 class Kinds:
@@ -175,8 +175,8 @@ class Kinds:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, *rows]]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
 
 
 def text(kinds: Kinds) -> str:

@@ -62,7 +62,7 @@ def share(found: int, of: int) -> str:
     if of == 0:
         return "none"
     low, high = interval(found, of)
-    return f"{found} of {of} ({100 * low:.1f} to {100 * high:.1f} %)"
+    return f"{found}/{of} ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
 def epoch(epochs: list[int]) -> str:
@@ -139,9 +139,9 @@ class Report:
             cells = []
             for outcome in ("collapsing", "sound"):
                 values = [last(run, score) for run in self.having(self.main, outcome)]
-                cells.append(" / ".join(f"{value:.2f}" for value in np.nanquantile(values, [0, 0.05, 0.5, 0.95, 1])))
+                cells.append(", ".join(f"{value:.2f}" for value in np.nanquantile(values, [0, 0.05, 0.5, 0.95, 1])))
             rows.append([f"`{score}`", *cells])
-        return table(["after the last epoch: min / 5 % / median / 95 % / max", "collapsing", "sound"], rows)
+        return table(["after the last epoch: min, 5 %, median, 95 %, max", "collapsing", "sound"], rows)
 
     def stretches(self) -> str:
         """For how many evaluations in a row the conditions hold in sound and in collapsing runs."""
@@ -160,9 +160,9 @@ class Report:
             cells = []
             for outcome in ("sound", "collapsing"):
                 lengths = [longest(run, holds) for run in self.having(self.main, outcome)]
-                cells.append(" / ".join(f"{length:g}" for length in np.quantile(lengths, [0.05, 0.5, 0.95, 1])))
+                cells.append(", ".join(f"{length:g}" for length in np.quantile(lengths, [0.05, 0.5, 0.95, 1])))
             rows.append([title, needed, *cells])
-        return table(["condition", "evaluations needed", "sound: 5 % / median / 95 % / max", "collapsing"], rows)
+        return table(["condition", "evaluations needed", "sound: 5 %, median, 95 %, max", "collapsing"], rows)
 
     def diagnosis(self, reproduced: Path) -> str:
         """How many values are above the limits that only the diagnosis uses.
@@ -172,7 +172,7 @@ class Report:
 
         def cells(score: str, limit: float, of: dict[str, list[float]], what: str) -> list[str]:
             shares = [
-                f"{sum(value > limit for value in of[outcome])} of {len(of[outcome])}; "
+                f"{sum(value > limit for value in of[outcome])}/{len(of[outcome])}; "
                 f"{min(of[outcome]):.2f} to {max(of[outcome]):.2f}"
                 for outcome in outcomes_
             ]
