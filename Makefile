@@ -154,14 +154,17 @@ screenshot: .venv/torch ## the page during a training run, as docs/page.png
 dashboard: .venv/deploy ## the Grafana dashboard, from its program
 	$(VENV)/python deploy/grafana/dashboard.py
 
-reproduce: .venv/reproduce ## a paper's experiments, through the sidecar; resumes where it was stopped
+reproduce: .venv/reproduce ## papers' experiments, through the sidecar; resumes where it was stopped
 	cargo build --release --locked
 	mkdir -p docs/reproduce
 	PYTHONPATH=python $(VENV)/python python/reproduce/train.py target/reproduce/models
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
 		$(VENV)/python python/reproduce/score.py target/reproduce/models target/reproduce/results.jsonl
 	cp target/reproduce/results.jsonl docs/reproduce/results.jsonl
-	PYTHONPATH=python $(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl target/reproduce/models docs/reproduce.md
+	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch \
+		$(VENV)/python python/reproduce/papers.py target/reproduce/models docs/reproduce/papers.json
+	PYTHONPATH=python $(VENV)/python python/reproduce/report.py docs/reproduce/results.jsonl docs/reproduce/papers.json \
+		target/reproduce/models docs/reproduce.md
 
 # Hours; the program says how many are left.
 evidence: .venv/evidence ## what the default alert rules stop, on models trained for it; resumes where it was stopped

@@ -1,6 +1,6 @@
-"""Writes the tables and figures of the report on the results of `score.py`.
+"""Writes the tables and figures of the report on the results of `score.py` and `papers.py`.
 
-    python report.py results.jsonl FOLDER ../../docs/reproduce.md
+    python report.py results.jsonl papers.json FOLDER ../../docs/reproduce.md
 
 FOLDER has the weights of `train.py`, for the figures that show what models put out. The report's words stay as they
 are: only what stands between two marks is replaced.
@@ -8,10 +8,12 @@ are: only what stands between two marks is replaced.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import figures
+import paper_tables
 import tables
 from results import Model, read
 
@@ -29,11 +31,12 @@ def sections(models: list[Model]) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    source, weights, target = (Path(argument) for argument in sys.argv[1:4])
+    source, papers, weights, target = (Path(argument) for argument in sys.argv[1:5])
     models = read(source)
+    measured = paper_tables.sections(json.loads(papers.read_text()))
     figures.draw(models, weights, target.with_suffix(""))
     text = target.read_text() if target.exists() else ""
-    for name, lines in sections(models).items():
+    for name, lines in (sections(models) | measured).items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         if begin not in text:
             text += f"{begin}{end}\n\n"

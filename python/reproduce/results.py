@@ -66,4 +66,4 @@ def shown(found: Floats) -> str:
         return MISSING
     mean, half = interval(defined)
     left_out = "" if len(defined) == len(found) else f" ({len(defined)} of {len(found)})"
-    return f"{mean:.3f} ± {half:.3f}{left_out}"
+    return f"{mean:.3f}±{half:.3f}{left_out}"

@@ -132,10 +132,10 @@ def findings(models: list[Model]) -> list[str]:
 def references(models: list[Model]) -> list[str]:
     """Table 3: accuracies of linear heads on the true concepts."""
     soft = of(models, experiment="grid", delta=0.25, kind="soft")
-    rows = [("complete, linear task", "1.000 ± 0.000", soft)]
-    rows.append(("c₃ missing", "0.786 ± 0.000", of(models, experiment="incomplete")))
-    rows.append(("non-linear task, a = 1", "0.687 ± 0.000", of(models, experiment="as printed")))
-    rows.append(("non-linear task, a = 2", "0.687 ± 0.000", of(models, experiment="misspecified")))
+    rows = [("complete, linear task", "1.000±0.000", soft)]
+    rows.append(("c₃ missing", "0.786±0.000", of(models, experiment="incomplete")))
+    rows.append(("non-linear task, a = 1", "0.687±0.000", of(models, experiment="as printed")))
+    rows.append(("non-linear task, a = 2", "0.687±0.000", of(models, experiment="misspecified")))
     lines = ["| TT(0.25) | the paper's | here |", "|---|--:|--:|"]
     return lines + [f"| {name} | {paper} | {shown(values(own, 'reference'))} |" for name, paper, own in rows]
 

@@ -25,7 +25,7 @@ def model(**scores: float) -> dict[str, Any]:
 def test_a_missing_score_is_never_zero() -> None:
     models = [model(ctl=0.2), model(ctl=0.4), model(), model()]
     np.testing.assert_array_equal(values(models, "ctl"), [0.2, 0.4, np.nan, np.nan])
-    assert shown(values(models, "ctl")).startswith("0.300 ±")
+    assert shown(values(models, "ctl")).startswith("0.300±")
     assert shown(values(models, "ctl")).endswith("(2 of 4)")
     assert shown(values(models, "icl")) == "-"
     assert not has(models, "icl")
