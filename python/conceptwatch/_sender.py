@@ -261,7 +261,7 @@ class Sender:
             self._channel = self._calls = self._recorder
         if self._calls is None:
             self._channel = channel_to(self.contact)
-            self._calls = Calls(self._channel, self.contact.token)
+            self._calls = Calls(self._channel, self.contact.token, self.client)
         return self._calls
 
     def _work(self) -> None:

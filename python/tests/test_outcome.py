@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+import conceptwatch
 from conceptwatch import _outcome
-from conftest import wait_for
+from conftest import acknowledged, log, wait_for
 from jobs import Job, begin
 from real_sidecar import answer, eager
 
@@ -125,6 +126,18 @@ def test_advice_that_nobody_reads_stops_no_run(address: str) -> None:
 
 def state_of(address: str, name: str) -> str:
     return str(answer(address, "/api/v1/run", run=name)["state"])
+
+
+def test_a_run_that_is_silent_while_another_of_its_process_begins_is_not_lost(address: str) -> None:
+    names = [next(NAMES), next(NAMES)]
+    first = conceptwatch.init(names[0], concepts=3, address=address)
+    log(first, 1)
+    second = conceptwatch.init(names[1], concepts=3, address=address)
+    log(second, 1)
+    wait_for(lambda: acknowledged(second))
+    assert [state_of(address, name) for name in names] == ["training", "training"]
+    first.finish()
+    second.finish()
 
 
 def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, job: Callable[..., Job]) -> None:

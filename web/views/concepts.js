@@ -132,7 +132,7 @@ function listing(id, over, [low, top], limit, accurate) {
   return { root, list,
     one: ({ name, i, value, q, accuracy }) => el("tr", { "data-concept": name }, el("th", { scope: "row", title: name }, ...breakable(name)),
       el("td", {}, value === null ? el("span", { class: "hatch", title: "Undefined in this sample" })
-        : el("div", { class: limit !== null && value <= limit ? "hb low" : "hb",
+        : el("div", { class: limit === null || value <= limit ? "hb low" : "hb",
         title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),

@@ -17,10 +17,13 @@ SERVICE = "conceptwatch.v1.ConceptWatch"
 
 
 class Calls:
-    """The calls of the service that a training job makes, over one channel. A token goes with each."""
+    """The calls of the service that a training job makes, over one channel. A token goes with each.
 
-    def __init__(self, channel: grpc.Channel, token: str | None = None) -> None:
-        metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
+    client: as in StartRunRequest; needed to stream.
+    """
+
+    def __init__(self, channel: grpc.Channel, token: str | None = None, client: str = "") -> None:
+        metadata = (("authorization", f"Bearer {token}"),) if token is not None else ()
 
         def unary(method: str, request: Any, response: Any) -> Callable[..., Any]:
             call = channel.unary_unary(
@@ -41,4 +44,4 @@ class Calls:
             request_serializer=None,  # IngestRequests come serialised
             response_deserializer=messages.IngestResponse.FromString,
         )
-        self.ingest = partial(ingest, metadata=metadata)
+        self.ingest = partial(ingest, metadata=(*metadata, ("conceptwatch-client", client)))

@@ -1620,7 +1620,8 @@ pub mod concept_watch_client {
         }
         /// Streams batches and ends of passes, in order; each is answered by one IngestResponse. A refused message does not
         /// end the stream. UNAVAILABLE with google.rpc.RetryInfo ends it when the sidecar exceeds its byte budget: resend what
-        /// was not acknowledged on a new stream.
+        /// was not acknowledged on a new stream. Metadata `conceptwatch-client` (StartRunRequest.client) says that the stream
+        /// serves all runs of the client; without it a run is lost between two streams until its next message.
         pub async fn ingest(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::IngestRequest>,
@@ -1880,7 +1881,8 @@ pub mod concept_watch_server {
             + 'static;
         /// Streams batches and ends of passes, in order; each is answered by one IngestResponse. A refused message does not
         /// end the stream. UNAVAILABLE with google.rpc.RetryInfo ends it when the sidecar exceeds its byte budget: resend what
-        /// was not acknowledged on a new stream.
+        /// was not acknowledged on a new stream. Metadata `conceptwatch-client` (StartRunRequest.client) says that the stream
+        /// serves all runs of the client; without it a run is lost between two streams until its next message.
         async fn ingest(
             &self,
             request: tonic::Request<tonic::Streaming<super::IngestRequest>>,

@@ -99,12 +99,16 @@ impl Ingest {
     pub async fn serve(
         self,
         mut requests: Arrived,
+        client: Option<String>,
         answers: mpsc::Sender<Result<IngestResponse, Status>>,
         stop: CancellationToken,
     ) {
         let _open = self.streams.open();
         let mut partial = None;
         let mailbox = Arc::new(Mailbox::default());
+        if let Some(client) = client {
+            self.runs.attend(client_hash(&client), &mailbox);
+        }
         // Registered once, not for each message.
         let (mut stopped, mut arrival) = (pin!(stop.cancelled()), pin!(mailbox.arrival()));
         loop {

@@ -177,9 +177,13 @@ async fn framed(body: Body, limits: &Arc<Limits>) -> Result<(Body, Option<Reserv
     Ok((framed.into(), Some(room)))
 }
 
+/// Metadata of a stream: the client whose runs it serves, as in `StartRunRequest`.
+const CLIENT: &str = "conceptwatch-client";
+
 /// Serves a stream of batches.
 async fn ingest(State((service, limits)): State<(Service, Arc<Limits>)>, request: Request) -> Response {
-    let answers = service.serve_ingest(messages(request.into_body(), limits).boxed());
+    let client = request.headers().get(CLIENT).and_then(|client| client.to_str().ok()).map(str::to_owned);
+    let answers = service.serve_ingest(messages(request.into_body(), limits).boxed(), client);
     let encoder = ProstEncoder::new(BufferSettings::default());
     let body = EncodeBody::new_server(encoder, answers, None, SingleMessageCompressionOverride::default(), None);
     ([(CONTENT_TYPE, "application/grpc")], Body::new(body)).into_response()

@@ -330,11 +330,15 @@ impl ConceptWatch for Service {
 }
 
 impl Service {
-    /// The answers to a stream of batches.
-    pub fn serve_ingest(&self, messages: Arrived) -> ReceiverStream<Result<proto::IngestResponse, Status>> {
+    /// The answers to a stream of batches, of a client if it says which.
+    pub fn serve_ingest(
+        &self,
+        messages: Arrived,
+        client: Option<String>,
+    ) -> ReceiverStream<Result<proto::IngestResponse, Status>> {
         let (sender, receiver) = mpsc::channel(ANSWERS);
         let ingest = self.ingest.clone();
-        tokio::spawn(ingest.serve(messages, sender, self.stop.clone()).in_current_span());
+        tokio::spawn(ingest.serve(messages, client, sender, self.stop.clone()).in_current_span());
         ReceiverStream::new(receiver)
     }
 

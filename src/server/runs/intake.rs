@@ -54,6 +54,16 @@ pub struct Ended {
 }
 
 impl Runs {
+    /// Notes that a stream serves all runs of a client, also those that send nothing for long.
+    pub fn attend(&self, client: u64, stream: &Arc<Mailbox>) {
+        for running in self.registry.all() {
+            let mut state = lock(&running.state);
+            if state.members.knows(client) {
+                state.attend(stream);
+            }
+        }
+    }
+
     /// Starts staging one batch of a split, which comes by `stream`. Errors when the run has finished, has too many splits, or
     /// the client's attempt or rank is invalid.
     pub fn stage(&self, running: &Running, sent: Sent<'_>, stream: &Arc<Mailbox>) -> Result<Staged, Refusal> {

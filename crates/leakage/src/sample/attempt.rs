@@ -172,7 +172,7 @@ impl Members {
     /// The attempt and rank of a client that sends a message. A client that has not declared the run joins an unnamed
     /// launch of as many ranks as the run declares. Errors when the rank is out of range.
     pub fn sends(&mut self, client: u64, stated: StatedRank, now: Duration) -> Result<Member, FieldError> {
-        if !self.clients.contains_key(&client) {
+        if !self.knows(client) {
             stated.checked()?;
             let world_size = stated.world_size;
             self.declare(Declaration { client, attempt: None, world_size, rank: None, continues: false }, now);
@@ -192,6 +192,10 @@ impl Members {
         }
         self.clients.insert(client, Client { attempt: place, world_size, sent: true });
         Ok(Member { attempt: place, world_size, rank })
+    }
+
+    pub fn knows(&self, client: u64) -> bool {
+        self.clients.contains_key(&client)
     }
 
     /// Notes that a rank sent a message of `step`.
