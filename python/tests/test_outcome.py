@@ -132,6 +132,7 @@ def test_a_run_that_is_silent_while_another_of_its_process_begins_is_not_lost(ad
     names = [next(NAMES), next(NAMES)]
     first = conceptwatch.init(names[0], concepts=3, address=address)
     log(first, 1)
+    wait_for(lambda: acknowledged(first))
     second = conceptwatch.init(names[1], concepts=3, address=address)
     log(second, 1)
     wait_for(lambda: acknowledged(second))
