@@ -56,6 +56,7 @@ pub fn missing(prepared: &Prepared, score: &Score) -> Vec<String> {
             prepared.run().constants.reference_task_accuracy.is_some() || can_train_heads(prepared)
         }
         Input::HeadWeights => !prepared.run().constants.head_weights.is_empty(),
+        Input::Latents => prepared.run().latents.is_some(),
         Input::ConceptParts => !prepared.run().constants.concept_parts.is_empty(),
     };
     score.inputs.iter().filter(|input| !has(input)).map(Input::to_string).collect()

@@ -92,7 +92,7 @@ fn tensors(input: &Input) -> [Option<TensorName>; 2] {
         Input::Tensor(name) | Input::Numbers(name) => [Some(*name), None],
         Input::EitherTensor(a, b) => [Some(*a), Some(*b)],
         Input::ReferenceTaskAccuracy => [Some(TensorName::ConceptLabels), Some(TensorName::TaskLabels)],
-        Input::HeadWeights | Input::ConceptParts => [None, None],
+        Input::HeadWeights | Input::Latents | Input::ConceptParts => [None, None],
     }
 }
 

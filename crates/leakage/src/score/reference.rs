@@ -16,6 +16,7 @@ use crate::nn::mlp::Mlp;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_keras};
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared, first_largest};
+use crate::sample::Column;
 use crate::tensor::TensorName;
 
 use super::accuracy::{mean_over_classes, task_hits};
@@ -109,7 +110,7 @@ pub fn on_true_concepts(p: &Prepared) -> Arc<Result<Heads, String>> {
         // A head reads all concepts at once.
         let all: Vec<usize> = (0..p.concepts()).collect();
         let rows = p.known(&all).map_err(|why| format!("labels of all concepts: {why}"))?;
-        train(p, &rows, concepts)
+        train(p, &rows, |p| encoded(p, |i| p.concept_numbers(i).ok_or("there are no concept labels".into())))
     })
 }
 
@@ -135,27 +136,14 @@ fn train(
         labels.iter().map(|label| names.binary_search(label).expect("every label has a name")).collect();
     let holdout = Holdout::by_task(p, 0, rows)?;
     let inputs = inputs(p)?;
-    let (train, test) = (inputs.select(Axis(0), &holdout.train), inputs.select(Axis(0), &holdout.test));
-    let targets = Targets::Classes(holdout.train.iter().map(|&row| classes[row]).collect());
     let of_test: Vec<i32> = holdout.test.iter().map(|&row| labels[row]).collect();
-    let hits = |layers: &[(usize, Activation)]| -> Vec<f64> {
-        let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
-        let mut head = Mlp::new(inputs.ncols(), layers, &mut rng);
-        start_as_keras(&mut head, &mut rng);
-        fit(&mut head, train.view(), &targets, &RECIPE, &mut rng, &|| p.pause());
-        let outputs = head.outputs(test.view());
-        let told =
-            |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
-        let rows = outputs.rows().into_iter().zip(&holdout.test);
-        rows.map(|(row, &at)| f64::from(told(row) == classes[at])).collect()
-    };
-    let last = (names.len(), Activation::Identity);
+    let hits = |hidden: &[usize]| hits(p, &inputs, (&classes, names.len()), hidden, &holdout.train, &holdout.test);
     let mut counts = vec![0.0; names.len()];
     holdout.train.iter().for_each(|&row| counts[classes[row]] += 1.0);
     let likeliest = first_largest(&counts);
     let of_constant: Vec<f64> =
         holdout.test.iter().map(|&row| f64::from(u8::from(classes[row] == likeliest))).collect();
-    let (linear, mlp) = (hits(&[last]), hits(&[(HIDDEN, Activation::Relu), last]));
+    let (linear, mlp) = (hits(&[]), hits(&[HIDDEN]));
     let reached = |of: &dyn Fn(&[f64]) -> Term| {
         let [linear, mlp] = [&linear, &mlp].map(|hits| holdout.spread(&of(hits)));
         Reached { linear, mlp }
@@ -168,6 +156,28 @@ fn train(
     })
 }
 
+/// Trains a head with these numbers of hidden units on the rows `train` of `inputs` [n, d]. Returns 1 for each of the
+/// rows `test` whose class it predicts, 0 for the others. `classes` has the class of each row, and their number.
+pub fn hits(
+    p: &Prepared,
+    inputs: &Array2<f32>,
+    (classes, count): (&[usize], usize),
+    hidden: &[usize],
+    train: &[usize],
+    test: &[usize],
+) -> Vec<f64> {
+    let mut layers: Vec<(usize, Activation)> = hidden.iter().map(|&units| (units, Activation::Relu)).collect();
+    layers.push((count, Activation::Identity));
+    let mut rng = ChaCha8Rng::seed_from_u64(p.settings().seed);
+    let mut head = Mlp::new(inputs.ncols(), &layers, &mut rng);
+    start_as_keras(&mut head, &mut rng);
+    let targets = Targets::Classes(train.iter().map(|&row| classes[row]).collect());
+    fit(&mut head, inputs.select(Axis(0), train).view(), &targets, &RECIPE, &mut rng, &|| p.pause());
+    let outputs = head.outputs(inputs.select(Axis(0), test).view());
+    let told = |row: ndarray::ArrayView1<f32>| first_largest(&row.iter().map(|&z| f64::from(z)).collect::<Vec<_>>());
+    outputs.rows().into_iter().zip(test).map(|(row, &at)| f64::from(told(row) == classes[at])).collect()
+}
+
 /// Activations [n, d].
 fn activations(p: &Prepared) -> Result<Array2<f32>, String> {
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
@@ -175,11 +185,16 @@ fn activations(p: &Prepared) -> Result<Array2<f32>, String> {
     if width > MOST_INPUTS {
         return Err(format!("there are {width} activation columns, heads are trained on at most {MOST_INPUTS}"));
     }
-    let columns: Vec<Vec<f32>> = (0..width).map(|at| standardised(&column.floats(at))).collect();
+    standardised_columns(column)
+}
+
+/// A column's values [n, d], each in standard deviations from its mean.
+pub fn standardised_columns(column: &Column) -> Result<Array2<f32>, String> {
+    let columns: Vec<Vec<f32>> = (0..column.width()).map(|at| standardised(&column.floats(at))).collect();
     if columns.iter().flatten().any(|x| !x.is_finite()) {
         return Err("an activation is outside the range of single precision".into());
     }
-    Ok(Array2::from_shape_fn((p.rows(), width), |(row, at)| columns[at][row]))
+    Ok(Array2::from_shape_fn((column.rows(), column.width()), |(row, at)| columns[at][row]))
 }
 
 /// Values as distances from their mean, in standard deviations; 0 where they do not vary.
@@ -190,12 +205,12 @@ fn standardised(values: &[f64]) -> Vec<f32> {
     values.iter().map(|x| ((x - mean) / scale) as f32).collect()
 }
 
-/// True concepts [n, d]: 0 or 1, one column for each class of a categorical concept, or a continuous one's distance from
-/// its mean in standard deviations.
-fn concepts(p: &Prepared) -> Result<Array2<f32>, String> {
+/// Labels of each concept as the inputs of a head [n, d]: 0 or 1, one column for each class of a categorical concept, or
+/// a continuous one's distance from its mean in standard deviations.
+pub fn encoded(p: &Prepared, mut labels: impl FnMut(usize) -> Result<Vec<f64>, String>) -> Result<Array2<f32>, String> {
     let mut columns: Vec<Vec<f32>> = Vec::new();
     for (i, concept) in p.run().concepts.iter().enumerate() {
-        let labels = p.concept_numbers(i).ok_or("there are no concept labels")?;
+        let labels = labels(i)?;
         if p.run().is_continuous(i) {
             // Rows with an unknown label are not used.
             let known = || labels.iter().filter(|c| !c.is_nan());

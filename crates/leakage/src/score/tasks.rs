@@ -18,7 +18,7 @@ pub fn reads_task(score: &Score) -> bool {
         Input::Tensor(name) | Input::Numbers(name) => name.is_of_task(),
         Input::EitherTensor(a, b) => a.is_of_task() || b.is_of_task(),
         Input::ReferenceTaskAccuracy => true,
-        Input::HeadWeights | Input::ConceptParts => false,
+        Input::HeadWeights | Input::Latents | Input::ConceptParts => false,
     })
 }
 

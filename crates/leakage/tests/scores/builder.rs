@@ -316,3 +316,13 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
 pub fn is_of_numbers(score: &Score) -> bool {
     score.inputs.iter().any(|input| matches!(input, Input::Numbers(_)))
 }
+
+/// Whether a score is only of activations that were learnt without labels.
+pub fn is_of_latents(score: &Score) -> bool {
+    score.inputs.contains(&Input::Latents)
+}
+
+/// Whether a score is of concepts with an activation each, and of classes.
+pub fn is_of_concepts(score: &Score) -> bool {
+    !is_of_numbers(score) && !is_of_latents(score)
+}

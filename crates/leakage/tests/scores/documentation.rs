@@ -73,6 +73,7 @@ fn render() -> String {
         Paper::Disentanglement,
         Paper::Hierarchical,
         Paper::Mechanistic,
+        Paper::Absorption,
     ];
     for paper in papers {
         writeln!(text, "- {}: {}", short(paper), paper.citation()).unwrap();
@@ -153,6 +154,7 @@ fn short(paper: Paper) -> &'static str {
         Paper::Disentanglement => "P8",
         Paper::Hierarchical => "P9",
         Paper::Mechanistic => "P10",
+        Paper::Absorption => "P11",
         Paper::Own => "this project",
         Paper::Common => "textbook",
     }

@@ -9,11 +9,13 @@ fn every_score_has_the_outputs_that_its_catalogue_row_declares() {
     for settings in [TIE_AWARE, PUBLISHED] {
         let columns = with_head_and_features(model(250, 3, 0.5, 11));
         let mut outcomes = columns.available(settings);
-        assert!(CATALOGUE.iter().all(|score| outcomes.contains_key(score.id) != is_of_numbers(score)));
+        assert!(CATALOGUE.iter().all(|score| outcomes.contains_key(score.id) == is_of_concepts(score)));
         let predicted = columns.arrays[&TensorName::TaskLabels].1.iter().map(|y| 0.8 * y).collect();
         let measured = columns.with(TensorName::TaskPredictions, &[], predicted).continuous_labels(true, true);
         let of_numbers = measured.available(settings);
         outcomes.extend(of_numbers.into_iter().filter(|(id, _)| find(id).is_some_and(is_of_numbers)));
+        let of_latents = firing::hierarchy(1_000, 11, |is_child, _| is_child).available(settings);
+        outcomes.extend(of_latents.into_iter().filter(|(id, _)| find(id).is_some_and(is_of_latents)));
         for score in CATALOGUE {
             let outcome = &outcomes[score.id];
             let value = outcome.value().unwrap_or_else(|| panic!("{} is undefined", score.id));
@@ -118,7 +120,8 @@ fn a_score_without_its_inputs_is_left_out_or_names_them() {
     let of_classes = with_head_and_features(model(60, 2, 0.5, 15));
     for score in CATALOGUE {
         let whole = of_classes.clone();
-        let whole = if is_of_numbers(score) { whole.continuous_labels(true, true) } else { whole };
+        let mut whole = if is_of_numbers(score) { whole.continuous_labels(true, true) } else { whole };
+        whole.fields.latents = is_of_latents(score).then_some(2);
         let without = |input: &Input| match input {
             Input::Tensor(name) | Input::Numbers(name) => whole.clone().without(*name),
             Input::EitherTensor(a, b) => {
@@ -129,6 +132,7 @@ fn a_score_without_its_inputs_is_left_out_or_names_them() {
             }
             Input::ReferenceTaskAccuracy => unreachable!("left out"),
             Input::HeadWeights | Input::ConceptParts => whole.clone().constants(RunConstants::default()),
+            Input::Latents => of_classes.clone(),
         };
         // Without a stated reference accuracy, a head is trained on the labels.
         for input in score.inputs.iter().filter(|input| **input != Input::ReferenceTaskAccuracy) {

@@ -5,10 +5,12 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, MEANS, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::{accuracy, calibration, completeness, concordance, contributions, intervention, reference, task};
+use crate::score::{
+    accuracy, calibration, completeness, concordance, contributions, intervention, random_concepts, reference, task,
+};
 use crate::tensor::TensorName::{
-    AblatedTaskPredictions, ConceptActivations, ConceptLabels, IntervenedTaskPredictions, InterventionPredictions,
-    TaskLabels, TaskLogits, WrongInterventionPredictions,
+    AblatedTaskPredictions, ConceptActivations, ConceptEmbeddings, ConceptLabels, IntervenedTaskPredictions,
+    InterventionPredictions, TaskLabels, TaskLogits, WrongInterventionPredictions,
 };
 
 const FAMILY: &str = "accuracy";
@@ -40,7 +42,7 @@ const RARE: &str = "Only as certain as the rarest class: in a class of 10 rows, 
 const FIFTH: &str =
     "Heads are tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
-pub(super) const ROWS: [Score; 28] = [
+pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
@@ -127,6 +129,30 @@ pub(super) const ROWS: [Score; 28] = [
         ..ROW
     },
     Score {
+        id: "random_concept_baseline",
+        title: "Accuracy of random concepts",
+        family: FAMILY,
+        paper: Paper::Guidance,
+        unit: "accuracy",
+        inputs: &[
+            Input::EitherTensor(ConceptEmbeddings, ConceptActivations),
+            Input::Tensor(ConceptLabels),
+            Input::Tensor(TaskLabels),
+        ],
+        latents: true,
+        cost: Cost::Slow,
+        help: "Balanced task accuracy of a linear head on a random concept for each concept: a random direction through \
+               the embeddings, or activations, cut at the label's prevalence; cross-fitted over four parts. Where \
+               task_balanced_accuracy is not above it, the model gains nothing from what its concepts mean.",
+        trust: &[
+            "From 112 normal activations, 112 random concepts predict four classes, the signs of two of these, with 0.50, \
+             and 4 with 0.28 (2,048 rows). The error includes the draw of directions.",
+        ],
+        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
+        compute: random_concepts::baseline,
+        ..ROW
+    },
+    Score {
         id: "task_excess",
         title: "Task accuracy beyond the true concepts",
         family: FAMILY,
@@ -168,7 +194,7 @@ pub(super) const ROWS: [Score; 28] = [
         paper: Paper::Own,
         unit: "accuracy",
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
-        help: "Balanced task accuracy after all concepts were set to their true values.",
+        help: "Balanced task accuracy after intervention on all concepts.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_balanced_accuracy,
@@ -181,7 +207,7 @@ pub(super) const ROWS: [Score; 28] = [
         paper: Paper::Own,
         unit: "R²",
         inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
-        help: "R² of a numeric task after all concepts were set to their true values, at least 0.",
+        help: "R² of a numeric task after intervention, at least 0.",
         trust: &[MEANS],
         cost: Cost::Cheap,
         compute: intervention::intervened_task_r2,

@@ -118,8 +118,7 @@ pub(super) const ROWS: [Score; 14] = [
         unit: "share of H(y)",
         per_concept: true,
         inputs: EMBEDDINGS_AND_ALL_LABELS,
-        help: "I(ĉ^w_i; y | c_i) / H(y): what each concept's weighted embedding reveals about the task beyond its \
-               own true concept, unclipped.",
+        help: "ctl_conditional of each concept's weighted embedding.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task,
@@ -165,8 +164,7 @@ pub(super) const ROWS: [Score; 14] = [
         per_concept: true,
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        help: "I(ĉ^w_i; c_j | c_i) / H(c_j): what each concept's weighted embedding reveals about the other true \
-               concepts beyond its own, unclipped, mean over ordered pairs.",
+        help: "icl_conditional of each concept's weighted embedding.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
         compute: conditional_embedding::interconcept,

@@ -5,7 +5,7 @@ use super::memory::{self, Memory};
 use super::paper::Paper;
 use super::row::{Cost, ROW, Score};
 use crate::point::CurveDescription;
-use crate::score::{concept_alignment, dci, disentanglement, impurity, niche, r4};
+use crate::score::{concept_alignment, dci, disentanglement, firing, impurity, niche, r4};
 use crate::tensor::TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels};
 
 const FAMILY: &str = "impurity";
@@ -27,7 +27,7 @@ const PREFER_OIS: &str = "Hardly moves between the pure and the impure rows of t
 const ONE_SEED: &str = "Compare only points with the same seed: the pure rows of the impurity paper's Table 1 read \
                         67.0 ± 2.2 % at seed 0 and 74.6 ± 1.3 % at seed 2 (published 66.25 ± 2.31 %).";
 
-pub(super) const ROWS: [Score; 16] = [
+pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "mig",
         title: "Mutual information gap (MIG)",
@@ -272,7 +272,7 @@ pub(super) const ROWS: [Score; 16] = [
         matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
         cost: Cost::Slow,
-        help: "OIS of the weighted embeddings, beside that of the activations. Trains k² networks that read vectors.",
+        help: "OIS of the weighted embeddings. Trains k² networks that read vectors.",
         trust: &["784 networks of 16 dimensions take 18 s of one core at 2,048 rows."],
         memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::embedding_ois,
@@ -329,10 +329,46 @@ pub(super) const ROWS: [Score; 16] = [
         curve: Some(OVER_NICHES),
         inputs: EMBEDDINGS_AND_LABELS,
         cost: Cost::Slow,
-        help: "NIS of the weighted embeddings, beside that of the activations.",
+        help: "NIS of the weighted embeddings.",
         trust: &[ONE_SEED],
         memory: Memory { inputs: 2.5, pairs: 200, kept: 0, more: memory::niches_of_embeddings },
         compute: niche::embedding_nis,
+        ..ROW
+    },
+    Score {
+        id: "dead_latents",
+        title: "Dead latents",
+        family: FAMILY,
+        unit: "share of latents",
+        inputs: &[Input::Latents, Input::Tensor(ConceptActivations)],
+        latents: true,
+        no_standard_error: Some("it counts latents"),
+        help: "Share of latents that are above 0 in no row. Undefined where none is ever 0 or below, as of sigmoids.",
+        trust: &[
+            "A latent that fires in a share p of rows is missed by N with probability (1 - p)^N: below 5 % for p \
+             above 3/N.",
+        ],
+        compute: firing::dead,
+        ..ROW
+    },
+    Score {
+        id: "absorption",
+        title: "Feature absorption",
+        family: FAMILY,
+        paper: Paper::Absorption,
+        unit: "share of rows",
+        per_concept: true,
+        inputs: &[Input::Latents, Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels)],
+        latents: true,
+        help: "Share of a concept's rows on which its main latents are silent (0 or below) and a carrier fires. Main \
+               latents, best first: each raises the firing rate of any of them, with the concept less without, by more \
+               than 0.2. Carriers: at least nine tenths as precise, beyond chance (p < 0.01 for all). SAEBench projects \
+               decoder directions on a probe instead and counts partial absorption.",
+        trust: &[
+            "A latent that takes over more than a fifth of the rows makes a split concept, not absorption; those of \
+             correlated concepts may be carriers.",
+        ],
+        compute: firing::absorption,
         ..ROW
     },
 ];

@@ -14,6 +14,8 @@ pub enum Input {
     EitherTensor(TensorName, TensorName),
     ReferenceTaskAccuracy,
     HeadWeights,
+    /// Activations that are declared as learnt without labels.
+    Latents,
     ConceptParts,
 }
 
@@ -25,6 +27,7 @@ impl fmt::Display for Input {
             Self::EitherTensor(a, b) => write!(f, "{a} or {b}"),
             Self::ReferenceTaskAccuracy => f.write_str("reference_task_accuracy"),
             Self::HeadWeights => f.write_str("head_weights"),
+            Self::Latents => f.write_str("latents"),
             Self::ConceptParts => f.write_str("concept_parts"),
         }
     }

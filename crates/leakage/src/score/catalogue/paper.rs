@@ -27,6 +27,8 @@ pub enum Paper {
     Guidance,
     /// Learning Concept Bottleneck Models from Mechanistic Explanations, ICLR 2026.
     Mechanistic,
+    /// A is for Absorption: Studying Feature Splitting and Absorption in Sparse Autoencoders, arXiv:2409.14507.
+    Absorption,
     /// Defined by this project.
     Own,
     /// Textbook statistics.
@@ -74,6 +76,10 @@ impl Paper {
             Self::Mechanistic => {
                 "Learning Concept Bottleneck Models from Mechanistic Explanations, ICLR 2026, \
                  doi:10.48550/arXiv.2603.07343"
+            }
+            Self::Absorption => {
+                "A is for Absorption: Studying Feature Splitting and Absorption in Sparse Autoencoders, \
+                 doi:10.48550/arXiv.2409.14507"
             }
             Self::Own => "this project",
             Self::Common => "",

@@ -7,7 +7,7 @@
 //! a screen of O(N k²).
 
 mod baseline;
-mod folds;
+pub mod folds;
 mod learner;
 mod second;
 mod structure;
