@@ -96,8 +96,12 @@ impl RunState {
                 Some(Some(why)) => (State::Lost, Some(why.to_owned())),
                 Some(None) => match usual_interval(evaluations) {
                     Some(usual) if now - heard > (SILENCE * usual).max(LEAST_SILENCE) => {
-                        let usual = duration(usual);
-                        let reason = format!("silent for more than three times its usual interval, {usual}");
+                        let reason = match SILENCE * usual > LEAST_SILENCE {
+                            true => {
+                                format!("silent for more than three times its usual interval, {}", duration(usual))
+                            }
+                            false => "silent for more than a minute".to_owned(),
+                        };
                         (State::Stalled, Some(reason))
                     }
                     _ => (State::Training, None),
@@ -191,6 +195,8 @@ mod tests {
         let found = RunState::of(&run(1), Some(&job(None, 0.0)), &[every(100.0, 9, 400.0)], NOW);
         let reason = "silent for more than three times its usual interval, 100 s";
         assert_eq!(found, RunState { state: State::Stalled, reason: Some(reason.into()), updated: NOW - 400.0 });
+        let found = RunState::of(&run(1), Some(&job(None, 0.0)), &[every(0.01, 9, 400.0)], NOW);
+        assert_eq!(found.reason.as_deref(), Some("silent for more than a minute"));
         for (seconds, text) in [(0.25, "0.2 s"), (45.4, "45 s"), (600.0, "10 min"), (9000.0, "2.5 h")] {
             assert_eq!(duration(seconds), text);
         }

@@ -179,7 +179,7 @@ def main() -> None:
     for name in sys.argv[3:] or KINDS:
         with sidecar(binary) as (grpc, url):
             view = KINDS[name](grpc)
-            camera = ["node", str(HERE / "screenshot.mjs"), f"{url}/{view}", str(folder / f"{name}.png")]
+            camera = ["node", str(HERE / "screenshot.mjs"), f"{url}/{view}", str(folder / f"page-{name}.png")]
             subprocess.run([*camera, "--height", "1000"] if name == "84-runs" else camera, check=True)
         print(name, flush=True)
 

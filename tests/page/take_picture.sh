@@ -1,6 +1,6 @@
 #!/bin/sh
-# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png. Beside it, the pictures of the guide to
-# the page on made-up runs, as page-*.png.
+# A picture of the page while the PyTorch example trains: sh take_picture.sh OUT.png. Beside it, as page-*.png, the pictures of
+# the guide to the page on made-up runs, and those of kinds of models and states of runs.
 #
 # Takes python3 with PyTorch, Node and Chromium. CONCEPTWATCH_BINARY is the program, else that of the release build.
 set -eu
@@ -52,3 +52,4 @@ camera=''
 wait "$training"
 training=''
 node "$here/pictures.mjs" "$(dirname "$out")"
+python3 "$here/kinds.py" "$binary" "$(dirname "$out")"
