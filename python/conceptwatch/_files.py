@@ -179,7 +179,7 @@ def _parquet(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
             used += batch.nbytes
             _check_size(str(path), (used,), 1, limit)
             for name in taken:
-                parts[name].append(_column(path, name, batch.column(batch.schema.get_field_index(name)), pa))
+                parts[name].append(_column(path, name, batch.column(batch.schema.get_field_index(name)), limit, pa))
         for name in taken:
             pieces = parts.pop(name)
             if len({piece.shape[1:] for piece in pieces}) > 1:
@@ -187,7 +187,13 @@ def _parquet(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
             yield name, np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
-def _column(path: Path, name: str, column: Any, pa: Any) -> Array:
+def _texts(name: str, values: list[str], limit: int) -> Array:
+    # Each takes as much as the longest.
+    _check_size(name, (len(values), max(map(len, values), default=0)), 4, limit)
+    return np.asarray(values, np.str_)
+
+
+def _column(path: Path, name: str, column: Any, limit: int, pa: Any) -> Array:
     kinds, widths = pa.types, []
     while kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type):
         rows, values = len(column), column.flatten()
@@ -200,7 +206,7 @@ def _column(path: Path, name: str, column: Any, pa: Any) -> Array:
     if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
     if kinds.is_string(column.type) or kinds.is_large_string(column.type):
-        found = np.asarray(column.to_pylist(), dtype=np.str_)
+        found = _texts(name, ["" if value is None else value for value in column.to_pylist()], limit)
     elif kinds.is_boolean(column.type) or kinds.is_integer(column.type) or kinds.is_floating(column.type):
         # An empty cell is NaN: an unknown label.
         found = column.to_numpy(zero_copy_only=False)
@@ -242,6 +248,9 @@ def _pytorch(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
             if not wanted(name, mapped):
                 yield name, _EMPTY
                 continue
+            if isinstance(tensor, list):
+                yield name, _texts(name, tensor, limit)
+                continue
             if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
                 raise Unreadable(
                     f"{name}: is a {tensor.dtype} tensor of layout {tensor.layout}, expected plain numbers"
@@ -253,9 +262,14 @@ def _pytorch(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
 
 
 def _tensors(found: Any, name: str, torch: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors of nested dicts, their names joined by full stops; a tensor alone has the name of its file."""
+    """The tensors and lists of texts in nested dicts.
+
+    Names are joined by full stops; a tensor alone has the name of its file.
+    """
     if isinstance(found, torch.Tensor):
         yield name, found
+    elif isinstance(found, (list, tuple)) and found and all(isinstance(one, str) for one in found):
+        yield name, list(found)
     elif isinstance(found, Mapping) and depth < 8:
         for key, value in found.items():
             yield from _tensors(value, f"{name}.{key}" if depth else str(key), torch, depth + 1)

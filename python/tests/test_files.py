@@ -83,6 +83,24 @@ def test_tensors_of_pytorch_give_the_scores_of_their_arrays(
     assert scores(*(tmp_path / f"{name}.pt" for name in tensors))["scores"] == expected
 
 
+def test_names_of_classes_give_the_scores_of_their_numbers(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    labels = arrays["task_labels"].astype(np.int64)
+    unknown = np.arange(len(labels)) < 9
+    np.savez(tmp_path / "numbers.npz", **{**arrays, "task_labels": np.where(unknown, -1, labels)})
+    expected = scores(tmp_path / "numbers.npz", "--missing-labels")["scores"]
+    names = [None if missing else f"class {number}" for missing, number in zip(unknown, labels, strict=True)]
+    texts = ["" if name is None else name for name in names]
+    np.savez(tmp_path / "names.npz", **{**arrays, "task_labels": np.array(texts)})
+    others = {name: arrays[name] for name in arrays if name != "task_labels"}
+    torch.save(
+        {"task_labels": texts, **{name: torch.tensor(array) for name, array in others.items()}}, tmp_path / "n.pt"
+    )
+    table = pyarrow.table({"task_labels": names, **{name: array.tolist() for name, array in others.items()}})
+    parquet.write_table(table, tmp_path / "n.parquet", row_group_size=70)
+    for file in ("names.npz", "n.pt", "n.parquet"):
+        assert scores(tmp_path / file, "--missing-labels")["scores"] == expected, file
+
+
 class Code:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return os.mkdir, ("ran",)

@@ -2,6 +2,7 @@
 //! safetensors. The Python package turns Parquet and PyTorch files into archives (`python/conceptwatch/_files.py`).
 
 mod array;
+mod classes;
 mod files;
 mod kinds;
 mod names;

@@ -6,6 +6,7 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::TensorName;
 
 use super::array::{Array, Elements, Memory};
+use super::classes::Classes;
 use super::names::Target;
 
 const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
@@ -74,8 +75,15 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// All arrays; columns are put together, and their suffixes name the concepts.
-    pub fn finish(self, memory: &mut Memory) -> Result<Vec<Array>, FieldError> {
+    /// All arrays; names of classes are numbered, columns are put together, and their suffixes name the concepts.
+    pub fn finish(mut self, memory: &mut Memory) -> Result<Vec<Array>, FieldError> {
+        let whole = self.arrays.iter().map(|(array, _)| (array, 0));
+        let columns = self.columns.iter().flat_map(|(_, columns)| columns.iter().map(|column| &column.array).zip(0..));
+        let classes = Classes::of(whole.chain(columns));
+        self.arrays.iter_mut().for_each(|(array, _)| classes.number(array, 0));
+        for (_, columns) in &mut self.columns {
+            columns.iter_mut().enumerate().for_each(|(task, column)| classes.number(&mut column.array, task));
+        }
         let mut arrays: Vec<Array> = self.arrays.into_iter().map(|(array, _)| array).collect();
         let mut of_concepts: Option<(String, Vec<String>)> = None;
         let mut of_tasks: Option<Vec<String>> = None;

@@ -1,7 +1,6 @@
 //! Tables: a header, and a row of the data set in each line, separated by commas, semicolons or tabs.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 use std::path::Path;
@@ -11,6 +10,7 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::{Content, DataType, TensorName};
 
 use super::array::{Array, Elements, Memory};
+use super::classes::{are_of_tasks, is_missing};
 use super::names::{Names, Target};
 use super::sink::Sink;
 
@@ -20,11 +20,6 @@ const MAX_LINE: usize = 4 << 20;
 const BLOCK: u64 = 4096;
 /// Separators of cells; the one that the header has most is taken.
 const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
-/// Cells that pandas and R write for a missing number.
-const MISSING: [&str; 7] = ["", "NA", "N/A", "<NA>", "null", "NULL", "None"];
-/// Tensors whose values are classes of the task. Where a column of one has names, all that have are numbered alike.
-const OF_TASK: [TensorName; 3] =
-    [TensorName::TaskLabels, TensorName::TaskPredictions, TensorName::IntervenedTaskPredictions];
 
 /// Counts bytes since the last line, so that no line fills the memory.
 struct Lines<R> {
@@ -48,30 +43,16 @@ enum Values {
     Whole(Vec<i64>),
     Floats(Vec<f64>),
     Texts(Vec<String>),
-    /// Numbers of names in [`Classes`].
-    Classes(Vec<usize>),
 }
 
-/// The names of the task's classes, numbered as they appear.
-#[derive(Default)]
-struct Classes(BTreeMap<String, usize>);
-
-impl Classes {
-    fn number(&mut self, name: &str, memory: &mut Memory) -> usize {
-        if let Some(&number) = self.0.get(name) {
-            return number;
+impl Values {
+    /// Whether no row so far has a value.
+    fn are_missing(&self) -> bool {
+        match self {
+            Self::Whole(whole) => whole.is_empty(),
+            Self::Floats(floats) => floats.iter().all(|value| value.is_nan()),
+            Self::Texts(_) => false,
         }
-        let next = self.0.len();
-        memory.used = memory.used.saturating_add(name.len() + size_of::<(String, usize)>());
-        self.0.insert(name.to_owned(), next);
-        next
-    }
-
-    /// The number of each class in the order of the names, by its number here.
-    fn sorted(&self) -> Vec<i64> {
-        let mut sorted = vec![0; self.0.len()];
-        self.0.values().zip(0..).for_each(|(&number, place)| sorted[number] = place);
-        sorted
     }
 }
 
@@ -82,7 +63,7 @@ struct Column {
     target: Target,
     values: Values,
     /// The values may be names of classes.
-    of_task: bool,
+    of_tasks: bool,
 }
 
 pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {
@@ -97,7 +78,7 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
     let header = reader.headers().map_err(unreadable)?.clone();
     since.set(0);
     let mut columns = columns(&header, names);
-    let (mut record, mut rows, mut classes) = (csv::StringRecord::new(), 0u64, Classes::default());
+    let (mut record, mut rows) = (csv::StringRecord::new(), 0u64);
     let wide =
         columns.iter().map(|column| if matches!(column.values, Values::Texts(_)) { 64 } else { 16 }).sum::<usize>();
     while reader.read_record(&mut record).map_err(unreadable)? {
@@ -117,21 +98,17 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
                     format!("got '{cell}' in row {rows}, expected {expected}; cells are separated by '{separator}'");
                 FieldError::new(title, message)
             };
-            if rows == 0 && column.of_task && is_name(cell) {
-                column.values = Values::Classes(Vec::new());
+            if column.of_tasks && is_name(cell) && column.values.are_missing() {
+                column.values = Values::Texts(vec![String::new(); rows as usize]);
             }
-            if let Values::Classes(numbers) = &mut column.values {
-                if !is_name(cell) {
-                    return Err(fault("the name of a class, as in row 0"));
-                }
-                numbers.push(classes.number(cell, memory));
-            } else {
-                push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
+            let is_class = column.of_tasks && matches!(column.values, Values::Texts(_));
+            if is_class && !is_name(cell) && !is_missing(cell) {
+                return Err(fault("the name of a class, as in rows before it"));
             }
+            push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
         }
         rows += 1;
     }
-    let sorted = classes.sorted();
     for column in columns {
         let Column { target, values, .. } = column;
         sink.put(path, &target, |name| {
@@ -143,10 +120,6 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
                     Elements::Numbers(DataType::Float64, bytes(values.iter().map(|v| v.to_le_bytes())))
                 }
                 Values::Texts(values) => Elements::Texts(values),
-                Values::Classes(numbers) => Elements::Numbers(
-                    DataType::Int64,
-                    bytes(numbers.iter().map(|&number| sorted[number].to_le_bytes())),
-                ),
             };
             Ok(Array { name, shape: vec![rows], elements })
         })?;
@@ -168,8 +141,8 @@ fn columns(header: &csv::StringRecord, names: &Names) -> Vec<Column> {
             (_, true) => Values::Floats(Vec::new()),
             _ => Values::Whole(Vec::new()),
         };
-        let of_task = tensor.is_some_and(|name| OF_TASK.contains(&name));
-        Some(Column { title: title.to_owned(), at, target, values, of_task })
+        let of_tasks = are_of_tasks(&target.name);
+        Some(Column { title: title.to_owned(), at, target, values, of_tasks })
     };
     header.iter().enumerate().filter_map(column).collect()
 }
@@ -197,7 +170,7 @@ fn flag(cell: &str) -> Option<i64> {
 }
 
 fn is_name(cell: &str) -> bool {
-    !MISSING.contains(&cell) && flag(cell).is_none() && cell.parse::<f64>().is_err()
+    !is_missing(cell) && flag(cell).is_none() && cell.parse::<f64>().is_err()
 }
 
 /// Adds a cell, `None` if it is no number. A missing one is NaN: an unknown label.
@@ -211,13 +184,13 @@ fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
         *values = Values::Floats(whole.iter().map(|&value| value as f64).collect());
     }
     match values {
-        Values::Floats(floats) if MISSING.contains(&cell) => floats.push(f64::NAN),
+        Values::Floats(floats) if is_missing(cell) => floats.push(f64::NAN),
         Values::Floats(floats) => floats.push(flag.map(|flag| flag as f64).or_else(|| cell.parse().ok())?),
         Values::Texts(texts) => {
-            memory.used = memory.used.saturating_add(cell.len());
+            memory.used = memory.used.saturating_add(size_of::<String>() + cell.len());
             texts.push(cell.to_owned());
         }
-        Values::Whole(_) | Values::Classes(_) => {}
+        Values::Whole(_) => {}
     }
     Some(())
 }
