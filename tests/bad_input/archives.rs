@@ -119,7 +119,8 @@ pub fn cases() -> Vec<Case> {
         }),
         array("dates", task, "expected", task, npy("'<M8[s]'", false, "(32,)", &[0; 256])),
         array("extended floats", act, "expected", act, npy("'<f16'", false, "(32, 2)", &[0; 1024])),
-        array("strings for labels", task, "expected", task, texts(3, "(32,)", &["a"; 32])),
+        array("strings for labels", "concept_labels", "expected", "concept_labels", texts(3, "(32, 2)", &["a"; 64])),
+        array("labels without a name", task, "pass --missing-labels", task, texts(3, "(32,)", &["NA"; 32])),
         array("strings for activations", act, "expected", act, texts(3, "(32,)", &["a"; 32])),
         array("strings of no width", "predicted_text", "expected", "predicted_text", {
             npy("'<U0'", false, "(1099511627776,)", &[])
