@@ -215,9 +215,9 @@ def test_a_late_score_is_not_left_behind(scripted: Scripted, watch: Callable[[in
         *(series_point(at, 0.1, True) for at in (2, 3, 4, 5)),
     ]
     scripted.announce(2)
-    rows = terminal.wait_for("left behind")
-    assert rows[1].endswith("step 2")
-    assert rows[4] == "  left behind: 4 up to step 5"
+    # The head is asked for apart from the points.
+    wait_for(lambda: terminal.rows()[1].endswith("step 2"))
+    assert terminal.wait_for("left behind")[4] == "  left behind: 4 up to step 5"
 
 
 def test_a_resize_draws_the_whole_width(scripted: Scripted, watch: Callable[[int], Terminal]) -> None:
