@@ -130,9 +130,14 @@ class Terminal:
         pyte.ByteStream(screen).feed(self._shown.partition(END)[0])
         return [row.rstrip() for row in screen.display if row.strip()]
 
-    def wait_for(self, text: str) -> list[str]:
-        wait_for(lambda: any(text in row for row in self.rows()))
-        return self.rows()
+    def wait_for(self, *texts: str) -> list[str]:
+        """The rows as soon as all of these are in them. The head and the points are asked for apart."""
+
+        def shown() -> list[str]:
+            rows = self.rows()
+            return rows if all(any(text in row for row in rows) for text in texts) else []
+
+        return wait_for(shown)
 
     def press(self, key: bytes) -> None:
         os.write(self._own, key)
@@ -184,7 +189,7 @@ def test_frames_replace_each_other(scripted: Scripted, watch: Callable[[int], Te
         rule="leaking", run="birds", state=messages.ALERT_STATE_FIRING, evidence="high " * 30, step=40
     )
     scripted.events.put(messages.WatchResponse(alert=change))
-    rows = terminal.wait_for("FIRING")
+    rows = terminal.wait_for("FIRING", "step 40", "0.4000")
     assert len(rows) == 5
     assert rows[1] == "birds  training  epoch 40, step 40"
     assert rows[2].startswith("  leaking since step 2: the intervention drop")
@@ -215,9 +220,9 @@ def test_a_late_score_is_not_left_behind(scripted: Scripted, watch: Callable[[in
         *(series_point(at, 0.1, True) for at in (2, 3, 4, 5)),
     ]
     scripted.announce(2)
-    # The head is asked for apart from the points.
-    wait_for(lambda: terminal.rows()[1].endswith("step 2"))
-    assert terminal.wait_for("left behind")[4] == "  left behind: 4 up to step 5"
+    rows = terminal.wait_for("left behind", "step 2")
+    assert rows[1].endswith("step 2")
+    assert rows[4] == "  left behind: 4 up to step 5"
 
 
 def test_a_resize_draws_the_whole_width(scripted: Scripted, watch: Callable[[int], Terminal]) -> None:
