@@ -34,7 +34,7 @@ from conceptwatch import Categorical, prompt
 
 Helper = Callable[[Floats, Labels, Floats, int], Floats]
 
-# Of Table 1 of the impurity paper (P1). A SAP near 0.49 shows that its concepts are independent.
+# Table 1 of the impurity paper (P1). A SAP near 0.49 shows that its concepts are independent.
 ROWS, CONCEPTS = 3000, 5
 TABLE_1 = ("ois", "nis", "sap", "mig", "r4", "dci_disentanglement")
 # Weights of sparsity, precision and accuracy in Table 3 of the Clarity paper (P2).
@@ -44,7 +44,7 @@ SIDES = (13, 20)
 TEXT_SCORES = ("concept_score", "bleu", "meteor", "rouge_l")
 # ConceptScore and Ref-ConceptScore in Figure 2 of P4.
 FIGURE_2 = {"unchanged": (0.5625, 0.6958), "replaced": (0.3811, 0.5297), "reordered": (0.5136, 0.6513)}
-# Of the helper networks (P1, Appendix A.3), as the sidecar trains them.
+# The helper networks (P1, Appendix A.3) are trained as the sidecar trains them.
 EPOCHS, BATCH, RATE = 25, 512, 1e-3
 
 

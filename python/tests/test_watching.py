@@ -131,7 +131,7 @@ class Terminal:
         return [row.rstrip() for row in screen.display if row.strip()]
 
     def wait_for(self, *texts: str) -> list[str]:
-        """The rows as soon as all of these are in them. The head and the points are asked for apart."""
+        """Waits for a frame with all of these texts: `watch` fetches the head and the points separately."""
 
         def shown() -> list[str]:
             rows = self.rows()

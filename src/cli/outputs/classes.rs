@@ -26,7 +26,7 @@ pub fn are_of_tasks(array: &str) -> bool {
 pub struct Classes(Vec<BTreeMap<String, i64>>);
 
 impl Classes {
-    /// Of arrays with the first task that each has a column of: those of a task are numbered alike.
+    /// Collects the names in these arrays, each with the task of its first column. Arrays of a task share numbers.
     pub fn of<'a>(arrays: impl Iterator<Item = (&'a Array, usize)>) -> Self {
         let mut tasks: Vec<BTreeMap<String, i64>> = Vec::new();
         for (array, first) in arrays.filter(|(array, _)| are_of_tasks(&array.name)) {

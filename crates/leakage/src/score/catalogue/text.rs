@@ -105,7 +105,8 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "11, n = 1",
         unit: "F-measure",
         inputs: TEXTS,
-        help: "Mean F-measure of the words that predicted_text and reference_text share, without stemming. Equation 11 has recall alone.",
+        help: "Mean F-measure of the words that predicted_text and reference_text share, without stemming. Equation \
+               11 has recall alone.",
         trust: &[SAME_TEXTS],
         compute: text::rouge_1,
         ..ROW
@@ -131,7 +132,8 @@ pub(super) const ROWS: [Score; 8] = [
         equation: "12",
         unit: "F-measure",
         inputs: TEXTS,
-        help: "Mean F-measure of the longest common subsequence of both texts, without stemming. Equation 12 has recall alone.",
+        help: "Mean F-measure of the longest common subsequence of both texts, without stemming. Equation 12 has \
+               recall alone.",
         trust: &[SAME_TEXTS],
         compute: text::rouge_l,
         ..ROW
