@@ -91,7 +91,7 @@ def trained(sidecar: RealSidecar, prometheus: str | None) -> RealSidecar:
     if find_spec("torch"):
         jobs = [start_training(sidecar.address, run, weight) for weight, run in zip(LEAKS, RUNS, strict=True)]
         for job in jobs:
-            output, errors = job.communicate(timeout=120)
+            output, errors = job.communicate(timeout=600)
             assert (job.returncode, errors) == (0, "")
             assert f"epoch {EPOCHS:3d}" in output
     else:
@@ -181,7 +181,7 @@ def test_the_page_draws_both_curves(trained: RealSidecar, node: tuple[str, dict[
     looked = subprocess.run(
         [binary, "--test", "--test-name-pattern", "the running sidecar", str(PAGE / "page.test.mjs")],
         env={**environment, "CONCEPTWATCH_URL": f"http://{trained.http}", "CONCEPTWATCH_RUNS": json.dumps(RUNS)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert looked.returncode == 0, looked.stdout + looked.stderr
     assert "# pass 1\n" in looked.stdout, looked.stdout
