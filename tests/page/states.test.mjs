@@ -66,9 +66,13 @@ test("runs that need a person come first, then those in training, then the other
   await eventually("the one that leaks", async () => (await order(page))[0] === "trains" || order(page));
 });
 
-test("a state that no event tells of is looked for", async (t) => {
+test("a state that no event tells of is looked for, by one request for all runs", async (t) => {
   const { page, mock } = await scene(t, options());
   await eventually("it trains", async () => (await row(page, "trains").locator(".live").count()) === 1);
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url())));
   Object.assign(mock.runs.find((one) => one.name === "trains").ended, RUNS.lost);
   await eventually("it is lost", async () => /^lost: its job/.test((await row(page, "trains").locator(".state").allInnerTexts())[0] ?? ""));
+  const of = (path) => asked.filter(({ pathname }) => pathname === `/api/v1/${path}`);
+  assert.deepEqual([of("runs").map(({ search }) => search), of("run").length], [["?limit=5"], 0]);
 });

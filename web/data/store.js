@@ -18,10 +18,8 @@ const STATUS_MS = 5000;
 const LATE = 3;
 /** How long the page waits for the stream, which a proxy may hold back. */
 const ALONE_MS = 1000;
-/** Interval at which unfinished runs are fetched: no event tells that a job fell silent or disconnected. */
+/** Interval at which the states of unfinished runs are fetched: no event tells that a job fell silent or disconnected. */
 const STATES_MS = 15_000;
-/** Only the newest unfinished runs are fetched. */
-const MOST_ASKED = 50;
 /** Shortest time between two redraws, or two fetches of alerts. */
 const SOON_MS = 250;
 
@@ -249,14 +247,18 @@ async function loadRun(name) {
   changed();
 }
 
-/** @param {Run} run */
+/** @param {string} run */
+const isHeld = (run) => store.runs?.some(({ name }) => name === run);
+
+/** Returns whether it differs from the one at hand. @param {Run} run */
 function keepRun(run) {
-  if (JSON.stringify(store.runs?.find(({ name }) => name === run.name)) === JSON.stringify(run)) return;
+  if (JSON.stringify(store.runs?.find(({ name }) => name === run.name)) === JSON.stringify(run)) return false;
   nameRuns([run]);
   const others = (store.runs ?? []).filter(({ name }) => name !== run.name);
   if (others.length === store.runs?.length) store.total += 1;
   const at = others.findIndex(({ started }) => started <= run.started);
   store.runs = at < 0 ? [...others, run] : [...others.slice(0, at), run, ...others.slice(at)];
+  return true;
 }
 
 /** @param {string} name */
@@ -295,9 +297,18 @@ async function loadStatus() {
   }
 }
 
-function loadStates() {
-  const going = (store.runs ?? []).filter(({ state }) => state === "training" || state === "stalled");
-  for (const { name } of going.slice(0, MOST_ASKED)) loadRun(name);
+/** Asks for the runs down to the oldest that goes on, in one answer. */
+async function loadStates() {
+  const oldest = (store.runs ?? []).findLastIndex(({ state }) => state === "training" || state === "stalled");
+  if (oldest < 0) return;
+  try {
+    const { runs } = await get("runs", { limit: oldest + 1 });
+    // Runs that have begun or gone are told by events.
+    for (const run of runs) if (isHeld(run.name) && keepRun(run)) rows.gather(run.name);
+    changed();
+  } catch (error) {
+    fault(error);
+  }
 }
 
 /** The run on the page, or "". @param {string} run */
