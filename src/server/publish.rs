@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{Ending, Recorded, Store};
+use crate::history::{Ending, HistoryError, Recorded, Store};
 use leakage::point::{Outcome as Score, Point};
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
@@ -47,7 +47,7 @@ impl Publisher {
     }
 
     /// Adds scores of a cost and tests, computed in `seconds`, to the published point of an evaluation. Returns the point
-    /// that it has now; `None` if another evaluation of the step has taken its place.
+    /// that it has now; `None` if another evaluation of the step has taken its place, or the run was removed.
     pub fn join(
         &self,
         frozen: &Frozen,
@@ -62,9 +62,13 @@ impl Publisher {
             return None;
         }
         let whole = Arc::new(joined(published, late, seconds));
-        if let Err(error) = self.history.record_point(&whole, Some(evaluation.attempt)) {
-            self.metrics.history_errors.inc();
-            tracing::error!(run = %whole.run, step = whole.step, %error, "scores that joined a point could not be stored");
+        match self.history.record_point(&whole, Some(evaluation.attempt)) {
+            Ok(_) => (),
+            Err(HistoryError::Unknown { .. }) => return None,
+            Err(error) => {
+                self.metrics.history_errors.inc();
+                tracing::error!(run = %whole.run, step = whole.step, %error, "scores that joined a point could not be stored");
+            }
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
@@ -101,7 +105,7 @@ impl Publisher {
     }
 
     /// Stores a point, which settles its pass. Returns whether to publish it: not if the history has a more complete one
-    /// of the same attempt and step.
+    /// of the same attempt and step, or the run was removed meanwhile.
     fn record(&self, Frozen { running, evaluation }: &Frozen, point: &Point) -> bool {
         let pass = Pass::of(evaluation);
         let (outcome, reason) = match evaluation.lacks() {
@@ -127,6 +131,7 @@ impl Publisher {
                 self.settlement.settle(&pass, Settled::Point, "the history has a more complete point of this step");
                 return !running.board.is_own(evaluation, time);
             }
+            Err(HistoryError::Unknown { .. }) => return false,
             Err(error) => {
                 self.metrics.history_errors.inc();
                 tracing::error!(run = %point.run, step = point.step, %error, "a curve point could not be stored");

@@ -75,7 +75,8 @@ impl Carried {
         self.with(split, |of_split| of_split.pairs = Some(Pairs { kept, bytes, step }));
     }
 
-    /// Keeps the rows of the newest evaluation, and returns the [`change_errors`](Self::change_errors).
+    /// Keeps the rows, if any, in the place of those of an earlier evaluation, and returns the standard errors of the changes of
+    /// these scores since the last evaluation of the split that had them, which this one then is; none at the first.
     pub fn carry(
         &self,
         evaluation: &Evaluation,
@@ -83,26 +84,22 @@ impl Carried {
         rows: Option<LeakingRowsOfAll>,
     ) -> Vec<(String, f64)> {
         let split = &evaluation.key.split;
-        let kept = |rows| Arc::new(RowsOfStep { step: evaluation.step.get(), time: evaluation.time, rows });
-        self.with(split, |of_split| of_split.rows = rows.map(kept));
-        self.change_errors(split, influences)
-    }
-
-    /// The rows of the newest evaluation that leak most; `None` where it has no such score, or none is in memory.
-    pub fn leaking_rows(&self, split: &str) -> Option<Arc<RowsOfStep>> {
-        lock(&self.0).get(split)?.rows.clone()
-    }
-
-    /// The standard errors of the changes of these scores since the last evaluation of the split that had them, which
-    /// this one then is; none at the first.
-    pub fn change_errors(&self, split: &Arc<str>, now: &Influences) -> Vec<(String, f64)> {
+        if let Some(rows) = rows {
+            let kept = Arc::new(RowsOfStep { step: evaluation.step.get(), time: evaluation.time, rows });
+            self.with(split, |of_split| of_split.rows = Some(kept));
+        }
         let mut errors = Vec::new();
-        for (cost, now) in now.by_cost() {
+        for (cost, now) in influences.by_cost() {
             let now = Arc::new(now);
             let before = self.with(split, |of_split| of_split.influences.insert(cost, Arc::clone(&now)));
             errors.extend(before.map_or_else(Vec::new, |before| now.change_errors(&before)));
         }
         errors
+    }
+
+    /// The rows that leak most, of the newest evaluation that has some; `None` where none is in memory.
+    pub fn leaking_rows(&self, split: &str) -> Option<Arc<RowsOfStep>> {
+        lock(&self.0).get(split)?.rows.clone()
     }
 }
 

@@ -51,8 +51,9 @@ impl<'a> Computing<'a> {
     /// The point of a sample with all scores of these costs, and the most bytes that any of them took, as estimated;
     /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`leakage::pair_cache`].
     ///
-    /// `carry` takes the rows that leak, and turns what each row adds to the scores into the errors of their changes. It is
-    /// not asked for a sample that is still filling: that is not part of the curve, so it has no change to an earlier point.
+    /// `carry` takes the rows that leak, where fast scores are computed, and turns what each row adds to the scores into the
+    /// errors of their changes. It is not asked for a sample that is still filling: that is not part of the curve, so it has
+    /// no change to an earlier point.
     pub fn point(
         &self,
         evaluation: &'a Evaluation,
@@ -68,10 +69,7 @@ impl<'a> Computing<'a> {
         let scores = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
         let change_errors = match evaluation.provisional {
             true => Vec::new(),
-            false => {
-                let rows = LeakingRowsOfAll::of(&prepared, MOST_ROWS).ok();
-                carry(Influences::of(&prepared, evaluation.sample.ids(), costs), rows)
-            }
+            false => carry(Influences::of(&prepared, evaluation.sample.ids(), costs), rows_of(&prepared, costs)),
         };
         let rows = evaluation.sample.rows() as u64;
         let point = Point {
@@ -106,15 +104,16 @@ impl<'a> Computing<'a> {
     }
 
     /// All fast scores of a sample whose point has the cheap ones, and the most bytes that any of them took; `None` if it
-    /// is stopped first. `change_errors` as of [`point`](Self::point).
+    /// is stopped first. `carry` as of [`point`](Self::point).
     pub fn fast(
         &self,
         evaluation: &'a Evaluation,
-        change_errors: impl FnOnce(Influences) -> Vec<(String, f64)>,
+        carry: impl FnOnce(Influences, Option<LeakingRowsOfAll>) -> Vec<(String, f64)>,
     ) -> Option<(Late, usize)> {
         let (prepared, costs) = (self.prepare(evaluation), &[Cost::Fast]);
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
-        let change_errors = change_errors(Influences::of(&prepared, evaluation.sample.ids(), costs));
+        let influences = Influences::of(&prepared, evaluation.sample.ids(), costs);
+        let change_errors = carry(influences, rows_of(&prepared, costs));
         Some((Late { change_errors, ..Late::of(&prepared, outcomes, Vec::new()) }, prepared.peak()))
     }
 
@@ -126,6 +125,11 @@ impl<'a> Computing<'a> {
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(&[Cost::Slow]), self.go_on())?;
         Some((Late::of(&prepared, outcomes, tests), prepared.peak()))
     }
+}
+
+/// The rows that leak most. They take about as long as the cheap scores of a wide sample, on which alerts wait.
+fn rows_of(prepared: &Prepared, costs: &[Cost]) -> Option<LeakingRowsOfAll> {
+    costs.contains(&Cost::Fast).then(|| LeakingRowsOfAll::of(prepared, MOST_ROWS).ok())?
 }
 
 /// The results that join a point later, by catalogue id.

@@ -77,8 +77,8 @@ impl FastWorker {
         let (pause, is_stopping) = (|| self.pause(pool), || self.queue.is_stopping());
         let on_failure = |what: &str, text: &str| self.onward.publisher.note_failure(evaluation, what, text);
         let computing = self.computing(&pause, &is_stopping, &on_failure);
-        let change_errors = |influences| running.carried.change_errors(&evaluation.key.split, &influences);
-        let (late, peak) = computing.fast(evaluation, change_errors)?;
+        let carry = |influences, rows| running.carried.carry(evaluation, &influences, rows);
+        let (late, peak) = computing.fast(evaluation, carry)?;
         self.note(peak);
         Some(late)
     }

@@ -106,7 +106,7 @@ impl LeakingRowsOfAll {
         let (mut mean, mut concepts) = (Parts::new(p.rows()), Vec::with_capacity(terms.len()));
         let numbered: Vec<usize> = (0..terms.len()).collect();
         for together in numbered.chunks(TOGETHER) {
-            let of_concept = |&i: &usize| Some(Parts::of(p, &task, i, terms[i].as_ref().ok()?, of_rows[i].as_ref()?));
+            let of_concept = |&i: &usize| Some(Parts::of(p, i, terms[i].as_ref().ok()?, of_rows[i].as_ref()?));
             let parts: Vec<Option<Parts>> = together.par_iter().map(of_concept).collect();
             for (parts, &i) in parts.into_iter().zip(together) {
                 parts.iter().for_each(|parts| mean.add(weights[i], parts));
@@ -117,10 +117,9 @@ impl LeakingRowsOfAll {
     }
 }
 
-/// y as numbers, and as classes where it has them.
+/// y as numbers, and the rows by their classes.
 struct Task {
     numbers: Vec<f64>,
-    classes: Option<Vec<i32>>,
     /// The rows of each class, and of each of the `groups`.
     by_class: Members,
     by_group: Members,
@@ -142,7 +141,7 @@ impl Task {
         let classes = column.integers(0);
         let groups = p.column(TensorName::Groups).and_then(|groups| groups.integers(0));
         let (by_class, by_group) = (members(classes.as_deref()), members(groups.as_deref()));
-        Ok(Self { numbers: column.floats(0), classes, by_class, by_group })
+        Ok(Self { numbers: column.floats(0), by_class, by_group })
     }
 }
 
@@ -157,11 +156,11 @@ impl Parts {
         Self { own: vec![0.0; rows], local: vec![0.0; rows] }
     }
 
-    fn of(p: &Prepared, task: &Task, i: usize, term: &Term, of_rows: &OfRows) -> Self {
+    fn of(p: &Prepared, i: usize, term: &Term, of_rows: &OfRows) -> Self {
         let kept = of_rows.kept();
         let own = of_rows.parts(term, &kept);
         let mut parts = Self::new(p.rows());
-        for (&row, local) in kept.iter().zip(local_means(p, task, i, &kept, &own)) {
+        for (&row, local) in kept.iter().zip(local_means(p, i, &kept, &own)) {
             parts.local[row] = local;
         }
         kept.iter().zip(own).for_each(|(&row, own)| parts.own[row] = own);
@@ -204,33 +203,27 @@ impl Parts {
 }
 
 /// The mean of the parts of the rows around each kept row.
-fn local_means(p: &Prepared, task: &Task, i: usize, kept: &[usize], own: &[f64]) -> Vec<f64> {
+fn local_means(p: &Prepared, i: usize, kept: &[usize], own: &[f64]) -> Vec<f64> {
     let Some(activations) = p.activations() else { return own.to_vec() };
-    let labels = p.concept_labels().and_then(|labels| labels.get(i));
-    // Rows with the same labels, of which a number has none.
-    let group = |at: usize| {
-        let label = match labels {
-            Some(Variable::Discrete(label)) => label.classes()[kept[at]],
-            _ => 0,
-        };
-        (label, task.classes.as_ref().map_or(0, |classes| classes[kept[at]]))
-    };
     let mut means = vec![0.0; kept.len()];
-    let mut groups: BTreeMap<(u32, i32), Vec<usize>> = BTreeMap::new();
+    p.pause();
     match &activations[i] {
         Variable::Scalar(activation) => {
+            let mut place_of = vec![None; p.rows()];
+            kept.iter().enumerate().for_each(|(at, &row)| place_of[row] = Some(at));
+            let ascending = activation.ascending().iter().filter_map(|&row| place_of[row as usize]).collect();
             let value = |at: usize| activation.values()[kept[at]];
-            let ascending = activation.ascending().iter().filter_map(|&row| kept.binary_search(&(row as usize)).ok());
-            ascending.for_each(|at| groups.entry(group(at)).or_default().push(at));
-            for rows in groups.values() {
-                p.pause();
-                let around = windows(rows, own);
-                let mut around = around.iter();
+            let mut sums = Vec::with_capacity(kept.len() + 1);
+            for_each_group(p, i, kept, ascending, |rows| {
+                sum_up(rows, own, &mut sums);
+                let (width, mut before) = (width_of(rows.len()), 0);
                 for equal in rows.chunk_by(|&a, &b| value(a) == value(b)) {
-                    let sum: f64 = around.by_ref().take(equal.len()).sum();
-                    equal.iter().for_each(|&at| means[at] = sum / equal.len() as f64);
+                    let around = (before..before + equal.len()).map(|at| window_mean(&sums, width, at));
+                    let mean = around.sum::<f64>() / equal.len() as f64;
+                    equal.iter().for_each(|&at| means[at] = mean);
+                    before += equal.len();
                 }
-            }
+            });
         }
         // Terms of counted classes are equal in equal rows.
         Variable::Discrete(_) => means.copy_from_slice(own),
@@ -242,16 +235,45 @@ fn local_means(p: &Prepared, task: &Task, i: usize, kept: &[usize], own: &[f64])
             });
             let Some((values, width)) = block else { return own.to_vec() };
             let value = |at: usize| &values[kept[at] * width..(kept[at] + 1) * width];
-            (0..kept.len()).for_each(|at| groups.entry(group(at)).or_default().push(at));
-            for rows in groups.values() {
+            for_each_group(p, i, kept, (0..kept.len()).collect(), |rows| {
                 p.pause();
-                let mean = |&at: &usize| nearest_mean(rows, own, |other| squared_distance(value(at), value(other)));
-                let found: Vec<f64> = rows.iter().map(mean).collect();
-                rows.iter().zip(found).for_each(|(&at, mean)| means[at] = mean);
-            }
+                for &at in rows {
+                    means[at] = nearest_mean(rows, own, |other| squared_distance(value(at), value(other)));
+                }
+            });
         }
     }
     means
+}
+
+/// Visits the groups of kept rows with the same labels of task and concept, of which a number has none. The rows of a group
+/// stay in their order.
+fn for_each_group(p: &Prepared, i: usize, kept: &[usize], mut rows: Vec<usize>, visit: impl FnMut(&[usize])) {
+    let labels = [p.task_labels(), p.concept_labels().and_then(|labels| labels.get(i))];
+    let classes = labels.map(|label| match label {
+        Some(Variable::Discrete(label)) => Some(label.classes()),
+        _ => None,
+    });
+    for classes in classes.into_iter().flatten() {
+        rows = in_order_of(rows, |at| classes[kept[at]] as usize);
+    }
+    let group = |at: usize| classes.map(|classes| classes.map(|classes| classes[kept[at]]));
+    rows.chunk_by(|&a, &b| group(a) == group(b)).for_each(visit);
+}
+
+/// Sorts rows by their classes, which are few; stable.
+fn in_order_of(rows: Vec<usize>, class: impl Fn(usize) -> usize) -> Vec<usize> {
+    let most = rows.iter().map(|&at| class(at)).max().unwrap_or(0);
+    let mut next = vec![0; most + 2];
+    rows.iter().for_each(|&at| next[class(at) + 1] += 1);
+    (1..next.len()).for_each(|class| next[class] += next[class - 1]);
+    let mut sorted = vec![0; rows.len()];
+    for at in rows {
+        let place = &mut next[class(at)];
+        sorted[*place] = at;
+        *place += 1;
+    }
+    sorted
 }
 
 /// The number of rows of a local mean among n: odd, so that a row is in the middle.
@@ -259,19 +281,21 @@ fn width_of(n: usize) -> usize {
     ((n as f64).sqrt().ceil() as usize | 1).min(n)
 }
 
-/// The mean over the window of rows around each of `rows`, in their order; at either end over the first or last rows.
-fn windows(rows: &[usize], own: &[f64]) -> Vec<f64> {
-    let (n, width) = (rows.len(), width_of(rows.len()));
-    let mut sums = vec![0.0];
+/// Sets `sums` to those of the parts of the first 0, 1, … of `rows`.
+fn sum_up(rows: &[usize], own: &[f64], sums: &mut Vec<f64>) {
+    sums.clear();
+    sums.push(0.0);
     sums.extend(rows.iter().scan(0.0, |sum, &at| {
         *sum += own[at];
         Some(*sum)
     }));
-    let mean = |at: usize| {
-        let start = at.saturating_sub(width / 2).min(n - width);
-        (sums[start + width] - sums[start]) / width as f64
-    };
-    (0..n).map(mean).collect()
+}
+
+/// The mean over the `width` rows around the one at a place, of rows that were [summed up](sum_up); at either end over the
+/// first or last rows.
+fn window_mean(sums: &[f64], width: usize, at: usize) -> f64 {
+    let start = at.saturating_sub(width / 2).min(sums.len() - 1 - width);
+    (sums[start + width] - sums[start]) / width as f64
 }
 
 /// The mean over the rows at the least distances, and those as near as the last of them.
