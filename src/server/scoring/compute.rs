@@ -127,7 +127,7 @@ impl<'a> Computing<'a> {
     }
 }
 
-/// The rows that leak most. They take about as long as the cheap scores of a wide sample, on which alerts wait.
+/// The rows that leak most; none where only cheap scores are computed, since alerts wait for these.
 fn rows_of(prepared: &Prepared, costs: &[Cost]) -> Option<LeakingRowsOfAll> {
     costs.contains(&Cost::Fast).then(|| LeakingRowsOfAll::of(prepared, MOST_ROWS).ok())?
 }
