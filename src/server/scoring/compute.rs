@@ -52,8 +52,7 @@ impl<'a> Computing<'a> {
     /// `None` if it is stopped first. With a budget some pairs may be left for the next tick, see [`leakage::pair_cache`].
     ///
     /// `carry` takes the rows that leak, where fast scores are computed, and turns what each row adds to the scores into the
-    /// errors of their changes. It is not asked for a sample that is still filling: that is not part of the curve, so it has
-    /// no change to an earlier point.
+    /// errors of their changes. It is not called while a sample still fills, because such a point is not part of the curve.
     pub fn point(
         &self,
         evaluation: &'a Evaluation,
