@@ -86,14 +86,10 @@ def test_a_sidecar_that_keeps_curves_says_where_to_jobs_in_other_directories(
         assert same.do("run.address") == address
 
 
-@pytest.mark.parametrize("how", ["argument", "environment"])
-def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(
-    at: Starts, job: Starts, tmp_path: Path, how: str
-) -> None:
-    def start(name: str, port: int, wanted: Path) -> Job:
-        given = {"CONCEPTWATCH_DATA_DIR": str(wanted)} if how == "environment" else {}
-        started = at(name, port, **given)
-        begin(started, name, **({} if how == "environment" else {"data_dir": str(wanted)}))
+def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(at: Starts, job: Starts, tmp_path: Path) -> None:
+    def start(name: str, port: int, wanted: Path, by_argument: bool = False) -> Job:
+        started = at(name, port, **({} if by_argument else {"CONCEPTWATCH_DATA_DIR": str(wanted)}))
+        begin(started, name, **({"data_dir": str(wanted)} if by_argument else {}))
         return started
 
     with serving() as address:
@@ -106,7 +102,8 @@ def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(
         )
         assert said[1].endswith(f"; curves are kept in {tmp_path}/x")
         # As of the first, so of the jobs' own.
-        two, three = start("two", port_of(address), tmp_path / "y"), start("three", port_of(address), tmp_path / "y")
+        two = start("two", port_of(address), tmp_path / "y", by_argument=True)
+        three = start("three", port_of(address), tmp_path / "y")
         assert two.do("run.data_dir") == three.do("run.data_dir") == str(tmp_path / "y")
         assert two.do("run.address") == three.do("run.address") != one.do("run.address")
         assert three.said() == ""
@@ -270,21 +267,19 @@ def test_one_that_does_not_know_the_question_is_not_joined(at: Starts, tmp_path:
     assert sidecar.starts == []
 
 
-@pytest.mark.parametrize("how", ["argument", "environment"])
-def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts, tmp_path: Path, how: str) -> None:
+def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts, tmp_path: Path) -> None:
     with serving() as address:
-        given = {"CONCEPTWATCH_ADDRESS": address} if how == "environment" else {}
-        stated = None if how == "environment" else address
-        one, two, three = (job(name, **given) for name in ("one", "two", "three"))
-        begin(one, "a", stated)
-        begin(one, "b", stated)
+        by_environment = {"CONCEPTWATCH_ADDRESS": address}
+        one, two, three = job("one"), job("two", **by_environment), job("three", **by_environment)
+        begin(one, "a", address)
+        begin(one, "b", address)
         wait_for(one.said)
         assert "the sidecar at " + address + " keeps curves in memory: they are gone when it ends" in one.said()
-        begin(two, "c", stated, data_dir=str(tmp_path / "x"))
+        begin(two, "c", data_dir=str(tmp_path / "x"))
         wait_for(two.said)
         assert f"data_dir='{tmp_path}/x' is not used: the sidecar that already runs at {address}" in two.said()
         assert " keeps curves in memory; leave out address= and CONCEPTWATCH_ADDRESS to start a" in two.said()
-        begin(three, "d", stated, data_dir=None)
+        begin(three, "d", data_dir=None)
         three.do("evaluate(run, 1)")
         assert settled(three, 1) == {"point": 1}
         assert three.said() == ""

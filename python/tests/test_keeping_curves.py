@@ -144,9 +144,13 @@ def without_usual_port(job: Job) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("place", "why"), [("file", "Not a directory"), ("file/curves", "Not a directory"), ("/proc/nope", "No such file")]
+    ("by", "place", "why"),
+    [
+        ("argument", "file", "Not a directory"),
+        ("environment", "file/curves", "Not a directory"),
+        ("argument", "/proc/nope", "No such file"),
+    ],
 )
-@pytest.mark.parametrize("by", ["argument", "environment"])
 def test_a_stated_directory_that_cannot_be_used_is_said_and_curves_are_in_memory(
     by: str, place: str, why: str, job: Callable[..., Job], tmp_path: Path
 ) -> None:

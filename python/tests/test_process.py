@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from conceptwatch import Run
-from conceptwatch._protocol import messages
 from conceptwatch._sidecar import find_binary
 from conftest import batch, wait_for
 from sidecar import Sidecar
@@ -84,43 +83,6 @@ def test_a_job_that_fails_still_says_how(sidecar: Sidecar) -> None:
     assert [end.abandoned for end in sidecar.ends] == ["ValueError"]
 
 
-CRASHES = """
-    import sys, numpy as np, conceptwatch
-    def train(run):
-        with run.evaluation("val", step=1) as p:
-            p.log(concept_activations=np.ones((10, 3), np.float32))
-        {end}
-    run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-    {begin}
-"""
-
-
-@pytest.mark.parametrize(
-    ("begin", "end", "says"),
-    [
-        ("train(run)", "raise ValueError('out of\\nmemory')", "was ended by an exception: ValueError: out of memory"),
-        (
-            "with run: train(run)",
-            "raise KeyboardInterrupt",
-            "was ended by an exception: KeyboardInterrupt: interrupted",
-        ),
-        ("with run: train(run)", "sys.exit(3)", "was ended by an exception: SystemExit: 3"),
-        ("with run: train(run)", "sys.exit(0)", "has finished"),
-        ("train(run)", "", "has finished"),
-    ],
-)
-def test_a_script_that_crashed_is_not_called_finished(
-    begin: str, end: str, says: str, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finish, answer = sidecar._finish, messages.FinishRunResponse(finished=True)
-    monkeypatch.setattr(sidecar, "_finish", lambda request, context: [finish(request, context), answer][1])
-    done = program(CRASHES.format(begin=begin, end=end), sidecar.serve())
-    assert f"conceptwatch: run 'run' {says}\n" in done.stderr
-    assert sidecar.finished == ["run"]
-    kind = "finished" if says == "has finished" else "failed"
-    assert sidecar.finish_requests[-1].outcome.WhichOneof("kind") == kind
-
-
 def test_the_client_works_without_torch(sidecar: Sidecar) -> None:
     done = program(
         """
@@ -149,9 +111,9 @@ def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
         with run.evaluation("val", step=1) as p:
             for i in range(40):
                 p.log(concept_activations=np.full((500, 3), i, np.float32))
-                if i % 2 == 0 and os.fork() == 0:
+                if i % 8 == 0 and os.fork() == 0:
                     sys.exit(0)  # as a normal end, with all that runs at it
-        for _ in range(20):
+        for _ in range(5):
             assert os.wait()[1] == 0
         assert run.finish()
         """,
@@ -222,7 +184,7 @@ def test_data_loader_workers_neither_hang_nor_send(sidecar: Sidecar, torch: Any)
         import sys, numpy as np, torch, conceptwatch
         run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
         data = torch.utils.data.TensorDataset(torch.rand(400, 3), torch.arange(400))
-        for epoch in range(3):
+        for epoch in range(2):
             loader = torch.utils.data.DataLoader(data, batch_size=50, num_workers=2)
             with run.evaluation("val", step=epoch) as p:
                 for x, i in loader:
@@ -232,9 +194,9 @@ def test_data_loader_workers_neither_hang_nor_send(sidecar: Sidecar, torch: Any)
         sidecar.serve(),
     )
     assert done.returncode == 0, done.stderr
-    assert len(sidecar.received) == 24
+    assert len(sidecar.received) == 16
     assert len({received.head.client for received in sidecar.received}) == 1
-    assert [end.step for end in sidecar.ends] == [0, 1, 2]
+    assert [end.step for end in sidecar.ends] == [0, 1]
 
 
 STAND_IN = """\

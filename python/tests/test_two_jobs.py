@@ -14,8 +14,7 @@ from jobs import Job, begin, children, settled, sidecars
 from real_sidecar import free_ports, listens
 
 
-@pytest.mark.parametrize("stated", [False, True], ids=["socket", "port"])
-@pytest.mark.parametrize("end", ["end", "kill"])
+@pytest.mark.parametrize(("stated", "end"), [(False, "kill"), (True, "end")], ids=["socket", "port"])
 def test_a_job_goes_on_when_the_one_that_started_the_sidecar_ends(
     job: Callable[..., Job], tmp_path: Path, stated: bool, end: str
 ) -> None:
@@ -40,8 +39,7 @@ def test_a_job_goes_on_when_the_one_that_started_the_sidecar_ends(
     second.end()
 
 
-@pytest.mark.parametrize("starter_lives", [False, True])
-@pytest.mark.parametrize("stated", [False, True], ids=["socket", "port"])
+@pytest.mark.parametrize(("stated", "starter_lives"), [(False, True), (True, False)], ids=["socket", "port"])
 def test_a_job_whose_sidecar_has_gone_starts_another_and_loses_nothing(
     job: Callable[..., Job], tmp_path: Path, data_home: Path, stated: bool, starter_lives: bool
 ) -> None:
