@@ -147,8 +147,7 @@ def test_the_probe_may_be_a_function(keras: Any, address: str) -> None:
     assert len(curve(address, "function", "task_accuracy")) == 2
 
 
-@pytest.mark.parametrize("head", ["layer", "tensor", "function"])
-def test_the_head_is_the_part_between_two_layers(keras: Any, address: str, head: str) -> None:
+def test_the_head_is_the_part_between_two_layers(keras: Any, address: str) -> None:
     model = bottleneck(keras, 5.0)
     task = model.get_layer("task")
     task.set_weights([np.full((3, 1), 4.0), np.array([-6.0])])  # the most of three concepts
@@ -157,30 +156,33 @@ def test_the_head_is_the_part_between_two_layers(keras: Any, address: str, head:
         "tensor": model.outputs[1],
         "function": conceptwatch.Head(task, threshold=0.5),
     }
-    monitor = leakage_monitor(f"head {head}", address, head=heads[head])
-    fit(model, monitor, epochs=2)
-    assert monitor.run.stats.heads_failed == 0
-    accuracy, drop, misled = (
-        curve(address, f"head {head}", score)[-1]["value"]
-        for score in ("intervened_task_accuracy", "intervention_drop", "wrong_intervention_drop")
-    )
+    monitors = {name: leakage_monitor(f"head {name}", address, head=head) for name, head in heads.items()}
+    fit(model, *monitors.values(), epochs=2)
     truth = task(PROBE.c)
-    assert accuracy == pytest.approx(np.mean((np.asarray(truth)[:, 0] > 0.5) == PROBE.y))
-    assert accuracy == 1.0
-    assert drop <= 0.0
-    assert misled > 0.5
+    for name, monitor in monitors.items():
+        assert monitor.run.stats.heads_failed == 0, name
+        accuracy, drop, misled = (
+            curve(address, f"head {name}", score)[-1]["value"]
+            for score in ("intervened_task_accuracy", "intervention_drop", "wrong_intervention_drop")
+        )
+        assert accuracy == pytest.approx(np.mean((np.asarray(truth)[:, 0] > 0.5) == PROBE.y)), name
+        assert accuracy == 1.0, name
+        assert drop <= 0.0, name
+        assert misled > 0.5, name
 
 
-@pytest.mark.parametrize("given", ["layer", "tensor", "function"])
-def test_a_sigmoid_given_as_task_logits_is_compared_with_one_half(keras: Any, address: str, given: str) -> None:
+def test_a_sigmoid_given_as_task_logits_is_compared_with_one_half(keras: Any, address: str) -> None:
     model = bottleneck(keras, 5.0)
-    outputs: Any = {"concept_activations": "concepts", "task_logits": "task" if given == "layer" else model.outputs[1]}
-    if given == "function":
-        outputs = lambda x: dict(zip(outputs_of, model(x, training=False), strict=True))  # noqa: E731
-        outputs_of = ("concept_activations", "task_logits")
-    fit(model, leakage_monitor(f"sigmoid {given}", address, outputs=outputs), epochs=4)
+    names = ("concept_activations", "task_logits")
+    outputs: dict[str, Any] = {
+        "layer": {"concept_activations": "concepts", "task_logits": "task"},
+        "tensor": {"concept_activations": "concepts", "task_logits": model.outputs[1]},
+        "function": lambda x: dict(zip(names, model(x, training=False), strict=True)),
+    }
+    fit(model, *(leakage_monitor(f"sigmoid {given}", address, outputs=outputs[given]) for given in outputs), epochs=4)
     right = (np.asarray(model.predict(PROBE.x, verbose=0)[1])[:, 0] > 0.5) == PROBE.y
-    assert curve(address, f"sigmoid {given}", "task_accuracy")[-1]["value"] == pytest.approx(np.mean(right))
+    for given in outputs:
+        assert curve(address, f"sigmoid {given}", "task_accuracy")[-1]["value"] == pytest.approx(np.mean(right)), given
     assert np.mean(right) != pytest.approx(np.mean(PROBE.y)), "not all are predicted present"
 
 
