@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# Threads of small models spend their time waiting for each other where two test processes share the cores. Processes
+# that the tests start inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import conceptwatch
 from conceptwatch import _sender, _sidecar_lease

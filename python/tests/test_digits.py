@@ -69,29 +69,21 @@ def accuracies(torch: Any, concept_weight: float, logit: bool) -> tuple[list[flo
     return right, wrong
 
 
-@pytest.fixture
-def torch_on_one_thread(torch: Any) -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield torch
-    torch.set_num_threads(threads)
-
-
 def test_the_concepts_determine_the_digit() -> None:
     assert len(np.unique(CONCEPTS, axis=0)) == 10
 
 
 @pytest.mark.parametrize("logit", [False, True])
-def test_weak_supervision_collapses_under_intervention(torch_on_one_thread: Any, logit: bool) -> None:
-    right, wrong = accuracies(torch_on_one_thread, 0.01, logit)
+def test_weak_supervision_collapses_under_intervention(torch: Any, logit: bool) -> None:
+    right, wrong = accuracies(torch, 0.01, logit)
     assert right[0] > 0.9
     assert right[0] - right[-1] > 0.6, right
     assert right[0] - wrong[-1] > 0.6, wrong
 
 
 @pytest.mark.parametrize("logit", [False, True])
-def test_strong_supervision_gains_from_true_concepts(torch_on_one_thread: Any, logit: bool) -> None:
-    right, wrong = accuracies(torch_on_one_thread, 5.0, logit)
+def test_strong_supervision_gains_from_true_concepts(torch: Any, logit: bool) -> None:
+    right, wrong = accuracies(torch, 5.0, logit)
     assert right[0] > 0.9
     assert right[0] - right[-1] < 0.02, right
     # Each concept set to its true value helps on average, each wrong one misleads.
@@ -116,8 +108,8 @@ def leakage(torch: Any, folder: Path, concept_weight: float) -> dict[str, float]
     return found | {f"p_{name}": score["p_value"] for name, score in scores.items() if "p_value" in score}
 
 
-def test_conditional_leakage_shows_what_ctl_subtracts(torch_on_one_thread: Any, tmp_path: Path) -> None:
-    weak, strong = (leakage(torch_on_one_thread, tmp_path, weight) for weight in (0.01, 5.0))
+def test_conditional_leakage_shows_what_ctl_subtracts(torch: Any, tmp_path: Path) -> None:
+    weak, strong = (leakage(torch, tmp_path, weight) for weight in (0.01, 5.0))
     # Of the weakly supervised model an intervention takes nine tenths of the accuracy.
     assert weak["ctl_conditional"] > 0.2, weak
     assert weak["icl_conditional"] > 0.15, weak

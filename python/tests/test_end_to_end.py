@@ -106,7 +106,7 @@ def start_training(address: str, run: str, weight: str) -> subprocess.Popen[str]
     options = ["--concept-weight", weight, "--epochs", str(EPOCHS), "--name", run, "--address", address]
     return subprocess.Popen(
         [*example, *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1", "CONCEPTWATCH_QUIET": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "CONCEPTWATCH_QUIET": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -29,16 +29,12 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(params=OF)
-def example(torch: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def example(torch: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "pyc_mixed":
         package("torch_concepts")
-    # More threads wait for each other where other work keeps the cores busy.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setenv("CONCEPTWATCH_QUIET", "1")
-    yield request.param
-    torch.set_num_threads(threads)
+    return str(request.param)
 
 
 def train(example: str, weight: str, address: str) -> tuple[str, dict[str, Any]]:

@@ -50,7 +50,6 @@ def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
         "SLURM_SUBMIT_DIR": str(tmp_path),
         "RENDEZVOUS": f"{own_name()}:{free_ports()}",
         "RANKS_PER_HOST": "2",
-        "OMP_NUM_THREADS": "1",
     }
     said, nodes = tmp_path / "said", []
 

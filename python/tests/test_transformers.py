@@ -131,7 +131,7 @@ def test_what_the_model_does_outside_evaluations_is_not_streamed(toy: Any, sidec
 def test_two_processes_stream_their_shares_and_stop_together(toy: Any, address: str, tmp_path: Path) -> None:
     program = str(Path(__file__).with_name("toy_transformers.py"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     trained = subprocess.run(
         [*launch, address, "shared", str(tmp_path)],
         env=environment, capture_output=True, text=True, timeout=300, check=False,

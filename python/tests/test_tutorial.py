@@ -14,15 +14,9 @@ from real_sidecar import binary, eager
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 
-def test_the_tutorial_ends_as_it_says(
-    torch: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_the_tutorial_ends_as_it_says(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     package("sklearn.datasets", "scikit-learn")
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    # More threads wait for each other where other work keeps the cores busy.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    request.addfinalizer(lambda: torch.set_num_threads(threads))
     said: list[str] = []
     names: dict[str, Any] = {"print": lambda *what: said.append(" ".join(map(str, what)))}
     with eager() as address:

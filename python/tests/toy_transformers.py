@@ -116,7 +116,6 @@ def trainer(folder: Path, *callbacks: Any, concept_weight: float = 0.01, batch: 
 
 def main() -> None:
     address, run, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    torch.set_num_threads(1)
     monitor = LeakageMonitor(run, concepts=3, extract=extract, address=address, spawn=False, timeout=120.0)
     done = trainer(folder, monitor, batch=256 // int(os.environ["WORLD_SIZE"]))
     done.train()
