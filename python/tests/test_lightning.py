@@ -250,17 +250,14 @@ def test_training_resumes_from_a_checkpoint(lightning: Any, address: str, tmp_pa
     assert steps(address, "resumed") == [EPOCH_STEPS * epoch for epoch in range(1, 6)]
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_processes_stream_their_shares_and_stop_together(
-    lightning: Any, torch: Any, processes: int, tmp_path: Path
-) -> None:
+def test_processes_stream_their_shares_and_stop_together(lightning: Any, torch: Any, tmp_path: Path) -> None:
+    processes = 3
     program = [sys.executable, str(Path(__file__).with_name("ddp_training.py"))]
     # Fewer rows than there are, so that the sample is drawn from those of all ranks.
     with eager("--sample-rows", "600") as address:
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         environment |= {
             "PYTHONPATH": str(Path(__file__).parents[1]),
-            "OMP_NUM_THREADS": "1",
             "MASTER_PORT": free_port(),
         }
         trained = subprocess.run(
@@ -275,8 +272,7 @@ def test_processes_stream_their_shares_and_stop_together(
             assert len({json.dumps(found[name]) for found in ranks}) == 1, name
         assert ranks[0]["epoch"] < 12
         assert "interconcept leakage is high" in ranks[0]["reason"]
-        others = ranks[0]["reason"] if processes < 4 else "another rank was advised to stop"
-        assert [found["reason"] for found in ranks[1:]] == [others] * (processes - 1)
+        assert [found["reason"] for found in ranks[1:]] == [ranks[0]["reason"], "another rank was advised to stop"]
         # Shares of equal size: the sampler repeats rows, and the sidecar counts them once.
         share = -(-toy().VAL_ROWS // processes)
         assert [found["rows"] for found in ranks] == [share * ranks[0]["epoch"]] * processes
