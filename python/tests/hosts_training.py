@@ -5,9 +5,8 @@
 Ranks are in step by files in the folder. After `PAUSED` they wait for the file `go`. What they logged and were answered
 is in the folder at the end, a file for each rank. HOW:
 
-    plain: without PyTorch.
+    plain: only the last evaluation is asked about.
     asking: the same, and every rank asks after each evaluation whether to stop, but does not.
-    together: one rank asks for advice, and the process group broadcasts its answer.
     restarted: at `PAUSED`, the last rank dies once inside an evaluation that the others have ended.
 """
 
@@ -63,10 +62,6 @@ def main() -> None:
     run = conceptwatch.init(name, concepts=K, labels={"how": how})
     ids = share(rank, world_size)
     answers: dict[int, tuple[bool, str]] = {}
-    if how not in ("plain", "asking"):
-        from torch.utils.data import DistributedSampler  # noqa: PLC0415
-
-        assert list(DistributedSampler(range(ROWS), world_size, rank, shuffle=False)) == ids
     for step in range(first, STEPS):
         dies = how == "restarted" and (attempt, step, rank) == (0, PAUSED, world_size - 1)
         with run.evaluation("val", step=step, epoch=step) as p:
@@ -85,13 +80,6 @@ def main() -> None:
         if step == PAUSED:
             wait_for((folder / "go").exists)
     answers[STEPS - 1] = run.should_stop(step=STEPS - 1, timeout=30.0), run.stop_reason(step=STEPS - 1)
-    if how == "together":
-        import torch  # noqa: PLC0415
-
-        torch.distributed.init_process_group("gloo")
-        stop = [rank == 0 and run.should_stop(step=STEPS - 1)]
-        torch.distributed.broadcast_object_list(stop, src=0)
-        assert stop == [answers[STEPS - 1][0]]
     finished = run.finish(timeout=60.0)
     stats = {name: value for name, value in vars(run.stats).items() if isinstance(value, (int, dict))}
     found = {"attempt": attempt, "finished": finished, "answers": answers, "stats": stats}

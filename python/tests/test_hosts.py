@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts_training import PAUSED, STEPS, K, batches, share
+from hosts_training import PAUSED, ROWS, STEPS, K, batches, share
 from test_secure import certificates
 
 import conceptwatch
@@ -89,7 +89,6 @@ class Hosts:
             "PYTHONPATH": f"{HERE.parent}:{HERE}",
             "CONCEPTWATCH_ADDRESS": f"{scheme}{self.name}:{port}",
             "CONCEPTWATCH_TOKEN_FILE": str(self.token),
-            "OMP_NUM_THREADS": "1",
         }
         self.started: list[subprocess.Popen[bytes]] = []
 
@@ -120,12 +119,11 @@ class Hosts:
         port = free_port()
         for host in range(2):
             at = self.name if self.network is None else address(0, right=host == 1)
-            of = {} if self.network is None else {"GLOO_SOCKET_IFNAME": f"{('right', 'left')[host]}0"}
             self._start(
                 host, "-m", "torch.distributed.run", "--nnodes=2", f"--nproc-per-node={ranks // 2}",
                 "--max-restarts=1", "--monitor-interval=0.1", "--rdzv-backend=c10d", f"--rdzv-id={self.folder}",
                 f"--rdzv-endpoint={self.name}:{port}", f"--rdzv-conf=is_host={host == 0}", f"--local-addr={at}",
-                *self._program(how), **of,
+                *self._program(how),
             )  # fmt: skip
 
     def _program(self, how: str) -> tuple[str, ...]:
@@ -193,6 +191,13 @@ def check(made: Hosts, reports: list[dict[str, Any]], expected: list[dict[str, A
     assert compared > 30 * STEPS
 
 
+def test_ranks_have_the_rows_that_a_sampler_of_pytorch_gives_them() -> None:
+    sampler = package("torch.utils.data", "torch").DistributedSampler
+    for ranks in (2, 4):
+        shares = [list(sampler(range(ROWS), ranks, rank, shuffle=False)) for rank in range(ranks)]
+        assert shares == [share(rank, ranks) for rank in range(ranks)]
+
+
 def test_four_ranks_go_on_at_a_sidecar_that_was_killed(
     tmp_path: Path, network: Network | None, expected: list[dict[str, Any]]
 ) -> None:
@@ -200,7 +205,7 @@ def test_four_ranks_go_on_at_a_sidecar_that_was_killed(
     with hosts(tmp_path, network) as made:
         made.sidecar.start()
         made.sidecar.wait_ready()
-        made.torchrun(4, "together")
+        made.torchrun(4, "plain")
         made.reached(PAUSED, 4)
         made.sidecar.kill()
         made.go_on()
