@@ -1,6 +1,5 @@
 //! Connections that are kept for the next call.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -30,11 +29,8 @@ struct Kept {
     used: usize,
 }
 
-/// A connection, which goes back to the pool when it is dropped, unless it is broken.
-pub(super) struct Borrowed<'a> {
-    pool: &'a Pool,
-    link: Option<Link>,
-}
+/// A place among the connections that calls use, which is free again when it is dropped, also if the call panics.
+struct Place<'a>(&'a Pool);
 
 impl Pool {
     pub fn new(connector: Connector) -> Self {
@@ -46,8 +42,19 @@ impl Pool {
         lock(&self.kept).idle.clear();
     }
 
-    /// An idle connection, or a new one. Errors say why there is none.
-    pub fn link(&self) -> Result<Borrowed<'_>, HistoryError> {
+    /// Calls `call` with an idle connection, or a new one. Errors also say why there is none.
+    pub fn with<T>(&self, call: impl FnOnce(&mut Link) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
+        let (_place, idle) = self.take()?;
+        let mut link = idle.map_or_else(|| self.connector.link(), Ok)?;
+        let answer = call(&mut link);
+        if !link.is_broken() {
+            lock(&self.kept).idle.push((link, Instant::now()));
+        }
+        answer
+    }
+
+    /// Waits for a place among the connections. Returns it, and an idle connection if there is one.
+    fn take(&self) -> Result<(Place<'_>, Option<Link>), HistoryError> {
         let kept = lock(&self.kept);
         let waited = self.returned.wait_timeout_while(kept, PATIENCE, |kept| kept.used >= MOST);
         let (mut kept, timeout) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -57,38 +64,13 @@ impl Pool {
         }
         kept.used += 1;
         kept.idle.retain(|(_, since)| since.elapsed() < IDLE);
-        let link = kept.idle.pop().map(|(link, _)| link);
-        drop(kept);
-        // Given back also where the connection fails.
-        let mut borrowed = Borrowed { pool: self, link };
-        if borrowed.link.is_none() {
-            borrowed.link = Some(self.connector.link()?);
-        }
-        Ok(borrowed)
+        Ok((Place(self), kept.idle.pop().map(|(link, _)| link)))
     }
 }
 
-impl Deref for Borrowed<'_> {
-    type Target = Link;
-
-    fn deref(&self) -> &Link {
-        self.link.as_ref().expect("a connection is taken when it is dropped")
-    }
-}
-
-impl DerefMut for Borrowed<'_> {
-    fn deref_mut(&mut self) -> &mut Link {
-        self.link.as_mut().expect("a connection is taken when it is dropped")
-    }
-}
-
-impl Drop for Borrowed<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let mut kept = lock(&self.pool.kept);
-        kept.used -= 1;
-        if let Some(link) = self.link.take().filter(|link| !link.is_broken()) {
-            kept.idle.push((link, Instant::now()));
-        }
-        self.pool.returned.notify_one();
+        lock(&self.0.kept).used -= 1;
+        self.0.returned.notify_one();
     }
 }

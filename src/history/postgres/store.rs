@@ -40,11 +40,10 @@ impl Postgres {
     pub fn open(url: &str) -> Result<Self, HistoryError> {
         let address = Address::parse(url)?;
         let pool = Pool::new(Connector::new(&address)?);
-        {
-            let mut link = pool.link()?;
+        pool.with(|link| {
             link.check_settings()?;
-            schema::create(&mut link, &address.shown)?;
-        }
+            schema::create(link, &address.shown)
+        })?;
         let project = DEFAULT_PROJECT.to_owned();
         let (health, dropped, session, runs, newest) = Default::default();
         Ok(Self { pool, health, dropped, project, session, runs, newest })
@@ -96,11 +95,10 @@ impl Postgres {
     }
 
     fn twice<T>(&self, mut call: impl FnMut(&mut Link) -> Result<T, HistoryError>) -> Result<T, HistoryError> {
-        let first = self.pool.link().and_then(|mut link| call(&mut link));
-        match first {
+        match self.pool.with(&mut call) {
             Err(error) if is_passing(&error) => {
                 self.pool.clear();
-                self.pool.link().and_then(|mut link| call(&mut link))
+                self.pool.with(call)
             }
             first => first,
         }
