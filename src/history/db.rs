@@ -117,7 +117,7 @@ pub(super) enum Db<'a> {
     Postgres(&'a mut Link),
 }
 
-impl Db<'_> {
+impl<'a> Db<'a> {
     /// Changes rows. Returns how many.
     pub fn execute(&mut self, sql: &str, values: &[&dyn Value]) -> Result<u64, HistoryError> {
         match self {
@@ -198,7 +198,7 @@ impl Db<'_> {
     }
 
     /// The connection to SQLite.
-    pub fn sqlite(&self) -> Option<&Connection> {
+    pub fn sqlite(&self) -> Option<&'a Connection> {
         match self {
             Self::Sqlite(connection) => Some(connection),
             Self::Postgres(_) => None,

@@ -41,9 +41,9 @@ fn read(row: &Row<'_, '_>) -> Result<Option<Unscored>, HistoryError> {
     }))
 }
 
-/// A step that has a complete point gets no record, and neither does a run that is unknown. Returns the numbers of the runs
-/// that got any.
-pub(super) fn insert_unscored(db: &mut Db<'_>, passes: &[Unscored]) -> Result<BTreeSet<i64>, HistoryError> {
+/// See [`Store::record_unscored`](super::Store::record_unscored). Removes the oldest records of these runs beyond the bound
+/// for each. Returns how many it removed, and how many entries of the outbox went with them.
+pub(super) fn record_unscored(db: &mut Db<'_>, passes: &[Unscored]) -> Result<(u64, u64), HistoryError> {
     let mut runs = BTreeSet::new();
     // In the order of names, so that two transactions do not wait for each other.
     for name in passes.iter().map(|pass| pass.run.as_str()).collect::<BTreeSet<_>>() {
@@ -57,7 +57,11 @@ pub(super) fn insert_unscored(db: &mut Db<'_>, passes: &[Unscored]) -> Result<BT
         }
         runs.insert(id);
     }
-    Ok(runs)
+    let statement = "DELETE FROM unscored WHERE run = $1 AND id IN \
+                     (SELECT id FROM unscored WHERE run = $1 ORDER BY id DESC LIMIT 1000000000 OFFSET $2)";
+    outbox::losing(db, |db| {
+        runs.iter().map(|run| db.execute(statement, &[run, &UNSCORED_PER_RUN.cast_signed()])).sum()
+    })
 }
 
 fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError> {
@@ -85,12 +89,4 @@ fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError
         (Some(id), Some(connection)) => outbox::note_unscored(connection, run, id),
         _ => Ok(()),
     }
-}
-
-/// Removes the oldest records of runs beyond the bound for each. Returns how many.
-pub(super) fn trim_unscored(db: &mut Db<'_>, runs: &BTreeSet<i64>) -> Result<u64, HistoryError> {
-    let statement = "DELETE FROM unscored WHERE run = $1 AND id IN \
-                     (SELECT id FROM unscored WHERE run = $1 ORDER BY id DESC LIMIT 1000000000 OFFSET $2)";
-    let trim = |run: &i64| db.execute(statement, &[run, &UNSCORED_PER_RUN.cast_signed()]);
-    runs.iter().map(trim).sum()
 }

@@ -17,7 +17,7 @@ use crate::history::insert::{insert_point, join_point};
 use crate::history::point::{Recorded, integer};
 use crate::history::run::{Identity, RunRecord};
 use crate::history::settled::Unscored;
-use crate::history::unscored::{insert_unscored, trim_unscored};
+use crate::history::unscored::record_unscored;
 use leakage::point::Point;
 use leakage::run::Run;
 use leakage::sample::Attempt;
@@ -114,8 +114,7 @@ impl Applying<'_> {
             }
             Change::Unscored(record, by) => {
                 let attempt = self.attempt(&record.run, by.as_ref())?;
-                let runs = insert_unscored(&mut self.db(), &[Unscored { run, attempt, ..record.clone() }])?;
-                trim_unscored(&mut self.db(), &runs).map(drop)
+                record_unscored(&mut self.db(), &[Unscored { run, attempt, ..record.clone() }]).map(drop)
             }
             Change::Judged(judgement) => record_judgement(self.link, &run, judgement),
             Change::Remark { remark, .. } => set_remark(&mut self.db(), &run, remark),

@@ -35,9 +35,10 @@ use super::read::reads;
 use super::run::{Identity, LabelledRun, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
-use super::unscored::{insert_unscored, trim_unscored};
+use super::unscored::record_unscored;
 use super::usage::{Usage, Waiting};
 use leakage::diagnosis::Verdict;
+use leakage::lock::lock;
 use leakage::point::{Brief, Point};
 use leakage::run::Run;
 use leakage::sample::Attempt;
@@ -56,7 +57,7 @@ impl Postgres {
 
 impl Store for Postgres {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
-        Ok(self.change(|db| declare_run(db, self.project(), run, identity, started))?.1)
+        Ok(self.change(|db| declare_run(db, &self.project, run, identity, started))?.1)
     }
 
     fn forget_run(&self, run: &str) {
@@ -87,10 +88,7 @@ impl Store for Postgres {
 
     fn record_unscored(&self, passes: &[Unscored]) -> Result<bool, HistoryError> {
         if !passes.is_empty() {
-            let removed = self.change(|db| {
-                let runs = insert_unscored(db, passes)?;
-                trim_unscored(db, &runs)
-            })?;
+            let (removed, _) = self.change(|db| record_unscored(db, passes))?;
             self.dropped().unscored += removed;
         }
         Ok(true)
@@ -106,12 +104,12 @@ impl Store for Postgres {
 
     /// Nothing waits here: what cannot be written is an error, and its sender has it.
     fn waiting(&self) -> Waiting {
-        self.health()
+        lock(&self.health).clone()
     }
 
     /// Asks the database whether it is back.
     fn write_waiting(&self) -> Vec<Written> {
-        if self.health().why.is_some() {
+        if self.waiting().why.is_some() {
             self.probe();
         }
         Vec::new()

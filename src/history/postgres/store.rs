@@ -14,6 +14,7 @@ use crate::history::db::Db;
 use crate::history::error::HistoryError;
 use crate::history::read::Reading;
 use crate::history::run::DEFAULT_PROJECT;
+use crate::history::store::Store;
 use crate::history::usage::{Dropped, Unwritable, Waiting};
 use leakage::lock::lock;
 
@@ -21,11 +22,11 @@ use leakage::lock::lock;
 pub struct Postgres {
     pool: Pool,
     /// Whether the last change was made, and why not.
-    health: Mutex<Waiting>,
+    pub(super) health: Mutex<Waiting>,
     /// The counts of what this process has removed.
     dropped: Mutex<Dropped>,
     /// The project of runs that no source declares.
-    project: String,
+    pub(super) project: String,
     session: Session,
     pub(super) runs: Directory,
     pub(super) newest: Newest,
@@ -52,10 +53,6 @@ impl Postgres {
     /// Declares runs for this project; without it, for [`DEFAULT_PROJECT`].
     pub fn in_project(self, project: &str) -> Self {
         Self { project: project.to_owned(), ..self }
-    }
-
-    pub(super) fn project(&self) -> &str {
-        &self.project
     }
 
     /// Reads in one snapshot.
@@ -104,9 +101,10 @@ impl Postgres {
         }
     }
 
-    /// Writes something, so that [`health`](Self::health) is that of this moment.
+    /// Writes something, so that [`waiting`](Store::waiting) is that of this moment.
     pub fn probe(&self) {
-        if self.health().kind == Unwritable::Full && self.health().why.is_some() {
+        let waiting = self.waiting();
+        if waiting.kind == Unwritable::Full && waiting.why.is_some() {
             // A row may find room in a page that is there; this needs pages that are not.
             let mut room = |link: &mut Link| {
                 link.batch(
@@ -135,11 +133,6 @@ impl Postgres {
         let mut health = lock(&self.health);
         health.why = error.map(ToString::to_string);
         health.kind = error.and_then(unwritable).unwrap_or_default();
-    }
-
-    /// Whether the last change was made, and why not. Never waits for the database.
-    pub(super) fn health(&self) -> Waiting {
-        lock(&self.health).clone()
     }
 
     /// Returns the counts of what this process has removed because there was too much of it.

@@ -3,6 +3,7 @@
 use super::store::Sqlite;
 use super::wal::LONG;
 use crate::history::error::HistoryError;
+use crate::history::store::Store;
 use crate::history::usage::Waiting;
 
 impl Sqlite {
@@ -19,7 +20,7 @@ impl Sqlite {
 
     /// Errors where changes wait in memory. Does not block.
     pub fn all_written(&self) -> Result<(), HistoryError> {
-        match self.waits() {
+        match self.waiting() {
             Waiting { why: Some(why), entries: entries @ 1.., .. } => Err(HistoryError::Lost { entries, why }),
             _ => Ok(()),
         }

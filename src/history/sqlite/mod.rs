@@ -23,11 +23,10 @@ mod tests;
 mod user_data_dir;
 mod wal;
 
-use std::time::Instant;
-
-use rusqlite::Connection;
+use std::time::{Duration, Instant};
 
 use self::pending_writes::PendingWrite;
+use self::store::Noted;
 use self::wal::LONG;
 use super::db::Db;
 use super::declare::{declare_run, finish_rank};
@@ -41,7 +40,7 @@ use super::read::reads;
 use super::run::{DEFAULT_PROJECT, Identity, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun};
 use super::settled::{Unscored, Written};
 use super::store::Store;
-use super::unscored::{insert_unscored, trim_unscored};
+use super::unscored::record_unscored;
 use super::usage::{Usage, Waiting};
 use leakage::point::Point;
 use leakage::run::Run;
@@ -64,10 +63,10 @@ impl Store for Sqlite {
     fn record_run(&self, run: &Run, identity: &Identity<'_>, started: f64) -> Result<RunRecord, HistoryError> {
         let budget = self.limits.declarations();
         let declared_here = self.declared().clone();
-        let apply = |connection: &Connection| {
-            let record = declare_run(&mut Db::Sqlite(connection), DEFAULT_PROJECT, run, identity, started)?.1;
-            let room = || retain::make_room(connection, &record, &declared_here, budget);
-            let (removed, unsent) = outbox::losing(connection, room)?;
+        let apply = |db: &mut Db<'_>| {
+            let record = declare_run(db, DEFAULT_PROJECT, run, identity, started)?.1;
+            let (removed, unsent) =
+                outbox::losing(db, |db| retain::make_room(db, &record, &declared_here, budget))?;
             // Before the store is free for whoever would remove the run.
             self.declared().insert(record.run.name.clone());
             Ok((record, removed, unsent))
@@ -76,10 +75,10 @@ impl Store for Sqlite {
             let Identity { job, restart, resume, rank, client, process } = *identity;
             let names = [job, client, process].map(str::to_owned);
             let (bytes, run) = (4096 + 64 * run.concepts.len(), run.clone());
-            PendingWrite::of(bytes, move |connection| {
+            PendingWrite::of(bytes, move |db| {
                 let [job, client, process] = names.each_ref().map(String::as_str);
                 let identity = Identity { job, restart, resume, rank, client, process };
-                declare_run(&mut Db::Sqlite(connection), DEFAULT_PROJECT, &run, &identity, started).map(drop)
+                declare_run(db, DEFAULT_PROJECT, &run, &identity, started).map(drop)
             })
         };
         let ((record, removed, unsent), _) = self.write(apply, entry, Vec::new())?;
@@ -116,13 +115,10 @@ impl Store for Sqlite {
     fn record_point(&self, point: &Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
         let entry = || {
             let (bytes, point) = (point.bytes(), point.clone());
-            PendingWrite::bulk(bytes, move |connection| {
-                insert_point(&mut Db::Sqlite(connection), &point, attempt).map(drop)
-            })
+            PendingWrite::bulk(bytes, move |db| insert_point(db, &point, attempt).map(drop))
         };
         let reports = vec![Written::of(point, attempt)];
-        let apply = |connection: &Connection| insert_point(&mut Db::Sqlite(connection), point, attempt);
-        let (recorded, durable) = self.write(apply, entry, reports)?;
+        let (recorded, durable) = self.write(|db| insert_point(db, point, attempt), entry, reports)?;
         // A point that outranks this one may have to wait itself.
         let waits = || !self.is_durable(LONG) || self.store().has_waiting(&point.run, &point.split, point.step);
         let waiting = !durable && (recorded == Recorded::Stored || waits());
@@ -135,18 +131,10 @@ impl Store for Sqlite {
         }
         let entry = || {
             let (bytes, passes) = (passes.iter().map(|pass| 256 + pass.reason.len()).sum(), passes.to_vec());
-            PendingWrite::bulk(bytes, move |connection| {
-                let mut db = Db::Sqlite(connection);
-                let runs = insert_unscored(&mut db, &passes)?;
-                trim_unscored(&mut db, &runs).map(drop)
-            })
+            PendingWrite::bulk(bytes, move |db| record_unscored(db, &passes).map(drop))
         };
-        let apply = |connection: &Connection| {
-            let mut db = Db::Sqlite(connection);
-            let runs = insert_unscored(&mut db, passes)?;
-            outbox::losing(connection, || trim_unscored(&mut db, &runs))
-        };
-        let ((removed, unsent), durable) = self.write(apply, entry, passes.iter().map(Written::from).collect())?;
+        let reports = passes.iter().map(Written::from).collect();
+        let ((removed, unsent), durable) = self.write(|db| record_unscored(db, passes), entry, reports)?;
         let mut store = self.store();
         store.dropped.unscored += removed;
         store.lose(unsent);
@@ -161,23 +149,27 @@ impl Store for Sqlite {
 
     fn remove_run(&self, run: &str) -> Result<(), HistoryError> {
         let is_declared = |run: &str| self.declared().contains(run);
-        let apply = |connection: &Connection| remove_run(&mut Db::Sqlite(connection), run, is_declared);
         let entry = || {
             let run = run.to_owned();
-            PendingWrite::of(0, move |connection| remove_run(&mut Db::Sqlite(connection), &run, |_| false))
+            PendingWrite::of(0, move |db| remove_run(db, &run, |_| false))
         };
-        self.write(apply, entry, Vec::new()).map(drop)
+        self.write(|db| remove_run(db, run, is_declared), entry, Vec::new()).map(drop)
     }
 
     fn waiting(&self) -> Waiting {
-        self.waits()
+        let Noted { mut waiting, gap_since, .. } = self.noted();
+        waiting.unwritten = gap_since.map_or(Duration::ZERO, |since| since.elapsed());
+        if let Some(wal) = self.wal.get() {
+            wal.add_to(&mut waiting);
+        }
+        waiting
     }
 
     fn write_waiting(&self) -> Vec<Written> {
         let mut store = self.store();
         let mut written = store.write_waiting(Some(Instant::now()));
         self.note(&store);
-        written.extend(self.late_reports());
+        written.extend(self.wal.get().map(|wal| wal.take_written()).unwrap_or_default());
         written
     }
 

@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
-
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
 use crate::history::settled::Written;
 
@@ -20,7 +19,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(15);
 const SMALL: usize = 256;
 
 /// Makes a change, also more than once.
-pub(super) type Apply = Box<dyn Fn(&Connection) -> Result<(), HistoryError> + Send>;
+pub(super) type Apply = Box<dyn Fn(&mut Db<'_>) -> Result<(), HistoryError> + Send>;
 
 /// A change that has yet to be written.
 pub(super) struct PendingWrite {
@@ -32,12 +31,12 @@ pub(super) struct PendingWrite {
 }
 
 impl PendingWrite {
-    pub fn of(bytes: usize, apply: impl Fn(&Connection) -> Result<(), HistoryError> + Send + 'static) -> Self {
+    pub fn of(bytes: usize, apply: impl Fn(&mut Db<'_>) -> Result<(), HistoryError> + Send + 'static) -> Self {
         Self { apply: Box::new(apply), bytes: SMALL + bytes, is_bulk: false }
     }
 
     /// A point or record.
-    pub fn bulk(bytes: usize, apply: impl Fn(&Connection) -> Result<(), HistoryError> + Send + 'static) -> Self {
+    pub fn bulk(bytes: usize, apply: impl Fn(&mut Db<'_>) -> Result<(), HistoryError> + Send + 'static) -> Self {
         Self { is_bulk: true, ..Self::of(bytes, apply) }
     }
 }

@@ -5,11 +5,12 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::outbox;
 use super::store::Inner;
 use super::tables::used;
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
 use crate::history::run::RunRecord;
 use crate::history::usage::{Dropped, Limits};
@@ -30,7 +31,7 @@ impl Inner {
         if self.is_waiting() || used(&self.connection)? <= for_points {
             return Ok(());
         }
-        let declared = declared(&self.connection)?;
+        let declared = declared(&mut Db::Sqlite(&self.connection))?;
         let over = |connection: &Connection, most: u64| {
             Ok::<_, HistoryError>(used(connection)?.saturating_sub(declared) > most)
         };
@@ -129,7 +130,7 @@ fn finished_without_points(connection: &Connection) -> Result<Vec<String>, Histo
 /// Removes runs without points until declarations fit into their budget: finished runs first, then those that nobody
 /// has declared since the history was opened. Returns how many. Errors when the new run still has no room.
 pub(super) fn make_room(
-    connection: &Connection,
+    db: &mut Db<'_>,
     new: &RunRecord,
     declared_here: &HashSet<String>,
     budget: u64,
@@ -137,25 +138,24 @@ pub(super) fn make_room(
     if new.resumed {
         return Ok(0);
     }
-    let mut excess = declared(connection)?.cast_signed() - budget.cast_signed();
+    let mut excess = declared(db)?.cast_signed() - budget.cast_signed();
     if excess <= 0 {
         return Ok(0);
     }
-    let candidates: Vec<(i64, String, i64)> = connection
-        .prepare_cached(
-            "SELECT id, name, octet_length(declaration) FROM run \
-             WHERE NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) \
-             ORDER BY finished IS NULL, coalesce(finished, started), id",
-        )?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<Result<_, _>>()?;
+    let candidates: Vec<(i64, String, i64)> = db.all(
+        "SELECT id, name, octet_length(declaration) FROM run \
+         WHERE NOT EXISTS (SELECT 1 FROM point WHERE point.run = run.id) \
+         ORDER BY finished IS NULL, coalesce(finished, started), id",
+        &[],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+    )?;
     let mut removed = 0;
     for (id, name, bytes) in candidates {
         if excess <= 0 {
             break;
         }
         if name != new.run.name && !declared_here.contains(&name) {
-            connection.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute(params![id])?;
+            db.execute("DELETE FROM run WHERE id = $1", &[&id])?;
             excess -= bytes + PER_RUN;
             removed += 1;
         }
@@ -167,9 +167,7 @@ pub(super) fn make_room(
 }
 
 /// Bytes that declarations take.
-fn declared(connection: &Connection) -> Result<u64, HistoryError> {
-    let bytes: i64 = connection
-        .prepare_cached("SELECT coalesce(sum(octet_length(declaration) + ?1), 0) FROM run")?
-        .query_row([PER_RUN], |row| row.get(0))?;
-    Ok(bytes.cast_unsigned())
+fn declared(db: &mut Db<'_>) -> Result<u64, HistoryError> {
+    let statement = "SELECT coalesce(sum(octet_length(declaration) + $1), 0) FROM run";
+    Ok(db.one(statement, &[&PER_RUN], |row| row.unsigned(0))?.unwrap_or_default())
 }

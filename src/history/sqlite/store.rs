@@ -32,7 +32,7 @@ use leakage::lock::lock;
 pub struct Sqlite {
     store: Mutex<Inner>,
     /// Readers of the open file; without it they use the connection of the store.
-    wal: OnceLock<Arc<Wal>>,
+    pub(super) wal: OnceLock<Arc<Wal>>,
     /// A copy that is read without waiting for the store.
     noted: Mutex<Noted>,
     session: Session,
@@ -42,10 +42,10 @@ pub struct Sqlite {
 /// The state of the store after the last change.
 #[derive(Clone, Default)]
 pub(super) struct Noted {
-    waiting: Waiting,
+    pub waiting: Waiting,
     /// Readers use the connection of the store, which alone has what waits.
     in_gap: bool,
-    gap_since: Option<Instant>,
+    pub gap_since: Option<Instant>,
     pub bytes: u64,
     pub dropped: Dropped,
 }
@@ -120,21 +120,6 @@ impl Sqlite {
         lock(&self.noted).clone()
     }
 
-    /// Whether everything can be written, and what waits. Waits for no reader or writer.
-    pub(super) fn waits(&self) -> Waiting {
-        let Noted { mut waiting, gap_since, .. } = self.noted();
-        waiting.unwritten = gap_since.map_or(Duration::ZERO, |since| since.elapsed());
-        if let Some(wal) = self.wal.get() {
-            wal.add_to(&mut waiting);
-        }
-        waiting
-    }
-
-    /// The reports of changes that have reached the disk after their callers went on.
-    pub(super) fn late_reports(&self) -> Vec<Written> {
-        self.wal.get().map(|wal| wal.take_written()).unwrap_or_default()
-    }
-
     /// Whether all that readers see is on the disk within `patience`.
     pub(super) fn is_durable(&self, patience: Duration) -> bool {
         self.wal.get().is_none_or(|wal| wal.all_reach(patience))
@@ -159,7 +144,7 @@ impl Sqlite {
     /// [`write_waiting`](super::Store::write_waiting) returns `reports` once it is. Waits [briefly](BRIEFLY) for the disk.
     pub(super) fn write<T>(
         &self,
-        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        apply: impl Fn(&mut Db<'_>) -> Result<T, HistoryError>,
         entry: impl FnOnce() -> PendingWrite,
         reports: Vec<Written>,
     ) -> Result<(T, bool), HistoryError> {
@@ -187,8 +172,7 @@ impl Sqlite {
         &self,
         change: impl Fn(&mut Db<'_>) -> Result<(), HistoryError> + Clone + Send + 'static,
     ) -> Result<(), HistoryError> {
-        let apply = move |connection: &Connection| change(&mut Db::Sqlite(connection));
-        self.write(&apply, || PendingWrite::of(0, apply.clone()), Vec::new()).map(drop)
+        self.write(&change, || PendingWrite::of(0, change.clone()), Vec::new()).map(drop)
     }
 
     pub(super) fn note(&self, store: &Inner) {
@@ -298,7 +282,7 @@ impl Inner {
     /// Makes a change. Returns what `apply` returns, and where the change is. If it waits, `entry` makes it again later.
     pub fn write<T>(
         &mut self,
-        apply: impl Fn(&Connection) -> Result<T, HistoryError>,
+        apply: impl Fn(&mut Db<'_>) -> Result<T, HistoryError>,
         entry: impl FnOnce() -> PendingWrite,
         reports: Vec<Written>,
     ) -> Result<(T, Made), HistoryError> {
@@ -306,7 +290,7 @@ impl Inner {
             return Err(HistoryError::Unwritable { path, source: "this user can only read it here".into() });
         }
         if self.gap.is_none() {
-            match self.commit(&apply) {
+            match self.commit(|connection| apply(&mut Db::Sqlite(connection))) {
                 Ok(value) => match self.check() {
                     Ok(()) => return Ok((value, self.logged(reports, true))),
                     Err(detached) => {
@@ -328,7 +312,7 @@ impl Inner {
             self.begin_again(self.open_journal())?;
         }
         let savepoint = self.connection.savepoint()?;
-        let value = apply(&savepoint)?;
+        let value = apply(&mut Db::Sqlite(&savepoint))?;
         savepoint.commit()?;
         self.gap_mut().keep(entry, reports);
         Ok((value, Made::Waiting))
@@ -485,7 +469,7 @@ impl Inner {
 
 /// Makes a change that succeeded before. Errors where it may succeed later; otherwise it is lost alone.
 fn apply_again(connection: &Connection, entry: &PendingWrite) -> Result<(), HistoryError> {
-    match (entry.apply)(connection) {
+    match (entry.apply)(&mut Db::Sqlite(connection)) {
         Err(error) if is_passing(&error) => Err(error),
         Err(error) => {
             tracing::error!(%error, "a change of the history that had to wait could not be made");

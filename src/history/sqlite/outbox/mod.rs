@@ -16,4 +16,5 @@ mod tests;
 pub(super) use note::note_judgement;
 pub(in crate::history) use note::{REMARK, note, note_point, note_removal, note_run, note_unscored, sent_point};
 pub use table::Source;
-pub(super) use table::{count, create, losing};
+pub(in crate::history) use table::losing;
+pub(super) use table::{count, create};

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
 
 /// Not part of the schema, so that a history without a hub has none of it.
@@ -85,12 +86,13 @@ pub fn count(connection: &Connection) -> Result<u64, HistoryError> {
     Ok(count.cast_unsigned())
 }
 
-/// Makes a change that may remove what waits. Returns also how many entries went with it.
+/// Makes a change that may remove what waits. Returns also how many entries went with it; 0 without an outbox.
 pub fn losing<T>(
-    connection: &Connection,
-    change: impl FnOnce() -> Result<T, HistoryError>,
+    db: &mut Db<'_>,
+    change: impl FnOnce(&mut Db<'_>) -> Result<T, HistoryError>,
 ) -> Result<(T, u64), HistoryError> {
-    let waited = count(connection)?;
-    let value = change()?;
-    Ok((value, waited.saturating_sub(count(connection)?)))
+    let waiting = |db: &Db<'_>| db.sqlite().map_or(Ok(0), count);
+    let before = waiting(db)?;
+    let value = change(db)?;
+    Ok((value, before.saturating_sub(waiting(db)?)))
 }
