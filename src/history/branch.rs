@@ -7,7 +7,7 @@
 
 use super::db::{Db, Row, Value};
 use super::error::HistoryError;
-use super::point::completeness;
+use super::point::{completeness, integer};
 use super::postgres::insert::begin_branch;
 use leakage::point::Point;
 use leakage::sample::Attempt;
@@ -158,4 +158,21 @@ pub(super) fn make_way(
         site.db.execute("DELETE FROM point WHERE id = $1", &[&rival.id])?;
     }
     Ok(if late { Fate::Superseded } else { Fate::Current })
+}
+
+/// The number of the stored point of the same evaluation.
+pub(super) fn same_evaluation(
+    db: &mut Db<'_>,
+    run: i64,
+    point: &Point,
+    attempt: Option<Attempt>,
+) -> Result<Option<i64>, HistoryError> {
+    let step = integer("point.step", point.step)?;
+    let (launch, restart) = attempt.map(|attempt| (i64::from(attempt.launch), i64::from(attempt.restart))).unzip();
+    db.one(
+        "SELECT id FROM point WHERE run = $1 AND split = $2 AND step = $3 AND time = $4 AND ordinal = $5 \
+         AND launch IS NOT DISTINCT FROM $6 AND restart IS NOT DISTINCT FROM $7",
+        &[&run, &&*point.split, &step, &point.time, &i64::from(point.ordinal.get()), &launch, &restart],
+        |row| row.get(0),
+    )
 }

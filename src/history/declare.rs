@@ -88,10 +88,9 @@ pub(super) fn declare_run(
         run_changed(db, id)?;
     }
     let record = RunRecord { run, resumed, started, attempt, continues: known_attempt && !was_finished };
-    match db {
-        Db::Sqlite(connection) => outbox::note_run(connection, id, identity, &record, is_news)?,
-        Db::Postgres(link) if resumed => touch(link, id)?,
-        Db::Postgres(_) => {}
+    outbox::note_run(db, id, identity, &record, is_news)?;
+    if resumed && let Db::Postgres(link) = db {
+        touch(link, id)?;
     }
     Ok((id, record))
 }

@@ -56,10 +56,8 @@ pub(super) fn finish_run(
     let statement = "UPDATE run SET finished = coalesce($2, finished), outcome = $3 WHERE id = $1";
     db.execute(statement, &[&id, &finished, &joined])?;
     run_changed(db, id)?;
-    db.sqlite().map_or(Ok(()), |connection| {
-        let change = Change::FinishRun { run: run.to_owned(), finished, outcome: outcome.clone() };
-        outbox::note(connection, id, None, &change)
-    })
+    let change = Change::FinishRun { run: run.to_owned(), finished, outcome: outcome.clone() };
+    outbox::note(db, id, None, &change)
 }
 
 pub(super) fn set_remark(db: &mut Db<'_>, run: &str, remark: &Remark) -> Result<(), HistoryError> {
@@ -70,8 +68,7 @@ pub(super) fn set_remark(db: &mut Db<'_>, run: &str, remark: &Remark) -> Result<
     let (title, note) = remark.applied(run, title, note);
     db.execute("UPDATE run SET title = $2, note = $3 WHERE id = $1", &[&id, &title, &note])?;
     run_changed(db, id)?;
-    let said = Change::said(run, title, note);
-    db.sqlite().map_or(Ok(()), |connection| outbox::note(connection, id, Some(outbox::REMARK), &said))
+    outbox::note(db, id, Some(outbox::REMARK), &Change::said(run, title, note))
 }
 
 /// Errors when jobs may still send to the run. `is_declared` tells whether one has declared it here.
@@ -81,8 +78,6 @@ pub(super) fn remove_run(db: &mut Db<'_>, run: &str, is_declared: impl Fn(&str) 
     if db.one(&is_open, &[&id], |row| row.get(0))? == Some(true) && is_declared(run) {
         return Err(HistoryError::Open { run: run.to_owned() });
     }
-    if let Some(connection) = db.sqlite() {
-        outbox::note_removal(connection, id, run)?;
-    }
+    outbox::note_removal(db, id, run)?;
     db.execute("DELETE FROM run WHERE id = $1", &[&id]).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Inserting points, within a transaction of the caller.
 
-use super::branch::{Fate, UNNUMBERED, make_way};
+use super::branch::{Fate, UNNUMBERED, make_way, same_evaluation};
 use super::db::{Db, Value};
 use super::edit::run_to_change;
 use super::error::HistoryError;
@@ -19,7 +19,7 @@ pub(super) fn insert_point(db: &mut Db<'_>, point: &Point, attempt: Option<Attem
     finite("point.seconds", point.seconds)?;
     concept_rows(&point.concept_rows, k)?;
     let (name, split, step) = (&*point.run, &*point.split, integer("point.step", point.step)?);
-    let sent = db.sqlite().map(|connection| outbox::sent_point(connection, run, point, attempt)).transpose()?.flatten();
+    let sent = outbox::sent_point(db, run, point, attempt)?;
     let fate = make_way(db, run, point, attempt)?;
     if let Fate::Outranked { time } = fate {
         return Ok(Recorded::Outranked { time });
@@ -59,15 +59,8 @@ pub(super) fn insert_point(db: &mut Db<'_>, point: &Point, attempt: Option<Attem
         db.execute("UPDATE point SET superseded = id WHERE id = $1", &[&id])?;
     }
     insert_scores(db, id, checksum, point, k)?;
-    match db {
-        Db::Sqlite(connection) => outbox::note_point(connection, run, id, point, sent)?,
-        Db::Postgres(link) => {
-            if is_current {
-                set_curve(link, run, split)?;
-            }
-            touch(link, run)?;
-        }
-    }
+    outbox::note_point(db, run, id, point, sent)?;
+    split_changed(db, run, split, is_current)?;
     Ok(Recorded::Stored)
 }
 
@@ -76,25 +69,24 @@ pub(super) fn insert_point(db: &mut Db<'_>, point: &Point, attempt: Option<Attem
 pub(super) fn join_point(db: &mut Db<'_>, late: &Point, attempt: Option<Attempt>) -> Result<(), HistoryError> {
     let (run, k) = run_to_change(db, &late.run)?;
     finite("point.seconds", late.seconds)?;
-    let (split, step) = (&*late.split, integer("point.step", late.step)?);
-    let (launch, restart) = attempt.map(|attempt| (i64::from(attempt.launch), i64::from(attempt.restart))).unzip();
-    let known = db.one(
-        "SELECT id, superseded = 0, body FROM point WHERE run = $1 AND split = $2 AND step = $3 AND time = $4 \
-         AND ordinal = $5 AND launch IS NOT DISTINCT FROM $6 AND restart IS NOT DISTINCT FROM $7",
-        &[&run, &split, &step, &late.time, &i64::from(late.ordinal.get()), &launch, &restart],
-        |row| Ok((row.get::<i64>(0)?, row.get::<bool>(1)?, row.get::<Vec<u8>>(2)?)),
-    )?;
-    let Some((id, is_current, body)) = known else { return Ok(()) };
+    let Some(id) = same_evaluation(db, run, late, attempt)? else { return Ok(()) };
+    let known = db.one("SELECT superseded = 0, body FROM point WHERE id = $1", &[&id], |row| {
+        Ok((row.get::<bool>(0)?, row.get::<Vec<u8>>(1)?))
+    })?;
+    let Some((is_current, body)) = known else { return Ok(()) };
     let body = encode(&decode::<Head>(&body)?.joined(late))?;
     db.execute("UPDATE point SET body = $2 WHERE id = $1", &[&id, &body])?;
     insert_scores(db, id, None, late, k)?;
-    if let Db::Postgres(link) = db {
-        if is_current {
-            set_curve(link, run, split)?;
-        }
-        touch(link, run)?;
+    split_changed(db, run, &late.split, is_current)
+}
+
+/// Notes that a split has changed, where many processes share the database.
+fn split_changed(db: &mut Db<'_>, run: i64, split: &str, is_current: bool) -> Result<(), HistoryError> {
+    let Db::Postgres(link) = db else { return Ok(()) };
+    if is_current {
+        set_curve(link, run, split)?;
     }
-    Ok(())
+    touch(link, run)
 }
 
 /// `head` is the checksum of the point.

@@ -59,9 +59,7 @@ pub(super) fn record_unscored(db: &mut Db<'_>, passes: &[Unscored]) -> Result<(u
     }
     let statement = "DELETE FROM unscored WHERE run = $1 AND id IN \
                      (SELECT id FROM unscored WHERE run = $1 ORDER BY id DESC LIMIT 1000000000 OFFSET $2)";
-    outbox::losing(db, |db| {
-        runs.iter().map(|run| db.execute(statement, &[run, &UNSCORED_PER_RUN.cast_signed()])).sum()
-    })
+    outbox::losing(db, |db| runs.iter().map(|run| db.execute(statement, &[run, &UNSCORED_PER_RUN.cast_signed()])).sum())
 }
 
 fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError> {
@@ -85,8 +83,6 @@ fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError
         "INSERT INTO unscored (run, split, step, ordinal, time, outcome, reason, rows_seen, launch, restart, checksum) \
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11 WHERE {unless_scored} RETURNING id"
     );
-    match (db.one(&insert, &values, |row| row.get(0))?, db.sqlite()) {
-        (Some(id), Some(connection)) => outbox::note_unscored(connection, run, id),
-        _ => Ok(()),
-    }
+    let id = db.one(&insert, &values, |row| row.get(0))?;
+    id.map_or(Ok(()), |id| outbox::note_unscored(db, run, id))
 }

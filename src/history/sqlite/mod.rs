@@ -65,8 +65,7 @@ impl Store for Sqlite {
         let declared_here = self.declared().clone();
         let apply = |db: &mut Db<'_>| {
             let record = declare_run(db, DEFAULT_PROJECT, run, identity, started)?.1;
-            let (removed, unsent) =
-                outbox::losing(db, |db| retain::make_room(db, &record, &declared_here, budget))?;
+            let (removed, unsent) = outbox::losing(db, |db| retain::make_room(db, &record, &declared_here, budget))?;
             // Before the store is free for whoever would remove the run.
             self.declared().insert(record.run.name.clone());
             Ok((record, removed, unsent))

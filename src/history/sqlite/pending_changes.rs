@@ -5,6 +5,7 @@ use super::outbox::table::{Source, count, source};
 use super::store::Sqlite;
 use super::wal::LONG;
 use crate::history::change::{Change, Judgement, Launch};
+use crate::history::db::Db;
 use crate::history::error::HistoryError;
 use crate::history::read::Reading;
 use crate::history::settled::Unscored;
@@ -89,7 +90,7 @@ impl Sqlite {
     /// Notes what was judged, in its order.
     pub fn note_judgements(&self, judgements: &[Judgement]) -> Result<(), HistoryError> {
         self.store().commit_outbox(|connection| {
-            judgements.iter().try_for_each(|judgement| note_judgement(connection, judgement))
+            judgements.iter().try_for_each(|judgement| note_judgement(&mut Db::Sqlite(connection), judgement))
         })
     }
 
@@ -122,7 +123,7 @@ impl Sqlite {
 
     pub fn outbox_usage(&self) -> Result<OutboxUsage, HistoryError> {
         let store = self.store();
-        Ok(OutboxUsage { waiting: count(&store.connection)?, lost: store.unsent })
+        Ok(OutboxUsage { waiting: count(&mut Db::Sqlite(&store.connection))?, lost: store.unsent })
     }
 }
 

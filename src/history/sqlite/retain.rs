@@ -40,7 +40,7 @@ impl Inner {
         }
         let (mut dropped, mut superseded) = (self.dropped, 0);
         let transaction = self.changing()?;
-        let waited = outbox::count(&transaction)?;
+        let waited = outbox::count(&mut Db::Sqlite(&transaction))?;
         let stages = [
             (
                 "DELETE FROM point WHERE id IN (SELECT id FROM point \
@@ -80,7 +80,7 @@ impl Inner {
                 }
             }
         }
-        let unsent = waited.saturating_sub(outbox::count(&transaction)?);
+        let unsent = waited.saturating_sub(outbox::count(&mut Db::Sqlite(&transaction))?);
         transaction.commit()?;
         dropped.points += superseded;
         self.dropped = dropped;

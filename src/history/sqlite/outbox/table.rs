@@ -43,7 +43,7 @@ pub struct Source {
 
 /// Creates the tables unless they exist, within a transaction of the caller.
 pub fn create(connection: &Connection) -> Result<(), HistoryError> {
-    if !exists(connection)? {
+    if !exists(&mut Db::Sqlite(connection))? {
         connection.execute_batch(TABLES)?;
         connection.execute("INSERT INTO outbox_source (id) VALUES (?1)", [uuid()])?;
     }
@@ -73,26 +73,25 @@ pub fn source(connection: &Connection) -> Result<Source, HistoryError> {
     Ok(Source { id, newest: newest.unwrap_or_default().cast_unsigned() })
 }
 
-pub fn exists(connection: &Connection) -> Result<bool, HistoryError> {
-    Ok(connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'outbox'")?.exists([])?)
+/// Whether there is an outbox: never in PostgreSQL.
+pub fn exists(db: &mut Db<'_>) -> Result<bool, HistoryError> {
+    Ok(db.sqlite().is_some() && db.exists("SELECT 1 FROM sqlite_schema WHERE name = 'outbox'", &[])?)
 }
 
 /// How many entries wait; 0 without an outbox.
-pub fn count(connection: &Connection) -> Result<u64, HistoryError> {
-    if !exists(connection)? {
+pub fn count(db: &mut Db<'_>) -> Result<u64, HistoryError> {
+    if !exists(db)? {
         return Ok(0);
     }
-    let count: i64 = connection.prepare_cached("SELECT count(*) FROM outbox")?.query_row([], |row| row.get(0))?;
-    Ok(count.cast_unsigned())
+    Ok(db.one("SELECT count(*) FROM outbox", &[], |row| row.unsigned(0))?.unwrap_or_default())
 }
 
-/// Makes a change that may remove what waits. Returns also how many entries went with it; 0 without an outbox.
+/// Makes a change that may remove what waits. Returns also how many entries went with it.
 pub fn losing<T>(
     db: &mut Db<'_>,
     change: impl FnOnce(&mut Db<'_>) -> Result<T, HistoryError>,
 ) -> Result<(T, u64), HistoryError> {
-    let waiting = |db: &Db<'_>| db.sqlite().map_or(Ok(0), count);
-    let before = waiting(db)?;
+    let waited = count(db)?;
     let value = change(db)?;
-    Ok((value, before.saturating_sub(waiting(db)?)))
+    Ok((value, waited.saturating_sub(count(db)?)))
 }
