@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use conceptwatch::history::{Applied, HistoryError, Identity, Postgres, Store, Unwritable};
+use conceptwatch::history::{Change, Declared, HistoryError, Identity, Launch, Postgres, Store, Unwritable};
 use leakage::point::Point;
 use leakage::sample::Attempt;
+use leakage::step::Rank;
 
 use super::common::certificates::Authority;
 use super::common::postgres::{Server, database};
@@ -16,6 +17,21 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn name(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
+}
+
+/// The declaration of a run by a launch, which is unnamed where `job` is empty.
+fn declared(name: &str, job: &str) -> Change {
+    let launch = Launch { job: job.to_owned(), ..Launch::default() };
+    let (declared_name, rank, client) = (None, Rank::default(), String::new());
+    Change::Declare(Box::new(Declared {
+        run: run(name, 2),
+        declared_name,
+        launch,
+        rank,
+        client,
+        resume: false,
+        started: 1.0,
+    }))
 }
 
 #[test]
@@ -77,17 +93,17 @@ fn a_server_that_dies_in_a_change_leaves_it_made_once() {
     let calls = AtomicU32::new(0);
     let declare = |number| {
         store.apply("source", "default", number, |apply| {
-            let record = apply.declare("local", &run("b", 2), &Identity { job: "j", ..Identity::default() }, 1.0)?;
-            apply.record_point(point("local", "val", number, 2), record.attempt)?;
+            apply.make(&declared("b", "j"))?;
+            apply.make(&Change::Point(point("b", "val", number, 2).into(), None))?;
             if calls.fetch_add(1, Ordering::Relaxed) == 0 {
                 server.crash();
             }
-            Ok(record.run.name.clone())
+            Ok(())
         })
     };
-    assert_eq!(declare(1).unwrap(), Applied::Now("b".to_owned()));
+    assert!(declare(1).unwrap());
     assert_eq!(calls.load(Ordering::Relaxed), 2, "the first was lost with the server");
-    assert_eq!(declare(1).unwrap(), Applied::Before);
+    assert!(!declare(1).unwrap());
     assert_eq!(store.newest_steps("b", "val", 9).unwrap(), [1]);
     assert_eq!(store.runs().unwrap().len(), 2);
     // Connections that were idle when the server died are replaced.
@@ -108,7 +124,7 @@ fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
                     store
                         .apply("source", "default", number, |apply| {
                             calls.fetch_add(1, Ordering::Relaxed);
-                            apply.declare("a", &run(&format!("run {number}"), 2), &Identity::default(), 1.0).map(drop)
+                            apply.make(&declared(&format!("run {number}"), ""))
                         })
                         .unwrap();
                 }
@@ -121,8 +137,8 @@ fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
     assert_eq!(stores[1].applied("other").unwrap(), 0);
     // An entry that fails stays unapplied, and nothing of it is kept.
     let failed = stores[0].apply("source", "default", 31, |apply| {
-        apply.declare("b", &run("kept?", 2), &Identity::default(), 1.0)?;
-        apply.record_point(point("unknown", "val", 1, 2), None)
+        apply.make(&declared("kept?", ""))?;
+        apply.make(&Change::Point(point("unknown", "val", 1, 2).into(), None))
     });
     assert!(matches!(failed, Err(HistoryError::Unknown { .. })), "{failed:?}");
     assert_eq!((stores[0].applied("source").unwrap(), stores[0].runs().unwrap().len()), (30, 30));
@@ -132,22 +148,25 @@ fn an_entry_that_comes_at_two_processes_at_once_is_applied_once() {
 fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
     let Some(url) = database() else { return };
     let store = Postgres::open(&url).unwrap();
-    let declare = |source: &str, project: &str, job: &str| {
-        let identity = Identity { job, ..Identity::default() };
+    // Each source evaluates once, in the run that is its own.
+    let runs_after = |source: &str, project: &str, job: &str, step: u64| {
+        let launch = Launch { job: job.to_owned(), ..Launch::default() };
         let applied = store.apply(source, project, 1, |apply| {
-            let record = apply.declare("a", &run("a", 2), &identity, 1.0)?;
-            assert_eq!((apply.launch_of("a", job)?, apply.launch_of("a", "unknown")?), (Some(0), None));
-            Ok(record.run.name.clone())
+            apply.make(&declared("a", job))?;
+            apply.make(&Change::Point(point("a", "val", step, 2).into(), Some(launch.clone())))
         });
-        match applied.unwrap() {
-            Applied::Now(name) => name,
-            Applied::Before => panic!("{source}"),
-        }
+        assert!(applied.unwrap(), "{source}");
+        let mut runs: Vec<String> = store.runs().unwrap().iter().map(|stored| stored.run.name.clone()).collect();
+        runs.sort();
+        runs.into_iter().map(|run| (store.newest_steps(&run, "val", 9).unwrap(), run)).collect::<Vec<_>>()
     };
-    assert_eq!(declare("one", "red", "job"), "a");
-    assert_eq!(declare("two", "red", "job"), "a");
-    assert_eq!(declare("three", "red", "other job"), "a-2");
-    assert_eq!(declare("four", "blue", "job"), "a-3", "the same job of another project is another");
+    let [first, both] = [vec![1], vec![1, 2]].map(|steps| (steps, "a".to_owned()));
+    let [other, of_blue] = [(vec![3], "a-2".to_owned()), (vec![4], "a-3".to_owned())];
+    assert_eq!(runs_after("one", "red", "job", 1), [first]);
+    assert_eq!(runs_after("two", "red", "job", 2), std::slice::from_ref(&both));
+    assert_eq!(runs_after("three", "red", "other job", 3), [both.clone(), other.clone()]);
+    let after = runs_after("four", "blue", "job", 4);
+    assert_eq!(after, [both, other, of_blue], "the same job of another project is another");
     let in_project = |project: &str| Postgres::open(&url).unwrap().in_project(project);
     let identity = Identity { job: "job", ..Identity::default() };
     let own = |project: &str| in_project(project).record_run(&run("a", 2), &identity, 1.0).unwrap().run.name.clone();

@@ -14,21 +14,12 @@ use crate::history::declare::declare_run;
 use crate::history::edit::{finish_run, remove_run, set_remark, unknown};
 use crate::history::error::HistoryError;
 use crate::history::insert::{insert_point, join_point};
-use crate::history::point::{Recorded, integer};
-use crate::history::run::{Identity, RunRecord};
+use crate::history::point::integer;
+use crate::history::run::Identity;
 use crate::history::settled::Unscored;
 use crate::history::unscored::record_unscored;
 use leakage::point::Point;
-use leakage::run::Run;
 use leakage::sample::Attempt;
-
-/// The outcome of an entry.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Applied<T> {
-    Now(T),
-    /// It was applied before, and changed nothing now.
-    Before,
-}
 
 /// The changes of one entry. Runs are named as the source knows them.
 pub struct Applying<'a> {
@@ -40,14 +31,14 @@ pub struct Applying<'a> {
 impl Postgres {
     /// Applies entry `number` of a source, unless it or a later one was applied before. The changes of an entry that fails
     /// are not made, and it stays unapplied; to pass over one that can never be applied, apply it without changes.
-    /// `changes` is called again where the connection is lost.
-    pub fn apply<T>(
+    /// `changes` is called again where the connection is lost. Returns whether the entry was applied now.
+    pub fn apply(
         &self,
         source: &str,
         project: &str,
         number: u64,
-        mut changes: impl FnMut(&mut Applying<'_>) -> Result<T, HistoryError>,
-    ) -> Result<Applied<T>, HistoryError> {
+        mut changes: impl FnMut(&mut Applying<'_>) -> Result<(), HistoryError>,
+    ) -> Result<bool, HistoryError> {
         let number = integer("number", number)?;
         self.write(|link| {
             let statement = "INSERT INTO source (id, project) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING";
@@ -59,11 +50,11 @@ impl Postgres {
             }
             if number <= row.get(0) {
                 link.execute("UPDATE source SET heard = now() WHERE id = $1", &[&source])?;
-                return Ok(Applied::Before);
+                return Ok(false);
             }
-            let value = changes(&mut Applying { link, source, project })?;
+            changes(&mut Applying { link, source, project })?;
             link.execute("UPDATE source SET applied = $2, heard = now() WHERE id = $1", &[&source, &number])?;
-            Ok(Applied::Now(value))
+            Ok(true)
         })
     }
 
@@ -79,25 +70,10 @@ impl Applying<'_> {
         Db::Postgres(self.link)
     }
 
-    /// Declares the run that the source calls `local_run`.
-    pub fn declare(
-        &mut self,
-        local_run: &str,
-        run: &Run,
-        identity: &Identity<'_>,
-        started: f64,
-    ) -> Result<RunRecord, HistoryError> {
-        let (id, record) = declare_run(&mut Db::Postgres(self.link), self.project, run, identity, started)?;
-        let statement = "INSERT INTO origin (source, local_run, run) VALUES ($1, $2, $3) \
-                         ON CONFLICT (source, local_run) DO UPDATE SET run = excluded.run";
-        self.link.execute(statement, &[&self.source, &local_run, &id])?;
-        Ok(record)
-    }
-
     /// Makes a change, whose run is the one that the source knows.
     pub fn make(&mut self, change: &Change) -> Result<(), HistoryError> {
         if let Change::Declare(declared) = change {
-            return self.declare_again(declared);
+            return self.declare(declared);
         }
         let run = self.run_of(change.run())?;
         match change {
@@ -106,7 +82,7 @@ impl Applying<'_> {
             Change::FinishRun { finished, outcome, .. } => finish_run(&mut self.db(), &run, *finished, outcome),
             Change::Point(point, by) => {
                 let attempt = self.attempt(&point.run, by.as_ref())?;
-                self.record_point(Point::clone(point), attempt).map(drop)
+                insert_point(&mut self.db(), &Point { run: run.into(), ..Point::clone(point) }, attempt).map(drop)
             }
             Change::Late(late, by) => {
                 let attempt = self.attempt(&late.run, by.as_ref())?;
@@ -122,9 +98,9 @@ impl Applying<'_> {
         }
     }
 
-    fn declare_again(&mut self, declared: &Declared) -> Result<(), HistoryError> {
-        let local = declared.run.name.as_str();
-        let name = declared.declared_name.as_deref().unwrap_or(local);
+    fn declare(&mut self, declared: &Declared) -> Result<(), HistoryError> {
+        let local_run = declared.run.name.as_str();
+        let name = declared.declared_name.as_deref().unwrap_or(local_run);
         let Launch { job, restart, .. } = &declared.launch;
         let identity = Identity {
             // An unnamed launch is known by where it runs, so that those of two hosts are not taken for one.
@@ -135,7 +111,11 @@ impl Applying<'_> {
             client: &declared.client,
             process: "",
         };
-        self.declare(local, &named(&declared.run, name.to_owned())?, &identity, declared.started).map(drop)
+        let (project, run) = (self.project, named(&declared.run, name.to_owned())?);
+        let (id, _) = declare_run(&mut self.db(), project, &run, &identity, declared.started)?;
+        let statement = "INSERT INTO origin (source, local_run, run) VALUES ($1, $2, $3) \
+                         ON CONFLICT (source, local_run) DO UPDATE SET run = excluded.run";
+        self.link.execute(statement, &[&self.source, &local_run, &id]).map(drop)
     }
 
     /// The attempt by its numbers here.
@@ -153,7 +133,7 @@ impl Applying<'_> {
     }
 
     /// The number here of a run's launch; `None` where no rank of it has declared itself.
-    pub fn launch_of(&mut self, local_run: &str, job: &str) -> Result<Option<u32>, HistoryError> {
+    fn launch_of(&mut self, local_run: &str, job: &str) -> Result<Option<u32>, HistoryError> {
         let run = self.run_of(local_run)?;
         self.db().one(
             "SELECT (SELECT count(*) FROM launch earlier WHERE earlier.run = launch.run AND earlier.id < launch.id) \
@@ -161,11 +141,5 @@ impl Applying<'_> {
             &[&run, &job],
             |row| row.number(0),
         )
-    }
-
-    /// Stores a point, whose run is the one that the source knows.
-    pub fn record_point(&mut self, point: Point, attempt: Option<Attempt>) -> Result<Recorded, HistoryError> {
-        let run = self.run_of(&point.run)?;
-        insert_point(&mut self.db(), &Point { run: run.into(), ..point }, attempt)
     }
 }

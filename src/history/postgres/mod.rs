@@ -44,7 +44,7 @@ use leakage::run::Run;
 use leakage::sample::Attempt;
 use leakage::step::{Ordinal, Rank};
 
-pub use apply::{Applied, Applying};
+pub use apply::Applying;
 pub use retain::Removed;
 pub use shown::{CurveState, StoredAlert, Tables};
 pub use store::Postgres;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{Applied, Change, HistoryError, Postgres};
+use crate::history::{Change, HistoryError, Postgres};
 use crate::server::metrics::HubMetrics;
 use crate::server::refusal::Refusal;
 use leakage::field_error::FieldError;
@@ -68,8 +68,8 @@ impl Intake {
         };
         let made = self.store.apply(source, project, number, |applying| applying.make(&change));
         match made {
-            Ok(Applied::Before) => Ok("known"),
-            Ok(Applied::Now(())) => Ok("applied"),
+            Ok(false) => Ok("known"),
+            Ok(true) => Ok("applied"),
             Err(error) => match permanent(error) {
                 Ok(fault) if fault.field == "source" => Err(Refusal::Forbidden(fault)),
                 Ok(fault) => self.pass_over(sender, number, fault, pushed),
@@ -86,8 +86,8 @@ impl Intake {
         pushed: &mut Pushed,
     ) -> Result<&'static str, Refusal> {
         match self.store.apply(source, project, number, |_| Ok(())) {
-            Ok(Applied::Before) => return Ok("known"),
-            Ok(Applied::Now(())) => {}
+            Ok(false) => return Ok("known"),
+            Ok(true) => {}
             Err(error) => {
                 return Err(match permanent(error) {
                     Ok(fault) => Refusal::Forbidden(fault),
