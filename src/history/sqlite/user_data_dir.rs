@@ -74,13 +74,9 @@ impl Sqlite {
 
 /// The machine's name, as part of a file name.
 fn host() -> String {
-    let mut name = [0_u8; 256];
-    // SAFETY: gethostname writes at most the length it is given; the last byte stays 0.
-    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0;
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    let plain = |&byte: &u8| if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) { char::from(byte) } else { '_' };
-    match (failed, name[..end].iter().take(64).map(plain).collect::<String>()) {
-        (false, found) if !found.is_empty() => found,
+    let plain = |byte: u8| if byte.is_ascii_alphanumeric() || b"-_".contains(&byte) { char::from(byte) } else { '_' };
+    match sysinfo::System::host_name() {
+        Some(name) if !name.is_empty() => name.bytes().take(64).map(plain).collect(),
         _ => "localhost".to_owned(),
     }
 }
