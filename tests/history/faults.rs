@@ -6,29 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use conceptwatch::history::{Ending, HistoryError, Identity, Recorded, Sqlite, Store, Unscored};
+use conceptwatch::history::{Ending, Identity, Recorded, Sqlite, Store};
 
-use crate::points::{LIMITS, point, run, setting, stored};
+use crate::points::{LIMITS, point, run, setting, stored, unscored};
 use crate::vfs::{Failing, Watch};
 
 const KINDS: [Failing; 4] = [Failing::Full, Failing::Writes, Failing::Syncs, Failing::All];
 const CONCEPTS: usize = 6;
 /// Steps before the failure can be healed.
 const STEPS: u64 = 12;
-
-fn record(history: &Sqlite, step: u64) -> Result<bool, HistoryError> {
-    history.record_unscored(&[Unscored {
-        run: "r".into(),
-        split: "test".into(),
-        step,
-        ordinal: Default::default(),
-        time: 1.0,
-        outcome: Ending::Failed,
-        reason: "it had no rows".into(),
-        rows_seen: 0,
-        attempt: None,
-    }])
-}
 
 /// Returns whether anything failed.
 fn fails(kind: Failing, after: u64) -> bool {
@@ -47,7 +33,7 @@ fn fails(kind: Failing, after: u64) -> bool {
             Err(_) if kind == Failing::All => {}
             other => panic!("{case}: {other:?}"),
         }
-        let recorded = record(&history, step);
+        let recorded = history.record_unscored(&[unscored("test", step, Ending::Failed)]);
         assert!(recorded.is_ok() || kind == Failing::All, "{case}: {recorded:?}");
         if step % 4 == 3 {
             let started = history.record_run(&run(&format!("next {step}"), 2), &Identity::default(), 2.0);

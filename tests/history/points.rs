@@ -1,6 +1,8 @@
 //! Runs and points whose every value follows from run, split and step.
 
-use conceptwatch::history::{Limits, Sqlite, Store};
+use std::path::Path;
+
+use conceptwatch::history::{Ending, FILE_NAME, Limits, Sqlite, Store, Unscored};
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 
@@ -47,6 +49,32 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         ],
         ..Point::default()
     }
+}
+
+/// The record of a pass of run `r`.
+pub fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
+    Unscored {
+        run: "r".into(),
+        split: split.into(),
+        step,
+        ordinal: Default::default(),
+        time: 1.0,
+        outcome,
+        reason: "a newer pass was ready".into(),
+        rows_seen: 3,
+        attempt: None,
+    }
+}
+
+/// Changes rows of a history without its knowledge.
+pub fn change(directory: &Path, statement: &str) {
+    let file = rusqlite::Connection::open(directory.join(FILE_NAME)).unwrap();
+    assert!(file.execute(statement, []).unwrap() > 0, "{statement}");
+}
+
+/// The steps of a split's curve.
+pub fn steps(history: &Sqlite, run: &str, split: &str) -> Vec<u64> {
+    history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
 }
 
 /// The steps of a split below `end` whose point is there; each must be right to the last bit.

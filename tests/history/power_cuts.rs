@@ -8,11 +8,11 @@
 
 use std::collections::BTreeMap;
 
-use conceptwatch::history::{Ending, Identity, Sqlite, Store, Unscored};
+use conceptwatch::history::{Ending, Identity, Sqlite, Store};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::points::{LIMITS, point, run, setting, stored};
+use crate::points::{LIMITS, point, run, setting, stored, unscored};
 use crate::vfs::{Event, Watch};
 
 const SECTOR: usize = 512;
@@ -85,18 +85,7 @@ fn recorded() -> Vec<Event> {
         history.write_at_last().unwrap();
         watch.mark(step);
         if step % 10 == 0 {
-            let record = Unscored {
-                run: "r".into(),
-                split: "test".into(),
-                step,
-                ordinal: Default::default(),
-                time: 1.0,
-                outcome: Ending::Skipped,
-                reason: "a newer pass was ready".into(),
-                rows_seen: 3,
-                attempt: None,
-            };
-            history.record_unscored(&[record]).unwrap();
+            history.record_unscored(&[unscored("test", step, Ending::Skipped)]).unwrap();
             history.write_at_last().unwrap();
             watch.mark(STEPS + step);
         }

@@ -10,8 +10,6 @@
 
 mod note;
 pub(super) mod table;
-#[cfg(test)]
-mod tests;
 
 pub(super) use note::note_judgement;
 pub(in crate::history) use note::{REMARK, note, note_point, note_removal, note_run, note_unscored, sent_point};

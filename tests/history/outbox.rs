@@ -1,24 +1,21 @@
+//! The outbox: which changes a hub has yet to be told of.
+
 use std::path::Path;
 
-use crate::history::change::{Change, Judgement};
-use crate::history::sqlite::OutboxUsage;
-use crate::history::{Ending, Identity, Limits, Remark, RunOutcome, Sqlite, Store, Unscored};
-use leakage::point::{Outcome, Point, ScoreValue};
-use leakage::run::{Concept, Run, RunFields};
+use conceptwatch::history::{
+    Change, Ending, Identity, Judgement, Launch, Limits, OutboxUsage, Remark, RunOutcome, Sqlite, Store, Unscored,
+};
+use leakage::point::{Outcome, Point, ScoreValue, Significance};
 use leakage::sample::Attempt;
 
-const ROOMY: Limits = Limits { bytes: 1 << 30 };
+use crate::points::{LIMITS, change, run, unscored};
+
 const FIRST: Attempt = Attempt { launch: 0, restart: 0 };
 
 fn open(directory: &Path) -> Sqlite {
-    let history = Sqlite::open(Some(directory), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory), LIMITS).unwrap();
     history.begin_outbox().unwrap();
     history
-}
-
-fn run(name: &str) -> Run {
-    let concepts = vec![Concept { name: "wing".into(), cardinality: 2, ..Concept::default() }];
-    Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 
 fn job(name: &str) -> Identity<'_> {
@@ -30,10 +27,8 @@ fn point(step: u64, value: f64) -> Point {
     Point { run: "r".into(), split: "val".into(), step, rows: 9, scores, ..Point::default() }
 }
 
-fn unscored(step: u64) -> Unscored {
-    let (run, split, reason) = ("r".into(), "val".into(), "for a newer one".into());
-    let (outcome, ordinal) = (Ending::Skipped, Default::default());
-    Unscored { run, split, step, ordinal, time: 1.0, outcome, reason, rows_seen: 7, attempt: Some(FIRST) }
+fn skipped(step: u64) -> Unscored {
+    Unscored { attempt: Some(FIRST), ..unscored("val", step, Ending::Skipped) }
 }
 
 /// Returns the waiting entries, in short.
@@ -44,7 +39,7 @@ fn waiting(history: &Sqlite) -> Vec<String> {
 }
 
 fn in_short(change: &Change) -> String {
-    let of = |launch: &crate::history::Launch| format!("{}.{}", launch.job, launch.restart);
+    let of = |launch: &Launch| format!("{}.{}", launch.job, launch.restart);
     match change {
         Change::Declare(declared) => format!("declare {} by {}", declared.run.name, of(&declared.launch)),
         Change::FinishRun { run, finished, outcome } => format!("finish {run} at {finished:?}, {outcome:?}"),
@@ -75,10 +70,10 @@ fn forget_all(history: &Sqlite) {
 fn every_change_is_noted_once_and_in_its_order() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
-    history.record_run(&run("r"), &job("a"), 2.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 2.0).unwrap();
     history.record_point(&point(1, 0.5), Some(FIRST)).unwrap();
-    history.record_unscored(&[unscored(2)]).unwrap();
+    history.record_unscored(&[skipped(2)]).unwrap();
     for title in ["one", "two"] {
         history.remark("r", &Remark { title: Some(title.into()), note: None }).unwrap();
     }
@@ -95,8 +90,8 @@ fn every_change_is_noted_once_and_in_its_order() {
     assert_eq!(history.parcel(1).unwrap().entries.len(), 1);
     forget_all(&history);
     // A launch that resumes opens it again.
-    history.record_run(&run("r"), &Identity { resume: true, ..job("b") }, 5.0).unwrap();
-    history.record_run(&run("other"), &Identity::default(), 5.0).unwrap();
+    history.record_run(&run("r", 1), &Identity { resume: true, ..job("b") }, 5.0).unwrap();
+    history.record_run(&run("other", 1), &Identity::default(), 5.0).unwrap();
     assert_eq!(waiting(&history), ["declare r by b.0", "declare other by .0"]);
 }
 
@@ -104,17 +99,17 @@ fn every_change_is_noted_once_and_in_its_order() {
 fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
-    history.record_unscored(&[unscored(1), unscored(2)]).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    history.record_unscored(&[skipped(1), skipped(2)]).unwrap();
     history.record_point(&point(1, 0.5), Some(FIRST)).unwrap();
     history.record_point(&point(1, 0.75), Some(FIRST)).unwrap();
-    history.record_unscored(&[unscored(2)]).unwrap();
+    history.record_unscored(&[skipped(2)]).unwrap();
     assert_eq!(waiting(&history), ["declare r by a.0", "point 1 of 0.75 by a.0", "unscored 2"]);
     history.finish_run("r", 2.0, &RunOutcome::Finished).unwrap();
     history.remove_run("r").unwrap();
     assert_eq!(waiting(&history), ["remove r"], "the hub may know it already");
     // The name is free for another run.
-    history.record_run(&run("r"), &job("b"), 3.0).unwrap();
+    history.record_run(&run("r", 1), &job("b"), 3.0).unwrap();
     assert_eq!(waiting(&history), ["remove r", "declare r by b.0"]);
     assert_eq!(history.outbox_usage().unwrap().lost, 0, "a person removed it");
 }
@@ -123,7 +118,7 @@ fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
 fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
     let with = |scores: &[&str]| {
         let of = |score: &&str| ((*score).to_owned(), Outcome::undefined("few rows"));
         let mut point = point(1, 0.5);
@@ -138,7 +133,7 @@ fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
     assert_eq!(waiting(&history), ["late nis of 1"]);
     // A p-value joins a score, and what waits already goes with it.
     let mut tested = with(&["ois", "nis", "dci"]);
-    tested.scores[0].1.add(leakage::point::Significance { p_value: Some(0.5), ..Default::default() });
+    tested.scores[0].1.add(Significance { p_value: Some(0.5), ..Default::default() });
     history.record_point(&tested, Some(FIRST)).unwrap();
     assert_eq!(waiting(&history), ["late icl and nis and dci of 1"]);
     // Another evaluation of the step is another point.
@@ -151,7 +146,7 @@ fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
 fn of_the_verdicts_on_a_split_the_last_is_sent_and_of_a_rule_every_state() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
     let judged = |rule: Option<&str>, json: &str| Judgement {
         run: "r".into(),
         split: "val".into(),
@@ -171,26 +166,26 @@ fn of_the_verdicts_on_a_split_the_last_is_sent_and_of_a_rule_every_state() {
 fn a_run_is_followed_from_its_next_declaration_with_all_that_it_has() {
     let directory = tempfile::tempdir().unwrap();
     {
-        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
-        history.record_run(&run("r"), &job("a"), 1.0).unwrap();
-        history.record_run(&run("r"), &Identity { resume: true, ..job("b") }, 1.0).unwrap();
-        history.record_run(&run("old"), &job("a"), 1.0).unwrap();
+        let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
+        history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+        history.record_run(&run("r", 1), &Identity { resume: true, ..job("b") }, 1.0).unwrap();
+        history.record_run(&run("old", 1), &job("a"), 1.0).unwrap();
         history.record_point(&point(1, 0.5), Some(FIRST)).unwrap();
-        history.record_unscored(&[unscored(2)]).unwrap();
+        history.record_unscored(&[skipped(2)]).unwrap();
         assert!(history.outbox_source().is_err(), "there is none");
     }
     let history = open(directory.path());
     assert_eq!(waiting(&history), Vec::<String>::new());
     history.record_point(&point(3, 0.25), Some(FIRST)).unwrap();
     assert_eq!(waiting(&history), Vec::<String>::new());
-    history.record_run(&run("r"), &job("b"), 2.0).unwrap();
+    history.record_run(&run("r", 1), &job("b"), 2.0).unwrap();
     let expected =
         ["declare r by a.0", "declare r by b.0", "point 1 of 0.5 by a.0", "point 3 of 0.25 by a.0", "unscored 2"];
     assert_eq!(waiting(&history), expected);
     let source = history.outbox_source().unwrap();
     drop(history);
     // Changes note themselves where there is an outbox, whatever the options are.
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     history.record_point(&point(4, 0.125), Some(FIRST)).unwrap();
     assert_eq!(waiting(&history).last().unwrap(), "point 4 of 0.125 by a.0");
     let now = history.outbox_source().unwrap();
@@ -203,7 +198,7 @@ fn numbers_are_never_given_out_twice() {
     let mut newest = 0;
     for step in 0..4 {
         let history = open(directory.path());
-        history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+        history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
         history.record_point(&point(step, 0.5), None).unwrap();
         let first = history.parcel(usize::MAX).unwrap().entries[0].number;
         assert!(first > newest, "{first} and {newest}");
@@ -227,7 +222,7 @@ fn numbers_are_never_given_out_twice() {
 fn what_the_disk_does_not_take_is_sent_when_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
     forget_all(&history);
     let file = directory.path().join("history.sqlite3");
     let aside = directory.path().join("aside");
@@ -250,7 +245,7 @@ fn what_the_size_limit_removes_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 20 }).unwrap();
     history.begin_outbox().unwrap();
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
     let warnings = vec!["w".repeat(3000)];
     for step in 0..400 {
         history.record_point(&Point { warnings: warnings.clone(), ..point(step, 0.5) }, Some(FIRST)).unwrap();
@@ -265,11 +260,11 @@ fn what_the_size_limit_removes_is_counted() {
 fn an_entry_whose_point_is_damaged_is_told_apart() {
     let directory = tempfile::tempdir().unwrap();
     let history = open(directory.path());
-    history.record_run(&run("r"), &job("a"), 1.0).unwrap();
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
     for step in 1..4 {
         history.record_point(&point(step, 0.5), Some(FIRST)).unwrap();
     }
-    history.store().connection.execute("UPDATE point SET rows_seen = 8 WHERE step = 2", []).unwrap();
+    change(directory.path(), "UPDATE point SET rows_seen = 8 WHERE step = 2");
     let parcel = history.parcel(usize::MAX).unwrap();
     assert_eq!(parcel.unreadable, [3]);
     let numbers: Vec<u64> = parcel.entries.iter().map(|entry| entry.number).collect();

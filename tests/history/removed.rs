@@ -1,41 +1,14 @@
-//! Changes that wait: the disk is full, or the file was removed or replaced while in use.
+//! Changes that wait: the file was removed or replaced while in use.
 
-use super::*;
+use conceptwatch::history::{FILE_NAME, HistoryError, Identity, MOST_WAITING, Recorded, Sqlite, Store};
 
-#[test]
-fn what_waits_is_written_once_the_file_is_back() {
-    for on_network in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let history = match on_network {
-            true => Sqlite::open_as(directory.path(), &open::REMOTE, ROOMY).unwrap(),
-            false => Sqlite::open(Some(directory.path()), ROOMY).unwrap(),
-        };
-        history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
-        history.record_point(&point("r", "val", 0, 2), None).unwrap();
-        history.write_at_last().unwrap();
-        let (file, elsewhere) = (directory.path().join(FILE_NAME), directory.path().join("elsewhere"));
-        std::fs::rename(&file, &elsewhere).unwrap();
-        for step in 1..5 {
-            assert_eq!(history.record_point(&point("r", "val", step, 2), None).unwrap(), Recorded::Waiting);
-        }
-        assert!(!history.record_unscored(&[unscored("val", 99, Ending::Failed)]).unwrap());
-        assert_eq!(history.waiting().entries, 5);
-        assert_eq!(steps(&history, "r", "val"), [0, 1, 2, 3, 4], "readers see all");
-        std::fs::rename(&elsewhere, &file).unwrap();
-        history.write_at_last().unwrap();
-        assert_eq!(history.waiting(), Waiting::default());
-        drop(history);
-        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
-        assert_eq!(steps(&history, "r", "val"), [0, 1, 2, 3, 4]);
-        assert_eq!(history.unscored("r", "val").unwrap(), [unscored("val", 99, Ending::Failed)]);
-    }
-}
+use crate::points::{LIMITS, point, run, steps};
 
 #[test]
 fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
     for log_alone in [false, true] {
         let directory = tempfile::tempdir().unwrap();
-        let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+        let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
         history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
         history.record_point(&point("r", "val", 1, 2), None).unwrap();
         history.write_at_last().unwrap();
@@ -57,7 +30,7 @@ fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
 #[test]
 fn a_history_that_was_replaced_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
     let file = directory.path().join(FILE_NAME);
     std::fs::remove_file(&file).unwrap();
@@ -75,10 +48,10 @@ fn a_history_that_was_replaced_is_not_overwritten() {
 fn what_waits_is_bounded_and_runs_still_start() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("data");
-    let history = Sqlite::open(Some(&directory), ROOMY).unwrap();
-    history.record_run(&run("r", 112), &Identity::default(), 0.0).unwrap();
+    let history = Sqlite::open(Some(&directory), LIMITS).unwrap();
+    history.record_run(&run("r", 200), &Identity::default(), 0.0).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
-    let refused = (0..).find_map(|step| history.record_point(&point("r", "val", step, 112), None).err()).unwrap();
+    let refused = (0..).find_map(|step| history.record_point(&point("r", "val", step, 200), None).err()).unwrap();
     assert!(matches!(refused, HistoryError::Unwritten { .. }), "{refused}");
     let waiting = history.waiting();
     assert!(

@@ -1,18 +1,26 @@
 //! Recorded data survives a restart, and is removed as a whole.
 
-use super::*;
+use std::sync::Arc;
+
+use conceptwatch::history::{
+    FILE_NAME, HistoryError, Identity, Remark, RunOutcome, Sqlite, Store, StoredRank, StoredRun, repair,
+};
+use leakage::sample::Attempt;
+use leakage::step::Rank;
+
+use crate::points::{LIMITS, change, point, run, steps};
 
 #[test]
 fn points_survive_reopening_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("made/on the way");
-    let history = Sqlite::open(Some(&path), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&path), LIMITS).unwrap();
     assert!(!history.record_run(&run("a", 4), &Identity::default(), 5.0).unwrap().resumed);
     history.record_point(&point("a", "val", 10, 4), None).unwrap();
     history.finish_run("a", 9.0, &RunOutcome::Finished).unwrap();
     drop(history);
 
-    let history = Sqlite::open(Some(&path), ROOMY).unwrap();
+    let history = Sqlite::open(Some(&path), LIMITS).unwrap();
     assert_eq!(
         history.runs().unwrap(),
         [StoredRun {
@@ -36,7 +44,7 @@ fn points_survive_reopening_whole() {
 #[test]
 fn readers_and_writers_share_the_history() {
     let directory = tempfile::tempdir().unwrap();
-    let history = Arc::new(Sqlite::open(Some(directory.path()), ROOMY).unwrap());
+    let history = Arc::new(Sqlite::open(Some(directory.path()), LIMITS).unwrap());
     history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
     std::thread::scope(|scope| {
         for split in ["train", "val"] {
@@ -66,7 +74,7 @@ fn readers_and_writers_share_the_history() {
 #[test]
 fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     let declared = run("r", 2);
     let declare = |history: &Sqlite, job: &str, restart, rank, client: &str| {
         let rank = Rank::of(rank, 4).unwrap();
@@ -82,7 +90,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
     let two = declare(&history, "two", 0, 3, "c").unwrap();
     drop(history);
 
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     let rank = |attempt, rank, client: &str, finished| StoredRank { attempt, rank, client: client.into(), finished };
     let expected = [rank(attempt, 0, "b", false), rank(attempt, 1, "a", true), rank(two, 3, "c", false)];
     assert_eq!(history.ranks("r").unwrap(), expected);
@@ -97,7 +105,7 @@ fn ranks_that_declared_and_finished_are_known_after_a_restart() {
 fn titles_and_notes_are_kept_with_their_run() {
     let directory = tempfile::tempdir().unwrap();
     let said = Remark { title: Some("λ = 1, <b>".into()), note: Some("two\nlines\tand 🦆".into()) };
-    let open = || Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let open = || Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     let history = open();
     history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     history.remark("a", &said).unwrap();
@@ -109,7 +117,7 @@ fn titles_and_notes_are_kept_with_their_run() {
     }
     // A row that was changed behind our back is neither shown nor changed.
     let history = open();
-    history.store().connection.execute("UPDATE run SET title = 'c'", []).unwrap();
+    change(directory.path(), "UPDATE run SET title = 'c'");
     assert!(history.runs().unwrap().is_empty());
     for refused in [history.remark("a", &said).err(), history.finish_run("a", 2.0, &RunOutcome::Finished).err()] {
         assert!(matches!(refused, Some(HistoryError::Unknown { .. })), "{refused:?}");
@@ -119,7 +127,7 @@ fn titles_and_notes_are_kept_with_their_run() {
 #[test]
 fn a_run_is_removed_with_all_rows() {
     let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), ROOMY).unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
     let job = Identity { job: "job", ..Identity::default() };
     for name in ["a", "b"] {
         history.record_run(&run(name, 4), &job, 1.0).unwrap();
@@ -127,12 +135,12 @@ fn a_run_is_removed_with_all_rows() {
     }
     history.finish_run("a", 5.0, &RunOutcome::Finished).unwrap();
     history.remove_run("a").unwrap();
+    let file = rusqlite::Connection::open(directory.path().join(FILE_NAME)).unwrap();
     let rows = |table: &str| -> i64 {
-        let count = format!("SELECT count(*) FROM {table}");
-        history.store().connection.query_row(&count, [], |row| row.get(0)).unwrap()
+        file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
     assert_eq!(["run", "launch", "rank", "point", "value", "matrix"].map(rows), [1, 1, 1, 1, 3, 1]);
     drop(history);
     // A run whose sidecar was killed is not open.
-    Sqlite::open(Some(directory.path()), ROOMY).unwrap().remove_run("b").unwrap();
+    Sqlite::open(Some(directory.path()), LIMITS).unwrap().remove_run("b").unwrap();
 }

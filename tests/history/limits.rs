@@ -1,6 +1,13 @@
 //! The size limit: what is removed first, and what never is.
 
-use super::*;
+use std::path::Path;
+
+use conceptwatch::history::{Dropped, HistoryError, Identity, Limits, RunOutcome, Sqlite, Store};
+use leakage::point::Point;
+use leakage::run::Run;
+use leakage::sample::Attempt;
+
+use crate::points::{point, run, steps};
 
 fn fill_past_the_limit(directory: Option<&Path>) {
     let limits = Limits { bytes: 2 << 20 };
