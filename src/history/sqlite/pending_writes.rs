@@ -1,6 +1,5 @@
 //! The changes kept while the history cannot be written, in their order and within a bound, and when to try again.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::history::db::Db;
@@ -45,10 +44,10 @@ impl PendingWrite {
 pub(super) struct Gap {
     /// In words.
     pub why: String,
-    entries: VecDeque<PendingWrite>,
-    bytes: usize,
+    pub entries: Vec<PendingWrite>,
+    pub bytes: usize,
     /// What to report once the entries are durable.
-    reports: Vec<Written>,
+    pub reports: Vec<Written>,
     pub since: Instant,
     next: Instant,
     pause: Duration,
@@ -70,12 +69,8 @@ impl Gap {
 
     pub fn keep(&mut self, entry: PendingWrite, reports: Vec<Written>) {
         self.bytes += entry.bytes;
-        self.entries.push_back(entry);
+        self.entries.push(entry);
         self.reports.extend(reports);
-    }
-
-    pub fn entries(&self) -> impl Iterator<Item = &PendingWrite> {
-        self.entries.iter()
     }
 
     /// Whether a point of this step waits, other than by the newest change.
@@ -83,14 +78,6 @@ impl Gap {
         let earlier = self.reports.iter().rev().skip(1);
         let mut points = earlier.filter(|written| written.ending.is_none());
         points.any(|written| (written.run.as_str(), written.split.as_str(), written.step) == (run, split, step))
-    }
-
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     pub fn is_due(&self, now: Instant) -> bool {
@@ -102,9 +89,5 @@ impl Gap {
         self.why = why;
         self.pause = (2 * self.pause).min(LONGEST_RETRY);
         self.next = Instant::now() + self.pause;
-    }
-
-    pub fn written(self) -> Vec<Written> {
-        self.reports
     }
 }

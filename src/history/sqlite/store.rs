@@ -183,15 +183,15 @@ impl Sqlite {
         let slow = Some(store.last_commit).filter(|took| *took >= SLOW);
         let waiting = Waiting {
             why: gap.map(|gap| gap.why.clone()),
-            entries: gap.map_or(0, Gap::len) as u64,
-            bytes: gap.map_or(0, Gap::bytes) as u64,
+            entries: gap.map_or(0, |gap| gap.entries.len()) as u64,
+            bytes: gap.map_or(0, |gap| gap.bytes) as u64,
             refused: store.refused,
             slow,
             ..Waiting::default()
         };
         let mut noted = lock(&self.noted);
         let bytes = used(&store.connection).unwrap_or(noted.bytes);
-        let gap_since = gap.filter(|gap| gap.len() > 0).map(|gap| gap.since);
+        let gap_since = gap.filter(|gap| !gap.entries.is_empty()).map(|gap| gap.since);
         *noted = Noted { waiting, in_gap: gap.is_some(), gap_since, bytes, dropped: store.dropped };
     }
 }
@@ -375,7 +375,7 @@ impl Inner {
             outbox::create(&self.connection)?;
         }
         let Some(gap) = &self.gap else { return Ok(()) };
-        for entry in gap.entries() {
+        for entry in &gap.entries {
             apply_again(&self.connection, entry)?;
         }
         Ok(())
@@ -410,8 +410,8 @@ impl Inner {
         match self.try_again() {
             Ok(()) => {
                 let gap = self.gap.take()?;
-                tracing::info!(changes = gap.len(), bytes = gap.bytes(), "the history can be written again");
-                Some(gap.written())
+                tracing::info!(changes = gap.entries.len(), bytes = gap.bytes, "the history can be written again");
+                Some(gap.reports)
             }
             Err(error) => {
                 self.gap_mut().put_off(error.to_string());
@@ -458,7 +458,7 @@ impl Inner {
         if self.has_outbox {
             outbox::create(&transaction)?;
         }
-        for entry in self.gap.iter().flat_map(Gap::entries) {
+        for entry in self.gap.iter().flat_map(|gap| &gap.entries) {
             apply_again(&transaction, entry)?;
         }
         transaction.commit()?;
