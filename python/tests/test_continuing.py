@@ -252,17 +252,18 @@ def test_a_training_that_keras_restores_continues_its_run(
     assert declared(taken)[2:] == [("run", False)]
 
 
-@pytest.mark.parametrize("wrong", ["no JSON", "[1]", "{}"])
-def test_a_backup_that_cannot_be_read_is_a_new_run(taken: Naming, tmp_path: Path, wrong: str) -> None:
+def test_a_backup_that_cannot_be_read_is_a_new_run(taken: Naming, tmp_path: Path) -> None:
     test_keras = importlib.import_module("test_keras")
     os.environ.setdefault("KERAS_BACKEND", "jax")
     (keras,) = modules("keras")
-    monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path)
-    monitor._saved.write_text(wrong)
-    test_keras.fit(test_keras.bottleneck(keras, 1.0), monitor, epochs=1)
-    assert declared(taken) == [("run", False)]
+    model = test_keras.bottleneck(keras, 1.0)
+    for number, wrong in enumerate(("no JSON", "[1]", "{}"), 1):
+        monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path)
+        monitor._saved.write_text(wrong)
+        test_keras.fit(model, monitor, epochs=1)
+        assert declared(taken) == [("run", False)] * number, wrong
     # A folder that cannot be written to.
     (tmp_path / "file").write_text("")
     monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path / "file")
-    test_keras.fit(test_keras.bottleneck(keras, 1.0), monitor, epochs=1)
-    assert len(declared(taken)) == 2
+    test_keras.fit(model, monitor, epochs=1)
+    assert len(declared(taken)) == 4

@@ -94,8 +94,7 @@ def test_a_writer_of_torch_and_a_folder(address: str, folder: Path, torch: Any) 
         assert of_tensorboard(folder / place)[TAG] == [(step, pytest.approx(value)) for step, value in expected.items()]
 
 
-@pytest.mark.parametrize("given", ["name", "run"])
-@pytest.mark.parametrize("steps_of_its_own", [False, True])
+@pytest.mark.parametrize(("given", "steps_of_its_own"), [("name", True), ("run", False)])
 def test_wandb_gets_scores_over_the_jobs_step_and_keeps_the_jobs_rows(
     given: str, steps_of_its_own: bool, address: str, folder: Path
 ) -> None:
