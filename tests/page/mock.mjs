@@ -292,7 +292,7 @@ function assessmentOf(run) {
   ];
   const coverage = [
     line("insufficient_supervision", "Insufficient concept supervision", leak > 0.15 ? "found" : "absent", "concepts are poorly learnt", evidence),
-    line("too_few_rows", "Sample too small", "absent", "2000 rows are precise enough: leakage to the task (ctl_conditional) is known to ± 0.02 (95 %)",
+    line("too_few_rows", "Sample too small", "absent", "with 2000 rows leakage to the task (ctl_conditional) is known to ± 0.02 (95 %)",
       [{ score: "rows", value: 2000, limit: 500, step: run.points * PASS }], "Sample size"),
     line("alignment_leakage", "Alignment leakage", "unknown", "needs alignment_leakage, which no evaluation has", []),
   ];

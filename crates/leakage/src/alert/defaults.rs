@@ -83,8 +83,8 @@ pub fn default_rules() -> Rules {
         warning(
             "conditional leakage is high",
             unless_harmless(&unknown, 3),
-            "Activations hold information about the task beyond their concepts. Log interventions to see whether the head \
-             rests on it.",
+            "Activations hold information about the task beyond their concepts. Without interventions, log them to see \
+             whether the head rests on it.",
         ),
         warning(
             "harmless leakage",
@@ -99,7 +99,8 @@ pub fn default_rules() -> Rules {
 }
 
 /// The advice for concepts that stand for something else.
-const SUPERVISE: &str = "Raise the weight of the concept loss, and log interventions to see what the head rests on.";
+const SUPERVISE: &str =
+    "Raise the weight of the concept loss; without interventions, log them to see what the head rests on.";
 
 /// The advice for a rise after the first epochs.
 const LATE: &str =

@@ -99,7 +99,7 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
             let known: Vec<String> = known.iter().map(precision).collect();
             let text = match known.is_empty() {
                 true => format!("{} rows are enough", newest.rows),
-                false => format!("{} rows are precise enough: {}", newest.rows, known.join(", ")),
+                false => format!("with {} rows {}", newest.rows, known.join(", ")),
             };
             return Judgement::of(false, text, evidence);
         }
