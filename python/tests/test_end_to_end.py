@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
 # Enough that several passes are scored even while other work slows the scoring down, and that Prometheus scrapes the
 # curves at several points where nothing does.
-EPOCHS = 200
+EPOCHS = 60
 # The strong and the weak supervision of concepts, and how much the played trainings leak.
 LEAKS = {"5": 0.3, "0.01": 2.0}
 RUNS = [f"lambda {weight}" for weight in LEAKS]
