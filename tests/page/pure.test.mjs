@@ -170,6 +170,20 @@ test("a limit is named where no curve crosses it, however wide its text is", asy
   }
 });
 
+test("the numbers of an axis fit beside the plot, however many digits they need", async (t) => {
+  const { page } = await scene(t);
+  const rooms = (y) => page.evaluate(async (y) => {
+    const { LinePlot } = await import("/assets/charts/lineplot.js");
+    const context = document.createElement("canvas").getContext("2d");
+    const lines = [{ name: "a", color: "--s1", look: 0, x: y.map((_, i) => i), y }];
+    const plot = new LinePlot({ lines, along: "β", zoom: null, logx: false, logy: false, smooth: 0, text: String }, 400, 180, context);
+    return plot.marks.map(({ text }) => plot.box.left - context.measureText(text).width);
+  }, y);
+  for (const y of [[0.4997, 0.5018], [-1e-5, 2e-5], [0, 1], [123456, 123789]]) {
+    assert.ok((await rooms(y)).every((room) => room >= 6), `${y}: ${await rooms(y)}`);
+  }
+});
+
 test("every module is asked for at once, not one after the other", async (t) => {
   const { page } = await scene(t);
   const web = new URL("../../web/", import.meta.url);

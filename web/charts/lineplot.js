@@ -13,6 +13,8 @@ import { count } from "../text.js";
 const MOST_ENDS = 10;
 const FONT = "11px -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, sans-serif";
 const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
+/** Between the numbers of the vertical axis and the plot. */
+const GAP = 6;
 
 /** A chart in a room of a width and a height: its axes, and how it is painted. */
 export class LinePlot {
@@ -30,14 +32,19 @@ export class LinePlot {
     this.label = null;
     this.named = !spec.places && !spec.scatter && this.lines <= MOST_ENDS;
     const right = this.named ? RIGHT : 12;
-    this.box = { left: LEFT, top: TOP, width: width - LEFT - right, height: height - TOP - BOTTOM };
+    const inside = height - TOP - BOTTOM;
+    const marks = ticks(down, inside < 100 ? 3 : 5);
+    const texts = tickTexts(marks, down.log);
+    this.marks = marks.map((mark, i) => ({ mark, text: texts[i] }));
+    context.font = FONT;
+    const left = Math.max(LEFT, ...texts.map((text) => Math.ceil(context.measureText(text).width) + GAP + 2));
+    this.box = { left, top: TOP, width: width - left - right, height: inside };
   }
 
   /** Paints all of it; it may be left after each line. */
   *paint() {
     const { context, spec, box } = this;
     context.clearRect(0, 0, this.width, this.height);
-    context.font = FONT;
     if (box.width < 20) return;
     this.grid();
     this.bottom();
@@ -80,16 +87,14 @@ export class LinePlot {
       context.fillRect(this.x(best[0]), box.top, this.x(best[1]) - this.x(best[0]), box.height);
       context.globalAlpha = 1;
     }
-    const marks = ticks(this.down, box.height < 100 ? 3 : 5);
-    const texts = tickTexts(marks, this.down.log);
     context.lineWidth = 1;
     context.textBaseline = "middle";
     context.textAlign = "right";
     context.fillStyle = pageColor("--ink-3");
-    marks.forEach((mark, i) => {
+    this.marks.forEach(({ mark, text }, i) => {
       context.strokeStyle = pageColor(i === 0 && !this.down.log ? "--edge" : "--line");
       this.rule(mark);
-      context.fillText(texts[i], box.left - 6, Math.round(this.y(mark)) + 0.5);
+      context.fillText(text, box.left - GAP, Math.round(this.y(mark)) + 0.5);
     });
     if (!limit) return;
     const y = this.y(limit.value);

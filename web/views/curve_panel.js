@@ -66,7 +66,7 @@ export function behindPanel(host, again) {
     const positive = curve.every(([x]) => x > 0);
     drawn?.show({ lines, along: axes.x, zoom: null,
       logx: positive && curve.length > 1 && curve[curve.length - 1][0] / curve[0][0] > 50, logy: false, smooth: 0,
-      text: (value) => number(value, 0.1), least: interventions ? [0, 1] : undefined, points: true },
+      text: (value) => number(value, 0.1), least: [0, 1], points: true },
         JSON.stringify([curve, beside, score, shown.theme, line.slot]));
     const undefinedAt = curve.filter(([, y]) => y === null).length;
     const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];
