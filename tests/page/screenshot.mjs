@@ -39,7 +39,11 @@ try {
   };
   if (!height) await fit(800);
   if (values.run) {
-    await page.waitForFunction(reached, [values.run, Number(values.step)], { timeout: RUN_MS, polling: 300 });
+    // waitForFunction would take the promise itself for an answer.
+    for (const until = Date.now() + RUN_MS; !(await page.evaluate(reached, [values.run, Number(values.step)]));) {
+      if (Date.now() > until) throw new Error(`'${values.run}' has not come to step ${values.step}`);
+      await page.waitForTimeout(300);
+    }
     await page.waitForTimeout(600);
     if (!height) await fit(100);
   }
