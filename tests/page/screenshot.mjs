@@ -32,12 +32,15 @@ try {
   page.on("pageerror", (error) => console.error(error.stack));
   await page.goto(url);
   await settled(page);
-  const fit = async (ms) => {
-    const full = await page.evaluate(() => document.documentElement.scrollHeight);
-    await page.setViewportSize({ width, height: Math.max(600, full) });
-    await page.waitForTimeout(ms);
+  // Scores that join meanwhile make the page longer.
+  const fit = async () => {
+    const full = () => page.evaluate(() => document.documentElement.scrollHeight);
+    for (let before = -1, now = await full(); now !== before; [before, now] = [now, await full()]) {
+      await page.setViewportSize({ width, height: Math.max(600, now) });
+      await page.waitForTimeout(800);
+    }
   };
-  if (!height) await fit(800);
+  if (!height) await fit();
   if (values.run) {
     // waitForFunction would take the promise itself for an answer.
     for (const until = Date.now() + RUN_MS; !(await page.evaluate(reached, [values.run, Number(values.step)]));) {
@@ -45,7 +48,7 @@ try {
       await page.waitForTimeout(300);
     }
     await page.waitForTimeout(600);
-    if (!height) await fit(100);
+    if (!height) await fit();
   }
   await writeFile(out, await small(page, await page.screenshot()));
   if (values.run && (await page.locator(`.runs tr[data-run="${values.run}"] .live`)
