@@ -207,11 +207,11 @@ def test_a_late_score_is_not_left_behind(scripted: Scripted, watch: Callable[[in
     for step in (1, 2, 4):
         scripted.points.append(series_point(step, 0.1))
     terminal = watch(80)
-    terminal.wait_for("step 4")
+    terminal.wait_for("epoch 4, step 4")
     # The score of step 3 joins its point after step 4 was evaluated.
     scripted.evaluate(3, 0.2)
     scripted.evaluate(5, 0.1)
-    rows = terminal.wait_for("step 5")
+    rows = terminal.wait_for("epoch 5, step 5")
     assert not any("left behind" in row for row in rows)
     # The run returns to step 2.
     scripted.points = [
@@ -220,7 +220,7 @@ def test_a_late_score_is_not_left_behind(scripted: Scripted, watch: Callable[[in
         *(series_point(at, 0.1, True) for at in (2, 3, 4, 5)),
     ]
     scripted.announce(2)
-    rows = terminal.wait_for("left behind", "step 2")
+    rows = terminal.wait_for("epoch 2, step 2", "left behind: 4 up to step 5")
     assert rows[1].endswith("step 2")
     assert rows[4] == "  left behind: 4 up to step 5"
 
