@@ -22,7 +22,8 @@ ADVISING = '[[alerts]]\nname = "few"\nfew_rows = 1000\nadvise_stop = true\n'
 
 # Trains for an evaluation, unless `last` is another statement.
 SCRIPT = """
-import os, sys
+import faulthandler, os, sys
+faulthandler.dump_traceback_later(100, exit=True)  # where it hangs, if it does
 import conceptwatch
 sys.path.insert(0, {tests!r})
 from conftest import log
