@@ -61,14 +61,16 @@ def ended(address: str, last: str, how: str = "train()") -> tuple[dict[str, Any]
     return answer(address, "/api/v1/run", run=name), done
 
 
+WAYS = ("train()", "with run: train()", "try: train()\nfinally: run.finish()")
+ERRORS = (
+    ("raise ValueError('out of\\nmemory\\0')", "ValueError", "out of memory"),
+    ("raise KeyboardInterrupt", "KeyboardInterrupt", "interrupted"),
+)
+
+
 @pytest.mark.parametrize(
     ("how", "last", "error", "message"),
-    [
-        ("train()", "raise ValueError('out of\\nmemory\\0')", "ValueError", "out of memory"),
-        ("with run: train()", "raise KeyboardInterrupt", "KeyboardInterrupt", "interrupted"),
-        ("try: train()\nfinally: run.finish()", "raise ValueError('x')", "ValueError", "x"),
-        ("with run: train()", "sys.exit(3)", "SystemExit", "3"),
-    ],
+    [*((how, *error) for how in WAYS for error in ERRORS), ("with run: train()", "sys.exit(3)", "SystemExit", "3")],
 )
 def test_a_run_that_an_exception_ends_has_failed(address: str, how: str, last: str, error: str, message: str) -> None:
     run, done = ended(address, last, how)
