@@ -11,6 +11,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from ._threads import started
+
 # Its `put` may interrupt itself, as a finalizer can.
 _work: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
 _threads: list[threading.Thread] = []
@@ -21,8 +23,8 @@ log = logging.getLogger("conceptwatch")
 def start() -> None:
     """Starts the thread where this process has none."""
     if not _is_running():
-        _threads[:] = [threading.Thread(target=_run, name="conceptwatch collected", daemon=True)]
-        _threads[0].start()
+        thread = started(_run, "conceptwatch collected")
+        _threads[:] = [] if thread is None else [thread]
 
 
 def later(work: Callable[[], object]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ._encode import PassKey
 from ._loggers import PREFIX, Loggers
 from ._scores import Scores
+from ._threads import started
 
 # The scores of an evaluation; None where there is no answer.
 Read = Callable[[PassKey], "Scores | None"]
@@ -33,8 +34,7 @@ class Forward:
         """The job logs an evaluation, on its own thread."""
         self._loggers.notice()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="conceptwatch loggers", daemon=True)
-            self._thread.start()
+            self._thread = started(self._work, "conceptwatch loggers")
 
     def finish(self, timeout: float) -> None:
         """Writes what is settled. Called once nothing more will be."""

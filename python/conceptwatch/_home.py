@@ -1,6 +1,6 @@
 """Where the curves of sidecars lie that jobs have started: one directory for each, in the user's data directory.
 
-The rule is the program's own, `src/history/home.rs`.
+The rule is the program's own, `src/history/sqlite/user_data_dir.rs`.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
 from ._run_channel import EndOfPass, Item, Limits, Link
 from ._stats import Stats
+from ._threads import started
 from ._version import __version__, same_release
 
 log = logging.getLogger("conceptwatch")
@@ -206,7 +207,9 @@ class Sender:
             return link.declared
 
     def detach(self, link: Link) -> None:
-        """Drops the remaining items of a run. The connection closes with the last run."""
+        """Drops the remaining items of a run. With the last run the connection closes, and the job does not wait for it:
+        gRPC's `close` has no time limit, and returns only when every stream has ended.
+        """
         with self._wake:
             self._outbox.drop(link, "unsent")
             self._outbox.unsettled(link).let_go()
@@ -214,18 +217,13 @@ class Sender:
                 self._links.remove(link)
             last = not self._links
             self._stopping = last
-            call, channel, thread = self._call, self._channel, self._thread
+            call, thread = self._call, self._thread
             self._wake.notify_all()
         if last:
             if call is not None:
                 call.cancel()
             if thread is not None and thread is not threading.current_thread():
                 thread.join(1.0)
-            if channel is not None:
-                channel.close()
-            with self._wake:
-                if self._channel is channel:
-                    self._channel = self._calls = None
 
     def stats(self, link: Link) -> Stats:
         with self._wake:
@@ -251,8 +249,9 @@ class Sender:
 
     def _run_thread(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._work, name="conceptwatch", daemon=True)
-            self._thread.start()
+            self._thread = started(self._work, "conceptwatch")
+            if self._thread is None and not self.down:
+                self.down, self.down_since = True, time.monotonic()
 
     def _connected(self) -> Calls | Recorder:
         if self._calls is None and self.address.startswith(SCHEME):
@@ -270,8 +269,8 @@ class Sender:
             with self._wake:
                 self._wake.wait_for(lambda: self._stopping or self._outbox.queue or self._undeclared())
                 if self._stopping:
-                    self._thread = None
-                    return
+                    channel, self._channel, self._calls, self._thread = self._channel, None, None, None
+                    break
                 self._progress = self._streaming = False
             try:
                 self._declare_runs()
@@ -286,6 +285,8 @@ class Sender:
                 wait = pause if told is None else told
                 self._rest(wait * random.uniform(1.0, 1.5))
                 pause = min(pause * 2, LONGEST_PAUSE) if told is None else pause
+        if channel is not None:
+            channel.close()
 
     def _replace_sidecar(self) -> None:
         """Starts another sidecar where a job had started this one, and it has gone."""
@@ -446,6 +447,8 @@ class Sender:
 
     def _stream(self) -> None:
         """Makes one Ingest call, until it ends or a run has to be declared."""
+        # Where gRPC can start no thread for a stream, that stream never ends, and neither does closing the channel.
+        threading.Thread(target=int, daemon=True).start()
         ended = threading.Event()
         with self._wake:
             if self._stopping or not any(link.declared for link in self._links):

@@ -2,9 +2,8 @@
 
 What listens is asked what it is before anything is declared to it. It suits where it takes runs, is of this client's
 release, and keeps curves where the job's `data_dir` says, or at all where the job leaves it to the default, unless the
-user runs it. Where none suits, the job starts one at the
-user's socket; where another job's sidecar has that, at a socket named after what the job wants, where its other ranks
-and further such jobs find it.
+user runs it. Where none suits, the job starts one at the user's socket; where another job's sidecar has that, at a
+socket named after what the job wants, where its other ranks and further such jobs find it.
 """
 
 from __future__ import annotations

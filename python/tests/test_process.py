@@ -67,6 +67,56 @@ def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
     assert done.stderr.count(left) == 1
 
 
+def test_a_job_whose_connection_breaks_at_its_end_ends(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import atexit, sys, threading, time, numpy as np, conceptwatch, conceptwatch._run
+        conceptwatch._run.EXIT_TIMEOUT = 2.0
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        while run._link.outstanding:
+            time.sleep(0.01)
+
+        @atexit.register
+        def refuse_threads_and_break():  # as Python 3.12, which starts no thread at exit
+            def refuse(self):
+                raise RuntimeError("can't create new thread at interpreter shutdown")
+            threading.Thread.start = refuse
+            run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
+            run._sender._call.cancel()
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 0
+    assert "finished while 1 message was not sent" in done.stderr
+
+
+@pytest.mark.parametrize("refused", ["", "conceptwatch", "Thread-"])
+def test_a_job_that_may_start_no_thread_goes_on_and_sends_once_it_may(sidecar: Sidecar, refused: str) -> None:
+    done = program(
+        """
+        import sys, threading, numpy as np, conceptwatch
+        start = threading.Thread.start
+        def refuse(thread):
+            if thread.name.startswith(sys.argv[2]):
+                raise RuntimeError("can't start new thread")
+            start(thread)
+        threading.Thread.start = refuse
+        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+        for step in (1, 2):
+            with run.evaluation("val", step=step) as p:
+                p.log(concept_activations=np.ones((10, 3), np.float32))
+            assert run.should_stop(step=step, timeout=1.0) is False
+            threading.Thread.start = start
+        assert run.finish()
+        """,
+        sidecar.serve(), refused,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("can't start new thread") == 1, done.stderr
+    assert [end.step for end in sidecar.ends] == [1, 2]
+
+
 def test_a_job_that_fails_still_says_how(sidecar: Sidecar) -> None:
     done = program(
         """

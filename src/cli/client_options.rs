@@ -48,7 +48,7 @@ pub fn default_address() -> Remote {
 }
 
 /// Sockets of sidecars that jobs of this user started, in order: `grpc.sock`, then those of jobs that could not use it
-/// (`python/conceptwatch/_joining.py`).
+/// (`python/conceptwatch/_sidecar_lease.py`).
 pub fn own_sockets() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let directory = match runtime.filter(|path| is_private(path)) {
