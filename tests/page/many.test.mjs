@@ -99,7 +99,14 @@ test("the focus stays with its run wherever the window is, and Tab goes on to th
   await eventually("the middle", async () => /^Rows [45]\d{3} /.test(await place(page)) || place(page));
   assert.equal(await focused(), listed[3]);
   assert.ok((await laidOut(page)).length <= MOST);
-  // Tab reaches rows that were not laid out when it began.
+  // Tab reaches rows that were not laid out when it began, also before the next frame.
+  for (const at of [3, 4, 5, 4, 3]) {
+    const there = await page.evaluate((run) => {
+      document.querySelector(`.runs a[data-key="open ${run}"]`).focus({ preventScroll: true });
+      return [...document.querySelectorAll(".runs tr[data-run]")].map((row) => row.dataset.run);
+    }, listed[at]);
+    assert.ok(there.includes(listed[at - 1]) && there.includes(listed[at + 1]), `beside row ${at}`);
+  }
   const reached = new Set();
   for (let turn = 0; turn < 400 && reached.size < 90; turn += 1) {
     await page.keyboard.press("Tab");

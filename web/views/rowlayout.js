@@ -44,6 +44,11 @@ export class RowLayout {
     this.parts = [];
     /** @type {any[]} */
     this.gaps = [];
+    // Before the next frame: a second Tab can come sooner.
+    table.addEventListener("focusin", () => {
+      const at = this.held();
+      if (at >= 0 && !this.parts.some(([from, to]) => from < at && at < to - 1)) this.layOut();
+    });
     addEventListener("scroll", () => this.later(), { passive: true });
     addEventListener("resize", () => {
       this.heights.clear();

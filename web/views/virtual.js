@@ -27,7 +27,8 @@ export function rowAt(tops, y) {
 /**
  * The stretches of rows that are laid out, each from a row on to the one before another.
  * @param {Float64Array} tops @param {number} from @param {number} to heights between which rows are laid out
- * @param {number} held a row that is laid out wherever it is, such as one with the focus; −1: none
+ * @param {number} held a row that is laid out wherever it is, with those beside it, such as one with the focus, from which Tab
+ *   goes on; −1: none
  * @param {number} block rows that come and go together
  * @returns {[number, number][]}
  */
@@ -36,6 +37,9 @@ export function stretches(tops, from, to, held, block = BLOCK) {
   if (count === 0) return [];
   const first = Math.floor(rowAt(tops, from) / block) * block;
   const end = Math.min(count, Math.ceil((rowAt(tops, to) + 1) / block) * block);
-  if (held < 0 || held >= count || (held >= first && held < end)) return [[first, end]];
-  return held < first ? [[held, held + 1], [first, end]] : [[first, end], [held, held + 1]];
+  if (held < 0 || held >= count) return [[first, end]];
+  const [low, high] = [Math.max(0, held - 1), Math.min(count, held + 2)];
+  if (high < first) return [[low, high], [first, end]];
+  if (low > end) return [[first, end], [low, high]];
+  return [[Math.min(low, first), Math.max(high, end)]];
 }
