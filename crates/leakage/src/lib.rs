@@ -15,6 +15,9 @@ pub mod name;
 // Locks that a panic leaves usable.
 pub mod lock;
 
+// Loops on all threads.
+mod parallel;
+
 // The table of tensor names; a tensor whose bytes fit its shape.
 pub mod tensor;
 

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use information::{Key, Settings, Variable};
-use rayon::prelude::*;
 
 use crate::lock::lock;
 use crate::pair_cache::Budgeted;
+use crate::parallel;
 use crate::run::{ActivationKind, LabelKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
@@ -388,7 +388,7 @@ impl<'a> Prepared<'a> {
     /// Mean over concepts, or latents, of the fraction of activations that equal another in the same column, in [0, 1].
     pub fn tie_fraction(&self) -> f64 {
         if let Some(latents) = self.latents() {
-            let fractions: Vec<f64> = (0..latents.width()).into_par_iter().map(|i| tied(latents.floats(i))).collect();
+            let fractions: Vec<f64> = parallel::map(latents.width(), &|i| tied(latents.floats(i)));
             return fractions.iter().sum::<f64>() / fractions.len() as f64;
         }
         let Some(activations) = self.activations() else { return 0.0 };

@@ -1,7 +1,6 @@
 //! How well concepts and task are predicted. None of these shows leakage; they accompany the scores that do.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::{Prepared, first_largest};
 use crate::run::ActivationKind;
@@ -114,7 +113,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
     let term = |i: usize| {
         if p.run().is_continuous(i) { concordance::of_concept(p, i) } else { of_concept(p, i, &of_classes) }
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     let auc = mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value);
     misdeclared::order(p, &auc);
     auc
@@ -156,7 +155,7 @@ pub fn over_concepts(
     let term = |i: usize| {
         if applies(i) { of_concept(p, i, &term) } else { Err("it is continuous and predicts no class".into()) }
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     mean_over_concepts(p, &p.weights_where(applies), &terms, |term| term.value)
 }
 

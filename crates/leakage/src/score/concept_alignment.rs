@@ -6,8 +6,7 @@
 //! from the rows of least total distance and alternates between assigning rows and moving medoids. It needs all
 //! distances, so it runs on at most 400 rows.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::sample::priority::priority;
@@ -44,7 +43,7 @@ pub fn concept_alignment(p: &Prepared) -> Outcome {
         let value = mean_homogeneity(&Distances::new(&points, rows.len()), &labels)?;
         Ok(Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 })
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(concept).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &concept);
     match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
         Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
         undefined => undefined,

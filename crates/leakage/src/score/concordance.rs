@@ -4,8 +4,7 @@
 //! activations counting one half: the AUC of ordered values (Harrell's C, doi:10.1001/jama.1982.03320430047030). 0.5 is
 //! chance. It asks for an order alone, so activations may have any unit.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
@@ -29,7 +28,7 @@ pub fn r2(p: &Prepared) -> Outcome {
         let (activations, labels, rows) = numbers(p, i)?;
         Ok::<_, String>(Numbers::new(labels)?.r2(&activations).spread(&rows))
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     mean_over_concepts(p, &p.weights_where(|i| p.run().is_continuous(i)), &terms, |term| term.value)
 }
 

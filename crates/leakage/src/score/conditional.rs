@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use information::{Conditional, Variable, conditional_information, conditional_information_with_each};
-use rayon::prelude::*;
 
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 
@@ -134,7 +134,7 @@ pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Terms, String>> {
             let term = Term::normalised(estimate, &entropy).spread(&rows);
             Ok((term, OfRows { known: rows, left_out, widened }))
         };
-        let found: Vec<Result<(Term, OfRows), String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+        let found: Vec<Result<(Term, OfRows), String>> = parallel::map(p.concepts(), &term);
         let left_out = found.iter().flatten().map(|(_, of_rows)| of_rows.left_out.len());
         remark(p, "ctl_conditional", "task label", left_out.max().unwrap_or(0));
         let (mut terms, mut of_rows) = (Vec::new(), Vec::new());

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use information::{Conditional, Undefined, Variable, conditional_information, conditional_information_with_each};
-use rayon::prelude::*;
 
 use crate::pair_cache::{Cell, Family, Kept};
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
@@ -187,6 +187,6 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         let found = found.map_err(|why| format!("embeddings: {why}"))?;
         Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.excess)
 }

@@ -15,8 +15,8 @@
 use std::borrow::Cow;
 
 use information::{Permutations, Strata, Variable, conditional_information, permuted_locally, values_together};
-use rayon::prelude::*;
 
+use crate::parallel;
 use crate::point::Significance;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
@@ -97,7 +97,7 @@ fn of_concepts<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<
         let found = conditional_information(&x, task, label, p.settings()).ok()?.estimate.unclipped;
         Some(tested(found, drawn.ok()?))
     };
-    let tested: Vec<Option<Tested>> = (0..p.concepts()).into_par_iter().map(concept).collect();
+    let tested: Vec<Option<Tested>> = parallel::map(p.concepts(), &concept);
     if tested.iter().all(Option::is_none) {
         return Significance::default();
     }
@@ -142,7 +142,7 @@ fn of_pairs<'p>(p: &'p Prepared, x: impl Fn(usize, &KnownRows) -> Option<Cow<'p,
         (together.ok().filter(|_| is_defined).map(|(found, drawn)| tested(found, drawn)), row)
     };
     let (of_concepts, of_pairs): (Vec<Option<Tested>>, Vec<Vec<Option<f64>>>) =
-        (0..k).into_par_iter().map(concept).unzip();
+        parallel::map(k, &concept).into_iter().unzip();
     let approximate: Vec<Option<f64>> = of_concepts.iter().map(|tested| Some(tested.as_ref()?.approximate)).collect();
     let rates = false_discovery_rates(&of_pairs.concat());
     Significance {
@@ -176,7 +176,7 @@ fn of_known_pairs<'p>(
         Some(normal_tail(found.estimate.unclipped - moments.mean, moments.variance))
     };
     let row = |i: usize| (0..k).map(|j| if i == j { None } else { pair(i, j) }).collect::<Vec<_>>();
-    let of_pairs: Vec<Vec<Option<f64>>> = (0..k).into_par_iter().map(row).collect();
+    let of_pairs: Vec<Vec<Option<f64>>> = parallel::map(k, &row);
     let rates = false_discovery_rates(&of_pairs.concat());
     let matrix_q = Some(rates.chunks(k).map(<[_]>::to_vec).collect());
     Significance { matrix_q, ..Significance::default() }

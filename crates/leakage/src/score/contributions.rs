@@ -2,8 +2,7 @@
 //!
 //! Source of NCC: Learning Concept Bottleneck Models from Mechanistic Explanations (De Santis et al. 2026, arXiv 2603.07343).
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
@@ -20,8 +19,9 @@ pub fn contributing_concepts(p: &Prepared) -> Outcome {
     let counts = || {
         let head = Head::of(p);
         let (activations, weights) = (head.inputs(p)?, head.sparse());
-        let of_row = |row: &[f64]| {
+        let of_row = |row: usize| {
             p.pause();
+            let row = &activations[row * head.columns..][..head.columns];
             let mut sizes = Vec::new();
             let of_class = |weights: &Vec<(usize, f64)>| {
                 sizes.clear();
@@ -30,7 +30,7 @@ pub fn contributing_concepts(p: &Prepared) -> Outcome {
             };
             weights.iter().map(of_class).sum::<usize>() as f64 / head.classes as f64
         };
-        Ok(activations.par_chunks(head.columns).map(of_row).collect::<Vec<f64>>())
+        Ok(parallel::map(p.rows(), &of_row))
     };
     let counts: Result<Vec<f64>, String> = counts();
     counts.map_or_else(Outcome::undefined, |counts| Term::mean_of_rows(&counts).outcome())

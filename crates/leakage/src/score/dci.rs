@@ -8,8 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{Prepared, first_largest};
 use crate::sample::Column;
@@ -125,7 +124,7 @@ fn dci(p: &Prepared) -> Arc<Result<Dci, String>> {
             }
             concept(p, &Inputs::new(activations, Holdout::of_concepts(p, 0, &[i], &rows)?), &labels)
         };
-        Ok(Dci { columns, concepts: (0..p.concepts()).into_par_iter().map(concept).collect() })
+        Ok(Dci { columns, concepts: parallel::map(p.concepts(), &concept) })
     })
 }
 
@@ -148,7 +147,7 @@ impl Inputs {
             let ranks = if width > MOST_COLUMNS { midranks(&train) } else { Vec::new() };
             (Ordered::new(train), (test, ranks))
         };
-        let columns: Vec<_> = (0..width).into_par_iter().map(column).collect();
+        let columns: Vec<_> = parallel::map(width, &column);
         let (train, others): (_, Vec<_>) = columns.into_iter().unzip();
         let (test, ranks) = others.into_iter().unzip();
         Self { train, test, ranks, holdout }

@@ -8,8 +8,8 @@
 use std::borrow::Cow;
 
 use information::{Variable, mutual_information};
-use rayon::prelude::*;
 
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
@@ -30,7 +30,7 @@ pub fn mig(p: &Prepared) -> Outcome {
         Ok(codes) => codes,
         Err(why) => return Outcome::undefined(why),
     };
-    let of_all: Vec<Vec<i32>> = codes.par_iter().map(|code| bins(code)).collect();
+    let of_all: Vec<Vec<i32>> = parallel::map(codes.len(), &|at| bins(&codes[at]));
     let gap = |j: usize| {
         p.pause();
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
@@ -48,7 +48,7 @@ pub fn mig(p: &Prepared) -> Outcome {
         let terms: Result<Vec<Term>, information::Undefined> = terms.into_iter().collect();
         Ok(largest_gap(terms.map_err(|e| e.to_string())?).spread(&rows))
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(gap).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &gap);
     mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
 }
 
@@ -69,9 +69,8 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
         |holdout: &Holdout| codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
     let split_of_all: Vec<(Vec<f64>, Vec<f64>)> = split_by(&of_all);
     // Latents may be too many for a classifier each.
-    let ranks = |split: &[(Vec<f64>, Vec<f64>)]| -> Vec<Vec<f64>> {
-        split.par_iter().map(|(train, _)| midranks(train)).collect()
-    };
+    let ranks =
+        |split: &[(Vec<f64>, Vec<f64>)]| -> Vec<Vec<f64>> { parallel::map(split.len(), &|at| midranks(&split[at].0)) };
     let ranks_of_all = p.latents().map(|_| ranks(&split_of_all));
     let gap = |j: usize| {
         let labels = p.concept_classes(j).ok_or(NO_CLASSES)?;
@@ -90,7 +89,7 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
         let terms = hits.map(|hits| Ok(Term::mean_of_rows(&hits?)));
         Ok(holdout.spread(&largest_gap(terms.collect::<Result<_, String>>()?)))
     };
-    Ok((0..p.concepts()).into_par_iter().map(gap).collect())
+    Ok(parallel::map(p.concepts(), &gap))
 }
 
 /// One number a row for each activation: of a concept each, or latents.
@@ -109,7 +108,7 @@ fn codes(p: &Prepared) -> Result<Vec<Vec<f64>>, String> {
         }
         _ => {}
     }
-    Ok((0..width).into_par_iter().map(|at| column.floats(at)).collect())
+    Ok(parallel::map(width, &|at| column.floats(at)))
 }
 
 /// The bin of each value, of 20 of equal width between the least and the largest.

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use information::{Estimate, Undefined, Variable, mutual_information, mutual_information_with_each};
-use rayon::prelude::*;
 
 use crate::pair_cache::{Cell, Family, Kept};
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
@@ -87,7 +87,7 @@ fn own_concept_of(p: &Prepared, name: TensorName) -> Outcome {
 /// its own group's H(y). Both groups are cut to the smaller one's size, in ascending row id, so that N is equal in
 /// the subtraction.
 pub fn alignment(p: &Prepared) -> Outcome {
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(|i| alignment_of(p, i)).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &|i| alignment_of(p, i));
     mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
 }
 
@@ -222,7 +222,7 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         let information = mutual_information(&embedding, task, p.settings()).map_err(|e| e.to_string())?;
         Ok(Term::normalised(information, &entropy))
     };
-    let terms: Vec<Result<Term, String>> = (0..p.concepts()).into_par_iter().map(term).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
 }
 

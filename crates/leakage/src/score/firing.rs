@@ -8,8 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 
@@ -39,8 +38,7 @@ pub fn absorption(p: &Prepared) -> Outcome {
         Ok(firing) => firing,
         Err(why) => return Outcome::undefined(why),
     };
-    let terms: Vec<Result<Term, String>> =
-        (0..p.concepts()).into_par_iter().map(|i| of_concept(p, &firing, i)).collect();
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &|i| of_concept(p, &firing, i));
     mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
 }
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use information::{Estimate, Variable, mutual_information, mutual_information_with_each};
-use rayon::prelude::*;
 
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
@@ -82,7 +82,7 @@ fn concepts_task_of_each(p: &Prepared) -> Result<Vec<Result<Term, String>>, Stri
         let truth = varied_information("labels", &label, &task, p)?;
         Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
     };
-    Ok((0..p.concepts()).into_par_iter().map(term).collect())
+    Ok(parallel::map(p.concepts(), &term))
 }
 
 /// I(x, y) of a concept's `what`, which must vary.
@@ -96,7 +96,7 @@ fn varied_information(what: &str, x: &Variable, y: &Variable, p: &Prepared) -> R
 fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
     p.shared("interconcept leakage", || {
         let (activations, labels, _) = inputs(p)?;
-        let learnt_entropies: Vec<_> = activations.par_iter().map(|x| normaliser(x, p)).collect();
+        let learnt_entropies: Vec<_> = parallel::map(activations.len(), &|i| normaliser(&activations[i], p));
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let pairs: Vec<(usize, usize)> =
             (0..p.concepts()).flat_map(|i| (i + 1..p.concepts()).map(move |j| (i, j))).collect();

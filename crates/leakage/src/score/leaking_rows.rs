@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use information::Variable;
 
+use crate::parallel;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
@@ -106,8 +106,8 @@ impl LeakingRowsOfAll {
         let (mut mean, mut concepts) = (Parts::new(p.rows()), Vec::with_capacity(terms.len()));
         let numbered: Vec<usize> = (0..terms.len()).collect();
         for together in numbered.chunks(TOGETHER) {
-            let of_concept = |&i: &usize| Some(Parts::of(p, i, terms[i].as_ref().ok()?, of_rows[i].as_ref()?));
-            let parts: Vec<Option<Parts>> = together.par_iter().map(of_concept).collect();
+            let of_concept = |i: usize| Some(Parts::of(p, i, terms[i].as_ref().ok()?, of_rows[i].as_ref()?));
+            let parts: Vec<Option<Parts>> = parallel::map(together.len(), &|at| of_concept(together[at]));
             for (parts, &i) in parts.into_iter().zip(together) {
                 parts.iter().for_each(|parts| mean.add(weights[i], parts));
                 concepts.push(parts.map(|parts| parts.leading(p, &task, top)));

@@ -4,8 +4,7 @@
 //! paper takes the AUC of a network for each pair of latent and concept. Latents number thousands, so here it is the AUC
 //! of the latent's ranks, in the better direction: one sort a latent, and a sum of ranks for each concept.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::prepare::Prepared;
 use crate::sample::Column;
 
@@ -39,15 +38,11 @@ pub fn of_latents(p: &Prepared, latents: &Column, rows: &[usize], labels: &[&[i3
     for start in (0..latents.width()).step_by(CHUNK) {
         p.pause();
         let chunk = start..latents.width().min(start + CHUNK);
-        let aucs: Vec<Vec<f64>> = chunk
-            .clone()
-            .into_par_iter()
-            .map(|latent| {
-                let column = latents.floats(latent);
-                let ranks = midranks(&rows.iter().map(|&row| column[row]).collect::<Vec<f64>>());
-                groups.iter().map(|classes| auc_either_way(&ranks, classes)).collect()
-            })
-            .collect();
+        let aucs: Vec<Vec<f64>> = parallel::map(chunk.len(), &|at| {
+            let column = latents.floats(start + at);
+            let ranks = midranks(&rows.iter().map(|&row| column[row]).collect::<Vec<f64>>());
+            groups.iter().map(|classes| auc_either_way(&ranks, classes)).collect()
+        });
         for (concept, best) in best.iter_mut().enumerate().filter(|(concept, _)| groups[*concept].len() > 1) {
             best.extend(chunk.clone().zip(&aucs).map(|(latent, aucs)| (aucs[concept], latent)));
             best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ndarray::{Array2, ArrayView1, Axis};
-use rayon::prelude::*;
 
 use crate::batch::ROUNDING;
+use crate::parallel;
 use crate::point::{Outcome, Point};
 use crate::prepare::{KnownRows, Prepared};
 use crate::run::ActivationKind;
@@ -117,16 +117,16 @@ fn other_threshold(p: &Prepared, kind: ActivationKind) -> Option<String> {
         let present = labels.iter().filter(|label| **label > 0).count();
         Some(predicted.abs_diff(present) as f64 / labels.len() as f64)
     };
-    let off: Vec<f64> = of_kind.par_iter().copied().filter_map(share_off).collect();
+    let off: Vec<f64> = parallel::map(of_kind.len(), &|at| share_off(of_kind[at])).into_iter().flatten().collect();
     let n = off.len() as f64;
     if off.is_empty() || off.iter().sum::<f64>() / n < OTHER_SHARE {
         return None;
     }
-    let accuracies = of_kind.par_iter().copied().filter_map(|i| {
-        let (activations, labels) = binary(p, i)?;
+    let accuracies = parallel::map(of_kind.len(), &|at| {
+        let (activations, labels) = binary(p, of_kind[at])?;
         Some([accuracy(&activations, &labels, threshold), best(&activations, &labels)])
     });
-    let accuracies: Vec<[f64; 2]> = accuracies.collect();
+    let accuracies: Vec<[f64; 2]> = accuracies.into_iter().flatten().collect();
     let [declared, best] = [0, 1].map(|at| accuracies.iter().map(|pair| pair[at]).sum::<f64>() / n);
     (best - declared > BETTER_THRESHOLD).then(|| {
         let what = if kind == ActivationKind::Logit { "logits" } else { "probabilities" };

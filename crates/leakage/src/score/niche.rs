@@ -8,13 +8,13 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::random_state::RandomState;
 use crate::nn::trainer::{Recipe, Stop, Targets, fit, start_as_scikit_learn};
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
@@ -107,20 +107,16 @@ fn niches(p: &Prepared, representation: Representation) -> Arc<Result<Niches, St
         let flags = Array2::from_shape_fn((holdout.train.len(), outputs.len()), |(row, at)| {
             outputs[at].present[holdout.train[row]].map_or(f32::NAN, |present| f32::from(u8::from(present)))
         });
-        let correlations: Vec<Vec<f64>> = outputs
-            .par_iter()
-            .map(|output| correlations(train.view(), &blocks, |row| output.present[holdout.train[row]]))
-            .collect();
+        let correlations: Vec<Vec<f64>> = parallel::map(outputs.len(), &|at| {
+            correlations(train.view(), &blocks, |row| outputs[at].present[holdout.train[row]])
+        });
         // The authors start from one set of weights, and which one matters: see the score's help.
         let random = RandomState::new(RANDOM_STATE.wrapping_add(p.settings().seed as u32));
         let (network, _) = train_classifier(train.view(), flags, random, &|| p.pause());
-        let probabilities: Vec<Vec<Array1<f32>>> = (0..outputs.len())
-            .into_par_iter()
-            .map(|at| {
-                p.pause();
-                outside(&network, test.view(), &blocks, &correlations[at], at)
-            })
-            .collect();
+        let probabilities: Vec<Vec<Array1<f32>>> = parallel::map(outputs.len(), &|at| {
+            p.pause();
+            outside(&network, test.view(), &blocks, &correlations[at], at)
+        });
         Ok(integrate(p, &holdout, &outputs, &probabilities))
     })
 }
@@ -258,7 +254,7 @@ fn integrate(p: &Prepared, holdout: &Holdout, outputs: &[Output], probabilities:
         };
         outputs.iter().zip(probabilities).map(term).collect()
     };
-    let terms: Vec<Vec<Result<Term, String>>> = (0..THRESHOLDS).into_par_iter().map(of_threshold).collect();
+    let terms: Vec<Vec<Result<Term, String>>> = parallel::map(THRESHOLDS, &of_threshold);
     // Mean over the outputs of a concept.
     let known: Vec<Result<(), String>> =
         (0..p.concepts()).map(|i| p.known(&[i]).map(|_| ()).map_err(|why| format!("labels: {why}"))).collect();
@@ -352,7 +348,8 @@ mod tests {
         assert!(golden["made_with"]["scikit-learn"].as_str().unwrap().starts_with("1.9."));
         let curves = golden["losses"].as_array().unwrap();
         assert_eq!(curves.len(), 20);
-        curves.par_iter().enumerate().for_each(|(seed, expected)| {
+        parallel::map(curves.len(), &|seed| {
+            let expected = &curves[seed];
             let (activations, flags) = rows(seed);
             let (_, losses) = train_classifier(activations.view(), flags, RandomState::new(seed as u32), &|| ());
             let expected: Vec<f64> = expected.as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();

@@ -5,8 +5,7 @@
 //! over the activations, each R² of gradient-boosted trees on held-out rows and at least 0, mean over five choices of
 //! these rows. Of classes the R² is an accuracy, as in the authors' code, so that an unrelated activation has not 0.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{Prepared, first_largest};
 use crate::run::ActivationKind;
@@ -41,14 +40,13 @@ fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
     let activations = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
     let kinds = p.run().column_kinds(activations.width());
     let hard = |at: usize| kinds[at] == ActivationKind::Hard;
-    let columns: Vec<Vec<f64>> = (0..activations.width()).into_par_iter().map(|at| activations.floats(at)).collect();
+    let columns: Vec<Vec<f64>> = parallel::map(activations.width(), &|at| activations.floats(at));
     let of_all = (0..DRAWS).map(|draw| Holdout::of(p, draw)).collect::<Result<Vec<_>, _>>()?;
     let sides = |values: &[f64], draws: &[Holdout], classes| -> Vec<Side> {
         draws.iter().map(|draw| Side::new(values, draw, classes)).collect()
     };
-    let inputs_of_all: Vec<Vec<Side>> =
-        columns.par_iter().enumerate().map(|(at, values)| sides(values, &of_all, hard(at))).collect();
-    let ranks: Vec<Vec<f64>> = columns.par_iter().map(|values| midranks(values)).collect();
+    let inputs_of_all: Vec<Vec<Side>> = parallel::map(columns.len(), &|at| sides(&columns[at], &of_all, hard(at)));
+    let ranks: Vec<Vec<f64>> = parallel::map(columns.len(), &|at| midranks(&columns[at]));
     let concept = |i: usize| {
         p.pause();
         let labels = p.concept_classes(i).ok_or(NO_CLASSES)?;
@@ -74,7 +72,7 @@ fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
         let value = most_predictive(&ranks, &labels).into_iter().map(both_ways).fold(0.0, f64::max);
         Ok(Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 })
     };
-    Ok((0..p.concepts()).into_par_iter().map(concept).collect())
+    Ok(parallel::map(p.concepts(), &concept))
 }
 
 /// One variable on the rows of a draw, to predict from or to be predicted.

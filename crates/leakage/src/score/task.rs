@@ -1,7 +1,6 @@
 //! F1 and AUC of the task, as P0 lists them beside its accuracy (Table 1). They do not show leakage.
 
-use rayon::prelude::*;
-
+use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
@@ -46,12 +45,12 @@ fn area(p: &Prepared) -> Result<Term, String> {
         _ => {
             // The logarithm of the softmax: the same order, without values that round to 0 or 1.
             let normalisers: Vec<f64> = logits.chunks(width).map(log_sum_exp).collect();
-            let of_class = |&class: &i32| {
+            let of_class = |class: i32| {
                 let column = logits.iter().skip(class as usize).step_by(width);
                 against_rest(&column.zip(&normalisers).map(|(z, total)| z - total).collect::<Vec<_>>(), class)
             };
             let classes = occurring(labels.iter());
-            let together = |classes: &[i32]| classes.par_iter().map(of_class).collect::<Vec<_>>();
+            let together = |classes: &[i32]| parallel::map(classes.len(), &|at| of_class(classes[at]));
             mean(classes.len(), classes.chunks(TOGETHER).flat_map(together))
         }
     }

@@ -273,9 +273,9 @@ pub fn mean_over_concepts(
     p: &Prepared,
     weights: &[f64],
     terms: &[Result<Term, String>],
-    part: impl Fn(&Term) -> f64,
+    part: fn(&Term) -> f64,
 ) -> Outcome {
-    let parts: Vec<_> = terms.iter().map(|term| term.as_ref().map(&part)).collect();
+    let parts: Vec<_> = terms.iter().map(|term| term.as_ref().map(part)).collect();
     weighted_mean(p, weights, &parts, |weights| sum_of(p, weights, terms).standard_error(), None)
 }
 
@@ -312,8 +312,8 @@ impl Concepts {
     }
 
     /// The plain mean of `part` over the concepts.
-    pub fn outcome(&self, p: &Prepared, part: impl Fn(&Numbers) -> f64) -> Outcome {
-        let parts: Vec<_> = self.cells.iter().map(|cell| cell.as_ref().map(&part)).collect();
+    pub fn outcome(&self, p: &Prepared, part: fn(&Numbers) -> f64) -> Outcome {
+        let parts: Vec<_> = self.cells.iter().map(|cell| cell.as_ref().map(part)).collect();
         let age = self.ages.as_ref().map(oldest);
         weighted_mean(p, &p.equal_weights(), &parts, |_| self.sum.standard_error(), age)
     }

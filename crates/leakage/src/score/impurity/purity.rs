@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::super::holdout::Holdout;
 use super::super::left_out::Over;
 use super::super::matching::{greedy, of_latents};
@@ -11,6 +9,7 @@ use super::super::pairs::Matrix;
 use super::super::representation::Representation;
 use super::super::term::{Sum, Term};
 use super::row::{ARE_NUMBERS, Row, Side, as_input, inputs};
+use crate::parallel;
 use crate::point::{Outcome, ScoreValue, Undefined};
 use crate::prepare::Prepared;
 
@@ -144,7 +143,7 @@ fn compute(p: &Prepared, representation: Representation) -> Result<Purity, Strin
         let oracle = as_input(&sides[1].targets[&i]);
         Ok(Row::new(p, &sides, i, [&learnt, &oracle]))
     };
-    let rows = (0..p.concepts()).into_par_iter().map(row).collect::<Result<_, _>>()?;
+    let rows = parallel::map(p.concepts(), &row).into_iter().collect::<Result<_, _>>()?;
     Ok(Purity::of(p, rows, latents))
 }
 

@@ -6,7 +6,6 @@ use std::ops::Range;
 use ndarray::Array2;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use super::super::accuracy::{auc, auc_of_classes};
 use super::super::holdout::Holdout;
@@ -16,6 +15,7 @@ use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
 use crate::nn::scalar::{self, Batches, Classifier, HIDDEN};
 use crate::nn::trainer::{Recipe, Targets, fit, start_as_keras};
+use crate::parallel;
 use crate::prepare::{KnownRows, Prepared};
 use crate::sample::Column;
 use crate::sample::priority::priority;
@@ -76,8 +76,7 @@ impl Row {
         let learners = [0, 1].map(|side| Learner::new(inputs[side], p.settings().seed, side as u64, i));
         let mut row = Row::empty(p);
         // Trained side by side, and added up in order.
-        let entries: Vec<Entry> =
-            (0..p.concepts()).into_par_iter().map(|j| Entry::new(p, sides, &learners, (i, j))).collect();
+        let entries: Vec<Entry> = parallel::map(p.concepts(), &|j| Entry::new(p, sides, &learners, (i, j)));
         entries.into_iter().enumerate().for_each(|(j, entry)| row.push(entry, i == j));
         row
     }

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use ndarray::{Array2, Axis};
-use rayon::prelude::*;
+
+use crate::parallel;
 
 use super::folds::{FOLDS, Folds};
 use super::learner::{FORMS, Form, Task, Training, loss};
@@ -43,14 +44,12 @@ pub fn predictions(concepts: &Concepts, folds: &Folds, seed: u64, pause: &(dyn F
     let pairs: Vec<[usize; 2]> = (0..FOLDS).flat_map(|a| (a + 1..FOLDS).map(move |b| [a, b])).collect();
     // For each pair of folds and form: predictions for both folds by models of the other two, at each length.
     let jobs: Vec<(usize, Form)> = (0..pairs.len()).flat_map(|pair| FORMS.map(|form| (pair, form))).collect();
-    let out_of_pair: Vec<Vec<Array2<f32>>> = jobs
-        .par_iter()
-        .map(|&(pair, form)| {
-            let training = training(form, seed ^ pair as u64);
-            let (on, of) = (folds.without(&pairs[pair]), folds.within(&pairs[pair]));
-            training.predictions(&on, &of, &training.lengths())
-        })
-        .collect();
+    let out_of_pair: Vec<Vec<Array2<f32>>> = parallel::map(jobs.len(), &|at| {
+        let (pair, form) = jobs[at];
+        let training = training(form, seed ^ pair as u64);
+        let (on, of) = (folds.without(&pairs[pair]), folds.within(&pairs[pair]));
+        training.predictions(&on, &of, &training.lengths())
+    });
     let held_out = |fold: usize, other: usize, choice: Choice| -> Array2<f32> {
         let both = [fold.min(other), fold.max(other)];
         let pair = pairs.iter().position(|pair| *pair == both).expect("every pair of folds has models");
@@ -86,7 +85,7 @@ pub fn predictions(concepts: &Concepts, folds: &Folds, seed: u64, pause: &(dyn F
         put(&of, tabled(network, best.weight, concepts, &folds.task, &on, &of));
         all
     };
-    (0..FOLDS).into_par_iter().map(for_fold).collect()
+    parallel::map(FOLDS, &for_fold)
 }
 
 /// Log shares of the classes, for each row.

@@ -1,7 +1,8 @@
 //! The task from activations, on top of what the true concepts predict.
 
 use ndarray::{Array2, Axis};
-use rayon::prelude::*;
+
+use crate::parallel;
 
 use super::baseline::losses;
 use super::folds::{FOLDS, Folds};
@@ -50,7 +51,7 @@ pub fn predictions(
         let inputs = structure.inputs(&on, residuals(start, folds, &on).view(), seed);
         training(&inputs, form, 2).predictions(&on, &of, &[length]).remove(0)
     };
-    let by_fold: Vec<Array2<f32>> = (0..FOLDS).into_par_iter().map(for_fold).collect();
+    let by_fold: Vec<Array2<f32>> = parallel::map(FOLDS, &for_fold);
     let mut all = Array2::zeros(baselines[0].raw_dim());
     for (fold, values) in by_fold.iter().enumerate() {
         let rows = folds.within(&[fold]);
