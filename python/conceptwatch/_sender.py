@@ -207,8 +207,9 @@ class Sender:
             return link.declared
 
     def detach(self, link: Link) -> None:
-        """Drops the remaining items of a run. With the last run the connection closes, and the job does not wait for it:
-        gRPC's `close` has no time limit, and returns only when every stream has ended.
+        """Drops the remaining items of a run. The sending thread closes the connection with the last run.
+
+        The job does not wait for that: gRPC's `close` has no time limit, and returns only when every stream has ended.
         """
         with self._wake:
             self._outbox.drop(link, "unsent")
