@@ -86,7 +86,7 @@ export function world({ runs = 2, concepts = 3, points = 30, labels = {}, consta
 }
 
 function level(run, id) {
-  // What leaks less than the limit costs next to nothing.
+  // A run that leaks less than the limit loses next to nothing.
   if (id === "intervention_drop") return 4 * Math.max(0, level(run, "ctl_conditional") - 0.16) + 0.02 + 0.02 / (1 + run.lambda);
   const most = { ctl: 0.3, ctl_excess: 0.28, icl: 0.12, icl_excess: 0.1, icl_label: 0.22, embedding_self: 0.8,
     ctl_conditional: 0.33, icl_conditional: 0.27 }[id] ?? 0.9;

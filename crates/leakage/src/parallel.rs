@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::lock::lock;
 
-/// What `of` returns for 0, 1, …, `n` − 1.
+/// Returns the results of `of` for 0, 1, …, `n` − 1, in this order.
 ///
 /// The function is a trait object, which costs nothing beside the work of a concept: rayon's machinery for a parallel
 /// loop is thousands of instructions, and a sixth of this crate was copies of it.
