@@ -32,7 +32,7 @@ export function curves(host, group) {
     return figure({
       id: score, name: word.name, unit: word.unit, tip: tipOf(score), group,
       onZoom: (zoom) => change({ zoom }),
-      // A report holds the curves alone, in single precision.
+      // A report holds the curves alone, with six digits of each value.
       csv: carried ? undefined : () => table(score, host.dataset.split ?? "val", (host.dataset.runs ?? "").split("\u0000").filter(Boolean)),
     });
   }

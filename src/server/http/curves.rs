@@ -11,14 +11,14 @@ use leakage::step::Ordinal;
 use super::app::App;
 
 /// Evaluations in ascending order of steps, and the values of each score there. Those that are superseded follow the current
-/// one of their step. Values are rounded to single precision.
+/// one of their step. Values are rounded to [six significant digits](rounded).
 #[derive(Serialize)]
 pub(super) struct Curves {
     step: Vec<u64>,
     epoch: Vec<Option<f64>>,
     time: Vec<f64>,
     rows: Vec<u64>,
-    tie_fraction: Vec<f32>,
+    tie_fraction: Vec<f64>,
     /// Places of evaluations whose sample was still filling, and of those cut short.
     provisional: Vec<usize>,
     incomplete: Vec<usize>,
@@ -30,8 +30,8 @@ pub(super) struct Curves {
 
 #[derive(Default, Serialize)]
 struct Column {
-    value: Vec<Option<f32>>,
-    standard_error: Vec<Option<f32>>,
+    value: Vec<Option<f64>>,
+    standard_error: Vec<Option<f64>>,
     /// Places without a value, by reason.
     undefined: BTreeMap<String, Vec<usize>>,
     /// The concepts or pairs that means leave out, from each place at which that changes.
@@ -68,7 +68,7 @@ impl Curves {
             // A millisecond is enough for an axis.
             time: places.values().map(|point| (point.time * 1000.0).round() / 1000.0).collect(),
             rows: places.values().map(|point| point.rows).collect(),
-            tie_fraction: places.values().map(|point| point.tie_fraction as f32).collect(),
+            tie_fraction: places.values().map(|point| rounded(point.tie_fraction)).collect(),
             provisional: each(|point| point.provisional),
             incomplete: each(|point| point.incomplete),
             superseded: by_attempt.into_values().collect(),
@@ -84,12 +84,17 @@ fn key(point: &SeriesPoint) -> Key {
     (point.step, point.superseded.then_some((point.attempt, point.ordinal)))
 }
 
+/// Rounds to six significant digits, more than a chart can show, in half the bytes of a value.
+pub(super) fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
 fn column(points: &[SeriesPoint], at: &BTreeMap<Key, usize>) -> Column {
     let mut column = Column { value: vec![None; at.len()], standard_error: vec![None; at.len()], ..Column::default() };
     for point in points {
         let place = at[&key(point)];
-        column.value[place] = point.value.map(|value| value as f32);
-        column.standard_error[place] = point.standard_error.map(|error| error as f32);
+        column.value[place] = point.value.map(rounded);
+        column.standard_error[place] = point.standard_error.map(rounded);
         if let (None, Some(why)) = (point.value, &point.undefined) {
             column.undefined.entry(why.clone()).or_default().push(place);
         }
@@ -109,7 +114,7 @@ pub(super) struct ConceptCurves {
     epoch: Vec<Option<f64>>,
     concepts: Vec<String>,
     /// One row for each concept.
-    values: Vec<Vec<Option<f32>>>,
+    values: Vec<Vec<Option<f64>>>,
 }
 
 impl ConceptCurves {
@@ -128,9 +133,21 @@ impl ConceptCurves {
             step.push(point.step);
             epoch.push(point.epoch);
             for (row, value) in values.iter_mut().zip(of) {
-                row.push(value.map(|value| value as f32));
+                row.push(value.map(rounded));
             }
         }
         Ok(Self { step, epoch, concepts, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn values_of_curves_have_six_digits() {
+        for (value, expected) in [(2.0 / 3.0, "0.666667"), (-1e-7 / 3.0, "-3.33333e-8"), (0.5, "0.5"), (0.0, "0.0")] {
+            assert_eq!(serde_json::to_string(&rounded(value)).unwrap(), expected);
+        }
     }
 }

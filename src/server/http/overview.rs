@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use super::app::App;
+use super::curves::rounded;
 use super::refusal::Refusal;
 use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
 use crate::analysis_query::{baseline_of, diagnosis_of};
@@ -278,7 +279,7 @@ fn sparks(app: &App, runs: &[&str], split: &str) -> Result<HashMap<String, Spark
         left.retain(|run| !values.contains_key(*run));
         while let Some((run, points)) = values.pop_first() {
             let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);
-            let (steps, values) = kept.map(|(step, value)| (step, value as f32)).unzip();
+            let (steps, values) = kept.map(|(step, value)| (step, rounded(value))).unzip();
             found.insert(run, Spark { score, steps, values });
         }
     }

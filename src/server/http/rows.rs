@@ -47,7 +47,7 @@ pub struct Concepts {
 pub struct Spark {
     pub score: &'static str,
     pub steps: Vec<u64>,
-    pub values: Vec<f32>,
+    pub values: Vec<f64>,
 }
 
 /// Run and split.
