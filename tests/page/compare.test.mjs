@@ -56,6 +56,23 @@ test("a single run can be compared by its splits alone, and without them the pag
   await eventually("what is missing", async () => /Nothing to compare yet/.test(await other.page.locator("h1").innerText()));
 });
 
+test("the headline and the comparison say first that they are over some of the runs", async (t) => {
+  const { page } = await scene(t, { runs: 12 });
+  await eventually("of all", async () => /Leakage is least where λ is 5 to 10/.test(await page.locator(".head p").innerText()));
+  await page.route("**/api/v1/compare*", async (route) => {
+    const answer = await route.fetch();
+    const { groups, ...report } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...report, groups: groups.slice(0, 5), notes: ["left out, because their concepts or their task differ: r7"] } });
+  });
+  await page.reload();
+  await eventually("of some", async () => /Among \d runs with the same concepts and task, leakage is least where λ is/.test(await page.locator(".head p").innerText()));
+  await page.locator("#nav-compare").click();
+  const panels = page.locator(".compare > :not([hidden])");
+  await eventually("the note", async () => (await panels.allInnerTexts()).some((text) => /^Left out, because/.test(text)));
+  const texts = await panels.allInnerTexts();
+  assert.ok(texts.findIndex((text) => /^Left out/.test(text)) < texts.findIndex((text) => /Sweep|Leakage to the task/.test(text)), texts.join("|"));
+});
+
 test("groups by a label are curves with the range of least leakage, and say which scores agree", async (t) => {
   const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
   await eventually("the range", async () => (await page.locator("h1").innerText()) === "Leakage is least where λ is 5 to 10");

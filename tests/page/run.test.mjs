@@ -41,10 +41,20 @@ test("a task and concepts that are numbers have R² where others have accuracies
     const r2 = { ctl_conditional_r2: { ...value(0.31), per_concept: [0.6, 0.3, 0.03] }, task_r2: value(0.91), concept_r2: value(0.84), alignment: { value: 1, curve: [[0, 0], [1, 1]] } };
     await route.fulfill({ response: answer, json: { ...point, scores: { ...scores, task_accuracy: no, ...r2 } } });
   });
+  await page.route("**/api/v1/curves*", async (route) => {
+    const answer = await route.fetch();
+    const { scores, ...columns } = await answer.json();
+    const { value, ...column } = scores.concept_accuracy;
+    await route.fulfill({ response: answer, json: { ...columns, scores: { ...scores, concept_r2: { ...column, value: value.map((one) => one - 9) } } } });
+  });
   await page.reload();
   const stat = (score) => page.locator(`.stat[data-score="${score}"]`);
   await eventually("its R²", async () => /^R² of the task\s+0\.910 ± 0\.020/.test(await stat("task_r2").innerText()));
   assert.match(await stat("ctl_conditional_r2").innerText(), /^Leakage to the task\s+0\.31 ± 0\.02/);
+  // An R² far below 0 does not flatten the accuracies.
+  await eventually("its R² in a chart", async () => (await charts(page)).includes("r2"));
+  assert.deepEqual((await lines(page, "r2")).map(({ name }) => name), ["concepts"]);
+  assert.ok((await lines(page, "accuracy")).every(({ y }) => y.every((value) => value >= 0)));
   // Concepts of classes beside those that are numbers keep their accuracy.
   assert.equal(await stat("concept_accuracy").count(), 1);
   assert.deepEqual([await stat("task_accuracy").count(), await stat("ctl_conditional").count()], [0, 0]);

@@ -38,8 +38,8 @@ export function compareView(again) {
   const drawScatter = scatterPanel(scatter);
   const pair = pairPanel(differences);
   const answer = answers("compare", again);
-  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, sweep, agreement,
-    scatter, differences, notes);
+  const root = el("div", { class: "compare" }, el("div", { class: "head" }, el("div", {}, title, lead), bar.ways), bar.root, fault, notes, sweep, agreement,
+    scatter, differences);
   const isNew = watcher();
 
   /** @param {Shown} shown */

@@ -71,9 +71,12 @@ function headlinePanel(again) {
       const { view, searched, counts, known } = shown;
       tell(title, none ? `No run matches “${view.q}”` : headline(shown));
       const label = known === searched.length ? setting(shown) : null;
-      const range = label ? least({ by: label, split: view.split, where: whereOf(view, "") }, shown.rested()).body?.least?.values : null;
+      const report = label ? least({ by: label, split: view.split, where: whereOf(view, "") }, shown.rested()).body : null;
+      const range = report?.least?.values;
+      const compared = (report?.groups ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ { runs }) => sum + runs.length, 0);
+      const labelled = searched.filter(({ run }) => label && label in run.labels && run.splits.some(({ split, points }) => split === view.split && points > 0));
       const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
-      if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, view.split)) return;
+      if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, compared, labelled.length, view.split)) return;
       for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
       if (none) {
         const clear = el("button", { class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search");
@@ -83,7 +86,7 @@ function headlinePanel(again) {
       const said = live?.row?.verdict;
       lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(said?.since)}${said?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range && label ? ["Leakage is least where ",
+      ...(range && label ? [compared < labelled.length ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
         el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${rangeText(range)}`), "."] : []));
     },
   };

@@ -15,7 +15,7 @@ import { statsPanel } from "./stats.js";
 import { el } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, suited, tipOf, wordOf } from "../labels.js";
+import { OF_RUN, PUBLISHED, curved, rangeOf, suited, tipOf, wordOf } from "../labels.js";
 
 /**
  * @import { Point, Unscored } from "../data/api.js"
@@ -23,12 +23,13 @@ import { OF_RUN, PUBLISHED, curved, suited, tipOf, wordOf } from "../labels.js";
  */
 
 const EMBEDDINGS = ["embedding_ct_conditional", "embedding_ic_conditional", "embedding_ct", "embedding_self", "alignment_leakage"];
-const ACCURACIES = /** @type {[string, string, string, number][]} */ ([["task_accuracy", "task", "--s5", 4], ["concept_accuracy", "concepts", "--s4", 3],
-  ["task_r2", "task, R²", "--s5", 4], ["concept_r2", "concepts, R²", "--s4", 3]]);
+/** Of classes and of numbers: R² has no lower bound, and on one scale accuracies would be flat. */
+const QUALITIES = [{ id: "accuracy", name: "Accuracy", task: "task_accuracy", concepts: "concept_accuracy" },
+  { id: "r2", name: "R²", task: "task_r2", concepts: "concept_r2" }];
 const SINCE = ["ctl_conditional", "icl_conditional"];
 
 /** Scores whose curves a run's page may draw. */
-export const runScores = () => [...new Set([...OF_RUN, ...PUBLISHED, ...curved(), ...ACCURACIES.map(([score]) => score), "ctl_conditional_r2"])];
+export const runScores = () => [...new Set([...OF_RUN, ...PUBLISHED, ...curved(), ...QUALITIES.flatMap(({ task, concepts }) => [task, concepts]), "ctl_conditional_r2"])];
 
 /** @param {() => void} again draws the page again */
 export function runView(again) {
@@ -49,8 +50,8 @@ export function runView(again) {
   const head = runHead();
   const drawVerdict = verdictPanel(verdict);
   const drawStats = statsPanel(stats);
-  const accuracy = accuracyFigure();
-  const drawCurves = curvePanels(since, published, accuracy.root);
+  const qualities = QUALITIES.map(qualityFigure);
+  const drawCurves = curvePanels(since, published, qualities.map(({ root: chart }) => chart));
   const drawLanes = lanesPanel(lanes);
   const drawBehind = behindPanel(behind, again);
   const drawConcepts = conceptsPanel(concepts, again);
@@ -89,7 +90,7 @@ export function runView(again) {
    * @param {Shown} shown @param {Point|null} point @param {Unscored[]} unscored
    */
   function* drawRest(shown, point, unscored) {
-    accuracy.draw(shown);
+    for (const quality of qualities) quality.draw(shown);
     yield;
     drawLanes(shown, unscored);
     drawBehind(shown, point);
@@ -110,14 +111,14 @@ export function runView(again) {
 
 /**
  * The curves of a run, and below them those of the published scores.
- * @param {HTMLElement} since @param {HTMLElement} published @param {HTMLElement} accuracy
+ * @param {HTMLElement} since @param {HTMLElement} published @param {HTMLElement[]} qualities
  */
-function curvePanels(since, published, accuracy) {
+function curvePanels(since, published, qualities) {
   const controls = el("div", { class: "end" });
   const grid = el("div", { class: "quad" });
   const drop = el("div", { class: "quad contents" });
   const last = el("div", { class: "quad" });
-  grid.append(accuracy, drop);
+  grid.append(...qualities, drop);
   since.append(el("header", {}, el("h2", {}, "Since when"), controls), grid);
   published.append(el("header", {}, el("h2", {}, "As published"), el("p", {}, "CTL and ICL as papers quote them. Both subtract what an activation has "
     + "not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);
@@ -132,20 +133,21 @@ function curvePanels(since, published, accuracy) {
   };
 }
 
-/** Both accuracies on one scale. */
-function accuracyFigure() {
-  const accuracy = figure({ id: "accuracy", name: "Accuracy", unit: wordOf("task_accuracy").unit, tip: tipOf("task_accuracy"), group: "run",
-    onZoom: (zoom) => change({ zoom }) });
+/** The quality of the task and of the concepts on one scale. @param {typeof QUALITIES[number]} of */
+function qualityFigure({ id, name, task, concepts }) {
+  const chart = figure({ id, name, unit: wordOf(task).unit, tip: tipOf(task), group: "run", onZoom: (zoom) => change({ zoom }) });
   /** @param {Shown} shown */
   function draw(shown) {
     const { view, lines: [line] } = shown;
     const series = line?.series;
-    const lines = series ? ACCURACIES.flatMap(([score, name, color, look]) =>
-      linesOf({ series, score, run: view.run, split: view.split, name, color, look, along: shown.along, started: line.run.started })) : [];
-    accuracy.root.hidden = series !== null && series !== undefined && lines.length === 0;
+    const of = (/** @type {string} */ score, /** @type {string} */ says, /** @type {string} */ color, /** @type {number} */ look) => (series
+      ? linesOf({ series, score, run: view.run, split: view.split, name: says, color, look, along: shown.along, started: line.run.started }) : []);
+    const lines = [...of(task, "task", "--s5", 4), ...of(concepts, "concepts", "--s4", 3)];
+    // Most models are of classes: their chart is there before its curves.
+    chart.root.hidden = lines.length === 0 && (Boolean(series) || id !== "accuracy");
     const { zoom, logx, logy, smooth } = view;
-    accuracy.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [0.5, 1], range: [0, 1], text: chartText("task_accuracy") },
+    chart.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [0.5, 1], range: rangeOf(task), text: chartText(task) },
       [shown.along, zoom, logx, logy, smooth, shown.theme, series?.version, series?.step.length, lines.length].join());
   }
-  return { root: accuracy.root, draw };
+  return { root: chart.root, draw };
 }
