@@ -79,6 +79,10 @@ class Action:
     why: str
     evidence: tuple[Evidence, ...]  # the numbers behind it
 
+    def __str__(self) -> str:
+        # A finding with numbers has its reason beside them.
+        return self.text if self.evidence else f"{self.text}: {self.why}"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -118,8 +122,8 @@ class Verdict:
 class Diagnosis:
     """The verdict on a split at its newest finished evaluation, what it rests on, and what to do.
 
-    `print` shows the verdict and the findings with their numbers; if there are none, what was checked and how large an
-    effect would have been detected.
+    `print` shows the verdict, what to do and the findings with their numbers; if there are none, what was checked and how
+    large an effect would have been detected.
     """
 
     def __init__(self, split: str, answer: Any) -> None:
@@ -142,6 +146,8 @@ class Diagnosis:
         head = f"{self.split}, step {self.step}, " if self.split else ""
         head += f"{self.rows} rows" + ", incomplete" * self.incomplete + ", ± 95 %"
         head += f"\n{self.verdict}"
+        if self.actions:
+            head += "\nwhat to do:" + "".join(f"\n  {action}" for action in self.actions)
         if self.found:
             return "\n".join([head, *(str(line) for line in self.found)])
         checked = (f"  {line.subject}: {line.text}" for line in self.lines if line.state == "absent")

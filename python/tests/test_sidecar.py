@@ -105,6 +105,7 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
         assert accuracy.limit is not None
         assert accuracy.value < accuracy.limit
         text = str(diagnosis)
+        assert "\nwhat to do:\n  Raise the weight of the concept loss\n" in text
         assert "Insufficient concept supervision (arXiv:2504.14094, Section 7)" in text
         assert f"ctl_conditional {ctl.value:.4f} ± {1.96 * ctl.standard_error:.4f}" in text
         unknown = next(line for line in diagnosis.lines if line.rule == "alignment_leakage")

@@ -14,8 +14,8 @@ use super::source::Source;
 
 /// Find out what is wrong with a run
 ///
-/// Prints each finding with its numbers and limits, then what was checked without a finding and how large an effect
-/// would have been seen.
+/// Prints the verdict, what to do and each finding with its numbers and limits, then what was checked without a finding
+/// and how large an effect would have been seen.
 #[derive(Args)]
 pub struct Options {
     /// The run.
@@ -52,11 +52,17 @@ fn diagnose(options: &Options) -> Result<String, Failure> {
 
 fn table(found: &Assessment) -> String {
     // Writing to a string does not fail.
-    let Assessment { run, split, step, rows, incomplete, verdict, .. } = found;
+    let Assessment { run, split, step, rows, incomplete, verdict, actions, .. } = found;
     let mut text = format!(
         "{run}, {split}, step {step}, {rows} rows{}, ± 95 %\n{verdict}\n",
         if *incomplete { ", incomplete" } else { "" }
     );
+    if !actions.is_empty() {
+        text.push_str("\nwhat to do:\n");
+    }
+    for action in actions {
+        let _ = writeln!(text, "  {action}");
+    }
     let with = |state: State| found.coverage.iter().filter(move |line| line.state == state);
     for line in with(State::Found) {
         let _ = writeln!(text, "\n{}  ({})\n  {}", line.title, line.source, line.text);

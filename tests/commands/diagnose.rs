@@ -92,6 +92,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
         ) && table.contains("\n\nInsufficient concept supervision  (arXiv:2504.14094, Section 7)\n"),
         "{table}"
     );
+    assert!(table.contains("\nwhat to do:\n  Raise the weight of the concept loss\n"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("  ctl_conditional ") && line.contains(", limit 0.")), "{table}");
     assert!(table.contains("checked: Concept encoding: "), "{table}");
     assert!(

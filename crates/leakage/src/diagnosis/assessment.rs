@@ -1,5 +1,7 @@
 //! The verdict on a split with all that it rests on: what was looked at, and what to do.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::findings::{Diagnosis, Line, State};
@@ -32,6 +34,16 @@ pub struct Action {
     pub why: String,
     /// The numbers behind it.
     pub evidence: Vec<Evidence>,
+}
+
+impl fmt::Display for Action {
+    /// The action; its reason where no finding with numbers gives it.
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self.evidence.is_empty() {
+            true => write!(f, "{}: {}", self.text, self.why),
+            false => f.write_str(&self.text),
+        }
+    }
 }
 
 impl Assessment {

@@ -120,10 +120,7 @@ pub fn insufficient_supervision(curve: &Curve) -> Judgement {
                 false => "the task accuracy falls under intervention",
             };
             let text = match concepts.poor {
-                true => format!(
-                    "concepts are poorly learnt and {what}: raise the weight of the concept loss{}",
-                    hidden_from_ctl(curve)
-                ),
+                true => format!("concepts are poorly learnt and {what}{}", hidden_from_ctl(curve)),
                 false => format!("{what}, but the concepts are well learnt: weak supervision does not explain it"),
             };
             Judgement::of(concepts.poor, text, evidence)

@@ -90,8 +90,8 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
     let mut evidence = vec![rows.beside(ROWS)];
     evidence.extend(known.iter().map(|(score, one, limit)| half(score, one).beside(*limit)));
     let text = match (few, unclear) {
-        (true, _) => "the sample is small: evaluate more rows before you draw conclusions",
-        (false, true) => "the standard errors are as large as the limits: evaluate more rows",
+        (true, _) => "the sample is too small to conclude from",
+        (false, true) => "the standard errors are as large as the limits",
         (false, false) => {
             let precision = |(score, one, _): &(&str, Measured, f64)| {
                 format!("{} is known to ± {:.2} (95 %)", named(score), one.half_width())
