@@ -10,7 +10,7 @@ use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
 use leakage::baseline::Baseline;
 use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
-    USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits,
+    USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits, fits,
 };
 use leakage::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, StopAdvised, diagnose, verdict};
 use leakage::field_error::{FieldError, in_short};
@@ -377,7 +377,9 @@ impl Question {
         let asked_for_none = asked.is_empty();
         let all = || catalogue::CATALOGUE.iter().map(|score| score.id);
         let common: Vec<&str> = if asked_for_none { all().filter(|id| on_all(id)).collect() } else { asked };
-        let usual: Vec<&str> = usual.iter().copied().filter(|id| asked_for_none && common.contains(id)).collect();
+        let has_value = |id: &str| sides.iter().any(|side| side.estimate(id).is_ok());
+        let is_usual = |id: &&str| asked_for_none && common.contains(id) && fits(id, has_value);
+        let usual: Vec<&str> = usual.iter().copied().filter(is_usual).collect();
         let chosen = if usual.is_empty() { common } else { usual };
         if !chosen.iter().any(|id| on_all(id)) {
             let has = |side: &&dyn Sided| {

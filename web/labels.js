@@ -54,6 +54,23 @@ export const PUBLISHED = ["ctl", "icl"];
 /** What stands for a score where the task, or the concepts, are numbers. @type {Record<string, string>} */
 const OF_NUMBERS = { ctl_conditional: "ctl_conditional_r2", task_accuracy: "task_r2", concept_accuracy: "concept_r2" };
 
+/** The newest value of a score in a row, or of the one that stands for it. @param {Row|undefined} row @param {string} id */
+export const newestOf = (row, id) => row?.scores[id] ?? row?.scores[OF_NUMBERS[id]];
+
+/** Those of the scores, and of those that stand for them, that any of the rows has. @param {Iterable<Row>} rows @returns {Set<string>} */
+export function valuedIn(rows) {
+  const all = Object.entries(OF_NUMBERS).flat();
+  const found = new Set();
+  for (const { scores } of rows) for (const id of all) if (scores[id]?.value !== undefined) found.add(id);
+  return found;
+}
+
+/** The ids, and those for numbers beside or instead of them. @param {string[]} ids @param {Set<string>} valued */
+export const withNumbers = (ids, valued) => ids.flatMap((id) => {
+  const numbers = OF_NUMBERS[id];
+  return !valued.has(numbers) ? [id] : valued.has(id) ? [id, numbers] : [numbers];
+});
+
 /** The ids, with those for numbers where these have a value, or would have one. @param {string[]} ids @param {Point|null} point */
 export const suited = (ids, point) => ids.map((id) => {
   const has = (/** @type {string} */ one) => typeof point?.scores[one]?.value === "number";

@@ -92,7 +92,7 @@ function show(name, make) {
   }
   views.set(name, opened);
   const view = current();
-  const shown = shownOf(view, view.page === "run" ? runScores() : view.page === "runs" ? overviewScores(view) : []);
+  const shown = shownOf(view, (valued) => (view.page === "run" ? runScores() : view.page === "runs" ? overviewScores(view, valued) : []));
   place(name, opened.root);
   opened.draw(shown);
   reach();

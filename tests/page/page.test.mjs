@@ -363,6 +363,39 @@ test("colours stay as runs come and go", async (t) => {
   await eventually("back with its own look", async () => (await looks())[Object.keys(before)[0]] === before[Object.keys(before)[0]]);
 });
 
+test("runs whose task is a number are listed, drawn and searched by its own scores", async (t) => {
+  const { page, complaints } = await scene(t);
+  const instead = { ctl_conditional: "ctl_conditional_r2", task_accuracy: "task_r2" };
+  const renamed = (scores) => Object.fromEntries(Object.entries(scores).map(([id, one]) => [instead[id] ?? id, one]));
+  await page.route("**/api/v1/overview*", async (route) => {
+    const answer = await route.fetch();
+    const { runs, ...rest } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...rest, runs: runs.map((row) => ({ ...row, scores: renamed(row.scores) })) } });
+  });
+  await page.route("**/api/v1/curves*", async (route) => {
+    const url = new URL(route.request().url());
+    const asked = url.searchParams.get("scores").split(",");
+    url.searchParams.set("scores", [...asked, ...Object.keys(instead)].join());
+    const answer = await route.fetch({ url: url.href });
+    const { scores, ...rest } = await answer.json();
+    await route.fulfill({ response: answer, json: { ...rest, scores: renamed(scores) } });
+  });
+  await page.reload();
+  await eventually("their charts", async () => {
+    const found = (await charts(page)).slice(0, 4).join();
+    return found === "ctl_conditional_r2,intervention_drop,task_r2,concept_accuracy" || found;
+  });
+  const leaky = page.locator(".runs tr[data-run]", { hasText: LEAKY });
+  assert.match(await leaky.locator("td.lk").innerText(), /^0\.\d\d±0\.\d\d$/);
+  assert.match(await leaky.locator("td.num").nth(1).innerText(), /^0\.\d{3}$/);
+  await page.locator("#search").fill("leakage>0.2");
+  await eventually("the one that leaks", async () => (await page.locator(".runs tr[data-run]").count()) === 1);
+  await page.locator("#search").fill("");
+  await page.getByRole("button", { name: "Leakage", exact: true }).click();
+  await eventually("an order by it", async () => (await page.locator(".runs tr[data-run]").count()) === 2);
+  assert.deepEqual(complaints, []);
+});
+
 test("a hundred runs are listed, and all their curves drawn", async (t) => {
   const { page, complaints } = await scene(t, { runs: 100, points: 60 });
   assert.match(await page.locator("h1").innerText(), /^\d+ of 100 runs leak$/);

@@ -1,5 +1,5 @@
 // The search for runs: words of names and labels, and conditions such as lambda<1, leakage>0.2 or verdict:leaking. Pure.
-import { stateOf } from "../labels.js";
+import { newestOf, stateOf } from "../labels.js";
 
 /** @import { Row, Run } from "./api.js" */
 
@@ -31,7 +31,7 @@ export function matcher(text) {
     return (/** @type {Run} */ run, /** @type {string} */ title, /** @type {Row|undefined} */ row) => {
       if (label in run.labels) return holds(run.labels[label], sign, value);
       if (key.toLocaleLowerCase() === "verdict") return holds(stateOf(row), sign, value);
-      const own = row?.scores[score]?.value;
+      const own = newestOf(row, score)?.value;
       if (own !== undefined) return holds(String(own), sign, value);
       return !(key in SCORES) && (title.includes(word) || run.name.includes(word));
     };

@@ -3,7 +3,7 @@ import { isDark, isHidden, isPinned, prefsAt, titleOf } from "./prefs.js";
 import { slots } from "../palette.js";
 import { PROJECT, byValue, labelsOf, matcher } from "./query.js";
 import { curvesOf, limitOf, store } from "./store.js";
-import { STATES, labelName, stateOf } from "../labels.js";
+import { STATES, labelName, stateOf, valuedIn } from "../labels.js";
 
 /**
  * @import { Alert, Row, Run } from "./api.js"
@@ -25,6 +25,7 @@ import { STATES, labelName, stateOf } from "../labels.js";
  * @property {number} known of `searched`, how many have a row
  * @property {() => string} rested names and steps of `searched`
  * @property {number} hidden how many are hidden
+ * @property {string[]} scores whose curves are drawn
  * @property {Map<string, Row>} rows
  * @property {Drawn[]} lines runs in the charts
  * @property {{name: string, slot: number, members: string[]}[]|null} groups of these, where the charts draw their means
@@ -64,7 +65,7 @@ function byNeed(listed, standings) {
 /**
  * @typedef {{inputs: any[], runs: Run[], projects: string[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
  * @typedef {{inputs: any[], searched: Listed[], listed: Listed[], counts: Record<string, number>, known: number, hidden: number, usual: string[],
- *   rested: () => string}} Found
+ *   valued: Set<string>, rested: () => string}} Found
  */
 /** @type {OfRuns|null} */
 let ofRuns = null;
@@ -104,18 +105,20 @@ function find(runs, view) {
   }
   let rested = "";
   found = { inputs, searched, listed, counts, known, hidden: runs.filter((run) => isHidden(run.name)).length, usual: usual(listed.length ? listed : searched),
+    valued: valuedIn(searched.flatMap(({ row }) => row ?? [])),
     rested: () => { rested ||= JSON.stringify(searched.map(({ row }) => [row?.name, row?.step])); return rested; } };
   return found;
 }
 
 /**
- * @param {View} view @param {string[]} scores whose curves are drawn
+ * @param {View} view @param {(valued: Set<string>) => string[]} scoresOf whose curves are drawn, given which the runs have
  * @returns {Shown}
  */
-export function shownOf(view, scores) {
+export function shownOf(view, scoresOf) {
   const { runs, projects, splits, labels } = runsOf(view.project);
   const of = find(runs, view);
   const { searched, listed, counts, known: withRow, hidden, rested } = of;
+  const scores = scoresOf(of.valued);
   const grouped = view.page === "runs" && view.means && view.group !== "";
   const usual = grouped ? listed.slice(0, MEANT).map(({ run }) => run.name) : of.usual;
   const names = view.page === "run" ? [view.run] : view.show ?? usual;
@@ -130,7 +133,7 @@ export function shownOf(view, scores) {
   const epochs = known.length === 0 || known.some(({ series }) => series?.epoch.some((epoch) => epoch !== null));
   return {
     view, along: view.along === "epoch" && !epochs ? "step" : view.along, runs, projects, loaded: store.runs?.length ?? 0, total: store.total, listed, searched, of, counts, known: withRow, rested,
-    hidden, rows: store.rows, lines, groups, slot, labels, splits,
+    hidden, scores, rows: store.rows, lines, groups, slot, labels, splits,
     down: store.connection.state === "down", theme: isDark() ? "dark" : "light", alertsVersion: store.changes.length, limitOf,
   };
 }

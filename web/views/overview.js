@@ -9,7 +9,7 @@ import { closing } from "../saving.js";
 import { address, change, current } from "../data/state.js";
 import { store } from "../data/store.js";
 import { count, el, icon, plural, tell } from "../text.js";
-import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, rangeText } from "../labels.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, rangeText, withNumbers } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -25,8 +25,8 @@ const FEW = 8;
 /** A key of more runs would be longer than the charts. */
 const KEYED = 8;
 
-/** Scores whose curves the overview draws. @param {View} view */
-export const overviewScores = (view) => (view.scores.length ? view.scores : FIRST);
+/** Scores whose curves the overview draws. @param {View} view @param {Set<string>} valued those that its runs have */
+export const overviewScores = (view, valued) => (view.scores.length ? view.scores : withNumbers(FIRST, valued));
 
 /** @param {() => void} again draws the page again */
 export function overview(again) {
@@ -49,7 +49,7 @@ export function overview(again) {
     charts.draw(shown);
     // By the number of all runs: with that of the runs found, charts would change their place while one types.
     root.classList.toggle("few", runs.length <= FEW);
-    root.classList.toggle("without-published", !overviewScores(view).some((one) => PUBLISHED.includes(one)));
+    root.classList.toggle("without-published", !shown.scores.some((one) => PUBLISHED.includes(one)));
     root.classList.toggle("stale", shown.down);
   }
 
@@ -210,7 +210,7 @@ function selectedRuns(again) {
       tell(means, `Means by ${labelName(shown.view.group)}`);
       means.setAttribute("aria-pressed", String(shown.groups !== null));
       picker.draw(shown);
-      const scores = overviewScores(shown.view);
+      const { scores } = shown;
       drawCurves(shown, scores.filter((one) => !PUBLISHED.includes(one)));
       drawBelow(shown, scores.filter((one) => PUBLISHED.includes(one)));
     },
@@ -262,7 +262,7 @@ function scorePicker(again) {
     root,
     /** @param {Shown} shown */
     draw(shown) {
-      const on = overviewScores(shown.view);
+      const on = shown.scores;
       if (!root.open || !isNew(on, store.runs?.length, root.open)) return;
       box.replaceChildren(el("button", { class: "entry", onclick: () => change({ scores: [] }) }, "The usual ones"),
         ...allScores().map((id) => {

@@ -3,7 +3,7 @@ import { isPinned, titleOf } from "../data/prefs.js";
 import { byValue } from "../data/query.js";
 import { change } from "../data/state.js";
 import { el, icon, plural } from "../text.js";
-import { STATES, labelName, stateOf, valueText } from "../labels.js";
+import { STATES, labelName, newestOf, stateOf, valueText } from "../labels.js";
 import { FIXED, cellClass, labelOf } from "./columns.js";
 
 /**
@@ -86,7 +86,7 @@ export class RunList {
     const button = el("button", { "aria-expanded": String(open), "data-key": `group ${key}`, onclick },
       icon("chev", open ? "i chev open" : "i chev"), value === "" ? `without ${labelName(group)}` : `${labelName(group)} = ${value}`);
     const mean = (/** @type {string} */ id) => {
-      const known = members.flatMap(({ row }) => row?.scores[id]?.value ?? []);
+      const known = members.flatMap(({ row }) => newestOf(row, id)?.value ?? []);
       return known.length ? valueText(id, known.reduce((sum, one) => sum + one, 0) / known.length) : "";
     };
     return el("tr", { class: "group", role: "row" },
@@ -123,10 +123,10 @@ export function order(shown, columns) {
     if (id === "name") return titleOf(a.run.name).localeCompare(titleOf(b.run.name), "en", { numeric: true });
     if (id === "verdict") return GRAVITY[stateOf(a.row)] - GRAVITY[stateOf(b.row)] || (a.row?.verdict?.since?.step ?? 0) - (b.row?.verdict?.since?.step ?? 0);
     if (label !== null) return byValue(a.run.labels[label] ?? "", b.run.labels[label] ?? "");
-    return Number(a.row?.scores[id]?.value) - Number(b.row?.scores[id]?.value);
+    return Number(newestOf(a.row, id)?.value) - Number(newestOf(b.row, id)?.value);
   };
   const all = id === "name" || id === "verdict" || (label === null && !columns.some((one) => one.id === id));
-  const known = (/** @type {Listed} */ { run, row }) => all || (label !== null ? label in run.labels : row?.scores[id]?.value !== undefined);
+  const known = (/** @type {Listed} */ { run, row }) => all || (label !== null ? label in run.labels : newestOf(row, id)?.value !== undefined);
   const sorted = shown.listed.filter(known).sort((a, b) => sign * compare(a, b));
   return [...sorted, ...shown.listed.filter((one) => !known(one))];
 }

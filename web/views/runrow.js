@@ -4,7 +4,7 @@ import { isHidden, isPinned, prefsAt, titleOf, toggleHidden, togglePin } from ".
 import { spark } from "../charts/spark.js";
 import { address, change, current } from "../data/state.js";
 import { el, icon, lower } from "../text.js";
-import { halfText, momentText, nameOf, runStateText, updatedText, valueText, verdictOf } from "../labels.js";
+import { halfText, momentText, nameOf, newestOf, runStateText, updatedText, valueText, verdictOf } from "../labels.js";
 import { cellClass } from "./columns.js";
 
 /**
@@ -35,7 +35,7 @@ export class RunRows {
 
   /** @param {Shown} shown @param {Column[]} columns */
   take(shown, columns) {
-    if (this.scaleOf !== shown.of) this.scale = sparkScale(shown.searched, shown.limitOf("ctl_conditional")?.limit ?? null);
+    if (this.scaleOf !== shown.of) this.scale = sparkScale(shown.searched);
     this.scaleOf = shown.of;
     this.shown = shown;
     this.columns = columns;
@@ -72,7 +72,7 @@ export class RunRows {
     const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, role: "row", "data-run": run.name, onpointerenter: offer,
       onfocusin: offer },
       el("td", { role: "cell" }, swatch.root), el("th", { scope: "row", class: "name", role: "rowheader" }, label),
-      cell("vd", verdictMark(told, shown, row)), cell("sp", row?.spark ? sparkOf(row.spark, this.scale) : ""),
+      cell("vd", verdictMark(told, shown, row)), cell("sp", row?.spark ? sparkOf(row.spark, this.scale, shown.limitOf(row.spark.score)?.limit ?? null) : ""),
       ...this.columns.map((column) => (column.label ? el("td", { class: cellClass(column), role: "cell", title: run.labels[column.id] ?? "" },
         run.labels[column.id] ?? "")
         : valueCell(row, column))));
@@ -149,7 +149,7 @@ function toggle(run, shown) {
 /** @param {Row|undefined} row @param {Column} column */
 function valueCell(row, column) {
   const { id } = column;
-  const newest = row?.scores[id];
+  const newest = newestOf(row, id);
   if (newest?.value === undefined) {
     const why = newest?.undefined;
     return el("td", { class: cellClass(column), role: "cell", title: why ? `Undefined: ${why}` : "" }, why ? "–" : "");
@@ -158,19 +158,19 @@ function valueCell(row, column) {
   return el("td", { class: cellClass(column), role: "cell" }, valueText(id, newest.value), half && el("small", {}, `±${half}`));
 }
 
-/** @param {NonNullable<Row["spark"]>} curve @param {ReturnType<typeof sparkScale>} scale */
-function sparkOf({ score, steps, values }, scale) {
+/** @param {NonNullable<Row["spark"]>} curve @param {ReturnType<typeof sparkScale>} scale @param {number|null} limit */
+function sparkOf({ score, steps, values }, scale, limit) {
   const label = `${nameOf(score)} from ${valueText(score, values[0])} to ${valueText(score, values.at(-1))}`;
-  return spark({ x: steps, y: values, ...scale, label });
+  return spark({ x: steps, y: values, ...scale, limit, label });
 }
 
-/** One scale for the small curves of all rows. @param {Listed[]} listed @param {number|null} [limit] */
-function sparkScale(listed, limit = null) {
+/** One scale for the small curves of all rows. @param {Listed[]} listed */
+function sparkScale(listed) {
   let [top, end] = [0.2, 0];
   for (const { row } of listed) {
     if (!row?.spark) continue;
     for (const value of row.spark.values) top = Math.max(top, Math.min(1, value));
     end = Math.max(end, row.spark.steps.at(-1) ?? 0);
   }
-  return { top, end, limit };
+  return { top, end };
 }

@@ -51,7 +51,7 @@ export function runView(again) {
   const drawVerdict = verdictPanel(verdict);
   const drawStats = statsPanel(stats);
   const qualities = QUALITIES.map(qualityFigure);
-  const drawCurves = curvePanels(since, published, qualities.map(({ root: chart }) => chart));
+  const drawCurves = curvePanels(since, published, qualities[0].root, qualities[1].root);
   const drawLanes = lanesPanel(lanes);
   const drawBehind = behindPanel(behind, again);
   const drawConcepts = conceptsPanel(concepts, again);
@@ -111,14 +111,14 @@ export function runView(again) {
 
 /**
  * The curves of a run, and below them those of the published scores.
- * @param {HTMLElement} since @param {HTMLElement} published @param {HTMLElement[]} qualities
+ * @param {HTMLElement} since @param {HTMLElement} published @param {HTMLElement} accuracy @param {HTMLElement} r2
  */
-function curvePanels(since, published, qualities) {
+function curvePanels(since, published, accuracy, r2) {
   const controls = el("div", { class: "end" });
   const grid = el("div", { class: "quad" });
   const drop = el("div", { class: "quad contents" });
   const last = el("div", { class: "quad" });
-  grid.append(...qualities, drop);
+  grid.append(accuracy, drop, r2);
   since.append(el("header", {}, el("h2", {}, "Since when"), controls), grid);
   published.append(el("header", {}, el("h2", {}, "As published"), el("p", {}, "CTL and ICL as papers quote them. Both subtract what an activation has "
     + "not learnt of its concept, so compare them with the curves above before you conclude from them.")), last);

@@ -5,7 +5,7 @@ import { titleOf } from "../data/prefs.js";
 import { frontOf } from "../data/front.js";
 import { matcher } from "../data/query.js";
 import { el, plural, shortened } from "../text.js";
-import { STATES, labelName, nameOf, rangeOf, stateOf, tipOf, valueText, wordOf } from "../labels.js";
+import { STATES, labelName, nameOf, newestOf, rangeOf, stateOf, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
  * @import { Shown } from "../data/shown.js"
@@ -34,7 +34,7 @@ export function scatterPanel(host) {
     const matches = matcher(shown.view.where);
     const runs = shown.runs.flatMap((run) => {
       const row = shown.rows.get(run.name);
-      const [x, y] = [ACROSS, DOWN].map((id) => row?.scores[id]?.value);
+      const [x, y] = [ACROSS, DOWN].map((id) => newestOf(row, id)?.value);
       // A run that has only begun leaks little and has learnt little.
       const begun = stateOf(row) === "too_early";
       if (begun || x === undefined || y === undefined || !matches(run, titleOf(run.name), row)) return [];

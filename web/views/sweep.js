@@ -11,7 +11,7 @@ import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from 
  * @typedef {ReturnType<typeof figure>} Figure
  */
 
-const CHARTED = ["ctl_conditional", "intervention_drop", "task_accuracy", "concept_accuracy"];
+const CHARTED = ["ctl_conditional", "ctl_conditional_r2", "intervention_drop", "task_accuracy", "task_r2", "concept_accuracy", "concept_r2"];
 const FALLBACK = ["ctl", "icl"];
 
 /** @param {HTMLElement} host */
@@ -78,7 +78,7 @@ function smallest(places) {
   return gaps.length ? Math.min(...gaps) : 1;
 }
 
-const BAD_HIGH = ["intervention_drop", "ctl_conditional", "icl_conditional", "ctl", "icl"];
+const BAD_HIGH = ["intervention_drop", "ctl_conditional", "ctl_conditional_r2", "icl_conditional", "ctl", "icl"];
 
 /** @param {HTMLElement} host */
 export function agreementPanel(host) {

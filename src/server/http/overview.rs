@@ -17,7 +17,7 @@ use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
 use crate::analysis_query::{baseline_of, diagnosis_of};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::server::live::Latest;
-use leakage::compare::USUAL_OF_GROUPS;
+use leakage::compare::{USUAL_OF_GROUPS, fits};
 use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
 use leakage::limits;
 use leakage::lock::lock;
@@ -36,7 +36,7 @@ const SHOWN: usize = 5;
 /// Points of a row's curve.
 const SPARK: usize = 30;
 /// Scores of a row's curve in the order of preference.
-const CURVES: [&str; 3] = ["ctl_conditional", "embedding_ct_conditional", "ctl"];
+const CURVES: [&str; 4] = ["ctl_conditional_r2", "ctl_conditional", "embedding_ct_conditional", "ctl"];
 
 /// The answer: rows in the order of the runs, newest first.
 #[derive(Serialize)]
@@ -193,9 +193,10 @@ fn row(
     };
     let newest = points.last();
     let mut scores = BTreeMap::new();
-    for id in USUAL_OF_GROUPS {
-        let at = points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
-        if let Some((point, outcome)) = at {
+    let at = |id: &str| points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
+    let has_value = |id: &str| at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
+    for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, has_value)) {
+        if let Some((point, outcome)) = at(id) {
             let (value, undefined) = (outcome.value(), outcome.why().map(str::to_owned));
             let (value, standard_error) = (value.map(|of| of.value), value.and_then(|of| of.standard_error));
             scores.insert(id, Value { step: point.step, value, standard_error, undefined });

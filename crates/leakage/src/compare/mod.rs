@@ -22,5 +22,5 @@ pub use interval::{Error, Estimate, Interval, Measured};
 pub use pair::{ConceptComparison, PairReport, ScoreComparison, SideReport, compare_pair};
 pub use side::{Evaluations, Made, Side, Sided};
 pub use splits::{SplitReport, compare_splits};
-pub use usual::{OF_GROUPS, PUBLISHED, UNCLIPPED, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS};
+pub use usual::{OF_GROUPS, PUBLISHED, UNCLIPPED, USUAL, USUAL_OF_GROUPS, USUAL_OF_SPLITS, fits};
 pub use weighed::{Weighed, WeighedVerdict};

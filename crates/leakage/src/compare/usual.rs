@@ -38,12 +38,36 @@ pub const USUAL: [&str; 20] = [
     "ois",
     "nis",
 ];
-/// Compared by default between groups, whose table has a column for each. A row of the list of runs holds the same scores,
-/// and the report of a run draws their curves in this order: those that decide first.
-pub const USUAL_OF_GROUPS: [&str; 7] =
-    ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy", "ctl", "icl"];
+/// Compared by default between groups, whose table has a column for each that [`fits`]. A row of the list of runs holds
+/// the same scores, and the report of a run draws their curves in this order: those that decide first.
+pub const USUAL_OF_GROUPS: [&str; 10] = [
+    "ctl_conditional",
+    "ctl_conditional_r2",
+    "icl_conditional",
+    "intervention_drop",
+    "concept_accuracy",
+    "concept_r2",
+    "task_accuracy",
+    "task_r2",
+    "ctl",
+    "icl",
+];
+/// Scores of classes, and those of numbers in their place.
+const OF_CLASSES_AND_NUMBERS: [[&str; 2]; 3] =
+    [["ctl_conditional", "ctl_conditional_r2"], ["concept_accuracy", "concept_r2"], ["task_accuracy", "task_r2"]];
+
+/// Whether a score is to be shown, given which have a value: one of classes is not where that of numbers stands for it.
+/// Both have their place where some concepts, or tasks, are classes and others numbers; of leakage that of numbers decides.
+pub fn fits(score: &str, has_value: impl Fn(&str) -> bool) -> bool {
+    match OF_CLASSES_AND_NUMBERS.iter().find(|pair| pair.contains(&score)) {
+        Some([_, numbers]) if score == *numbers => has_value(numbers),
+        Some([classes, numbers]) => !has_value(numbers) || (*classes != "ctl_conditional" && has_value(classes)),
+        None => true,
+    }
+}
+
 /// The scores that a comparison of groups reads by default: those of its table, its verdicts and its criterion.
-pub const OF_GROUPS: [&str; 12] = [
+pub const OF_GROUPS: [&str; 14] = [
     "ctl_conditional",
     "ctl_conditional_r2",
     "icl_conditional",
@@ -52,8 +76,10 @@ pub const OF_GROUPS: [&str; 12] = [
     "embedding_ic_conditional",
     "intervention_drop",
     "concept_accuracy",
+    "concept_r2",
     "task_accuracy",
     "task_balanced_accuracy",
+    "task_r2",
     "ctl",
     "icl",
 ];
@@ -74,3 +100,23 @@ pub const USUAL_OF_SPLITS: [&str; 10] = [
 pub(super) const AT_EQUAL_ROWS: [&str; 2] = ["icl", "icl_excess"];
 /// Relative difference of N beyond which those are not compared: the same that restarts alerts.
 pub(super) const ROWS_TOLERANCE: f64 = 0.01;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_for_classes_where_they_have_values() {
+        let of = |valued: &[&str]| -> Vec<&str> {
+            USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, |id| valued.contains(&id))).collect()
+        };
+        let classes = ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
+        // Without a value they stay, with the reason.
+        assert_eq!(of(&[])[..5], classes);
+        let regression = of(&["ctl_conditional", "ctl_conditional_r2", "concept_accuracy", "concept_r2", "task_r2"]);
+        assert_eq!(
+            regression[..6],
+            ["ctl_conditional_r2", "icl_conditional", "intervention_drop", "concept_accuracy", "concept_r2", "task_r2"]
+        );
+    }
+}
