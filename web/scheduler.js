@@ -31,7 +31,8 @@ export function afterFrame(key, work) {
 export function awaitFrame() {
   if (due || (begun === null && waiting.size === 0)) return;
   due = true;
-  requestAnimationFrame(() => setTimeout(turn, SCREEN_MS));
+  // The first timer fires when the frame has been made, however long that takes.
+  requestAnimationFrame(() => setTimeout(() => setTimeout(turn, SCREEN_MS)));
 }
 
 function turn() {

@@ -87,9 +87,16 @@ export function number(value, error = null) {
   return signed(value.toFixed(digits));
 }
 
+// Each would be made anew with every text: a hundred names would take a third of a frame to sort.
+const { compare } = new Intl.Collator("en", { numeric: true });
+const { format } = new Intl.NumberFormat("en");
+
+/** The order of names, in which 2 comes before 10. */
+export const byText = compare;
+
 /** @param {number|null|undefined} count */
 export function count(count) {
-  return count === null || count === undefined ? "–" : count.toLocaleString("en").replaceAll(",", "\u202f");
+  return count === null || count === undefined ? "–" : format(count).replaceAll(",", "\u202f");
 }
 
 /**

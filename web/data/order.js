@@ -1,4 +1,5 @@
 // Orders of concepts. Pure.
+import { byText } from "../text.js";
 
 /**
  * @typedef {"given"|"value"|"name"|"alike"} Order
@@ -20,7 +21,7 @@ function mean(row, skip = -1) {
  */
 export function orderOf(names, order, cells) {
   const all = names.map((_, i) => i);
-  if (order === "name") return all.sort((a, b) => names[a].localeCompare(names[b], "en", { numeric: true }));
+  if (order === "name") return all.sort((a, b) => byText(names[a], names[b]));
   if (order === "given") return all;
   const means = cells.map((row, i) => mean(row, i));
   const byMean = all.sort((a, b) => means[b] - means[a] || a - b);

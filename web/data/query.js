@@ -1,5 +1,6 @@
 // The search for runs: words of names and labels, and conditions such as lambda<1, leakage>0.2 or verdict:leaking. Pure.
 import { newestOf, stateOf } from "../labels.js";
+import { byText } from "../text.js";
 
 /** @import { Row, Run } from "./api.js" */
 
@@ -71,7 +72,7 @@ function holds(own, sign, value) {
 /** Values of a label in order, numbers by size. @param {string} a @param {string} b */
 export function byValue(a, b) {
   const [one, other] = [Number(a), Number(b)];
-  return Number.isFinite(one) && Number.isFinite(other) && a !== "" && b !== "" ? one - other : a.localeCompare(b, "en", { numeric: true });
+  return Number.isFinite(one) && Number.isFinite(other) && a !== "" && b !== "" ? one - other : byText(a, b);
 }
 
 /** Labels that runs have, those with different values first; the project is the scope of them all. @param {Run[]} runs */

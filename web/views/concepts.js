@@ -5,7 +5,7 @@ import { options } from "./overview.js";
 import { saveMenu } from "../saving.js";
 import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
-import { breakable, el, headRow, icon, number, scroller, shortened } from "../text.js";
+import { breakable, byText, el, headRow, icon, number, scroller, shortened } from "../text.js";
 import { afterFrame, watcher } from "../scheduler.js";
 import { halfText, nameOf, scoreOf, suited, valueText } from "../labels.js";
 
@@ -112,7 +112,7 @@ const place = (id) => (USUAL.includes(id) ? USUAL.indexOf(id) : USUAL.length);
 /** @param {string} rank @returns {(a: Row, b: Row) => number} */
 function order(rank) {
   switch (rank) {
-    case "name": return (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+    case "name": return (a, b) => byText(a.name, b.name);
     case "least": return (a, b) => (a.accuracy ?? 2) - (b.accuracy ?? 2) || a.i - b.i;
     case "earliest": return (a, b) => a.i - b.i;
     default: return (a, b) => (b.value ?? -Infinity) - (a.value ?? -Infinity) || a.i - b.i;

@@ -2,7 +2,7 @@
 import { isPinned, titleOf } from "../data/prefs.js";
 import { byValue } from "../data/query.js";
 import { change } from "../data/state.js";
-import { el, icon, plural } from "../text.js";
+import { byText, el, icon, plural } from "../text.js";
 import { STATES, labelName, newestOf, stateOf, valueText } from "../labels.js";
 import { FIXED, cellClass, labelOf } from "./columns.js";
 
@@ -120,7 +120,7 @@ export function order(shown, columns) {
   if (!id) return shown.listed;
   const label = labelOf(id);
   const compare = (/** @type {Listed} */ a, /** @type {Listed} */ b) => {
-    if (id === "name") return titleOf(a.run.name).localeCompare(titleOf(b.run.name), "en", { numeric: true });
+    if (id === "name") return byText(titleOf(a.run.name), titleOf(b.run.name));
     if (id === "verdict") return GRAVITY[stateOf(a.row)] - GRAVITY[stateOf(b.row)] || (a.row?.verdict?.since?.step ?? 0) - (b.row?.verdict?.since?.step ?? 0);
     if (label !== null) return byValue(a.run.labels[label] ?? "", b.run.labels[label] ?? "");
     return Number(newestOf(a.row, id)?.value) - Number(newestOf(b.row, id)?.value);
