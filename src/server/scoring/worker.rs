@@ -30,10 +30,6 @@ pub struct Worker {
     pub onward: Onward,
 }
 
-/// The most niceness of the threads that compute first points. At 19 they would wait until training leaves a core idle, and
-/// most points would have no deciding scores; what they take is limited by the CPU share alone.
-const NICENESS: i32 = 10;
-
 /// The costs of the scores that the first point of a pass has.
 pub fn first_costs(evaluation: &Evaluation) -> &'static [Cost] {
     if is_at_once(&evaluation.sample, &evaluation.run) { Cost::AT_ONCE } else { &[Cost::Cheap] }
@@ -43,7 +39,7 @@ impl Worker {
     /// Starts the scorer's thread and its pool. When the server stops it scores what waits, lets the scorer of the fast
     /// scores, whose thread is `fast`, do the same, and ends with it. Errors when a thread cannot be started.
     pub fn start(self, fast: JoinHandle<()>) -> std::io::Result<JoinHandle<()>> {
-        let pool = pool("score", self.options.threads, self.options.niceness.min(NICENESS))?;
+        let pool = pool("score", self.options.threads, self.options.niceness)?;
         std::thread::Builder::new().name("scorer".into()).spawn(move || {
             self.queue.work(&pool, |job| self.run(&pool, job), |cpu| self.bill(cpu));
             self.onward.fast.hurry();
