@@ -122,8 +122,8 @@ class Verdict:
 class Diagnosis:
     """The verdict on a split at its newest finished evaluation, what it rests on, and what to do.
 
-    `print` shows the verdict, what to do and the findings with their numbers; if there are none, what was checked and how
-    large an effect would have been detected.
+    `print` shows the verdict, what to do and the findings with their numbers; if there are none, what was checked and
+    how large an effect would have been detected.
     """
 
     def __init__(self, split: str, answer: Any) -> None:
