@@ -142,7 +142,10 @@ function qualityFigure({ id, name, task, concepts }) {
     const series = line?.series;
     const of = (/** @type {string} */ score, /** @type {string} */ says, /** @type {string} */ color, /** @type {number} */ look) => (series
       ? linesOf({ series, score, run: view.run, split: view.split, name: says, color, look, along: shown.along, started: line.run.started }) : []);
-    const lines = [...of(task, "task", "--s5", 4), ...of(concepts, "concepts", "--s4", 3)];
+    const all = [...of(task, "task", "--s5", 4), ...of(concepts, "concepts", "--s4", 3)];
+    // A score of classes has no value where the other one is of numbers: the chart of those has it.
+    const valued = all.filter(({ y }) => y.some((value) => value !== null));
+    const lines = valued.length ? valued : all;
     // Most models are of classes: their chart is there before its curves.
     chart.root.hidden = lines.length === 0 && (Boolean(series) || id !== "accuracy");
     const { zoom, logx, logy, smooth } = view;
