@@ -27,6 +27,19 @@ export function afterFrame(key, work) {
   awaitFrame();
 }
 
+/** @type {Set<() => void>} */
+const brief = new Set();
+
+/** Does something brief once the next frame has been made, and before it is on the screen: the page may be left then. @param {() => void} work */
+export function onceMade(work) {
+  if (brief.has(work)) return;
+  brief.add(work);
+  requestAnimationFrame(() => setTimeout(() => {
+    brief.delete(work);
+    work();
+  }));
+}
+
 /** Waits for a frame before the next turn, as when something is to be answered in it. */
 export function awaitFrame() {
   if (due || (begun === null && waiting.size === 0)) return;

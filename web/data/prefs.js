@@ -1,5 +1,5 @@
 // The memory of this browser: scheme, pinned and hidden runs, the colour slots of runs. Titles are the sidecar's.
-import { afterFrame } from "../scheduler.js";
+import { onceMade } from "../scheduler.js";
 
 /** @import { Run } from "./api.js" */
 
@@ -76,7 +76,7 @@ export function keepSlot(run, slot) {
   const names = Object.keys(prefs.slots);
   for (const name of names.slice(0, Math.max(0, names.length - SLOTS))) delete prefs.slots[name];
   // Once for all runs that are shown together.
-  afterFrame(write, write);
+  onceMade(write);
 }
 
 export const isDark = () => (prefs.theme ? prefs.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches);

@@ -1,6 +1,6 @@
 // The view, kept in the address: it can be shared, and a reload changes nothing.
 import { carried } from "./api.js";
-import { afterFrame } from "../scheduler.js";
+import { onceMade } from "../scheduler.js";
 
 /**
  * @import { Order } from "./order.js"
@@ -138,7 +138,7 @@ export function change(patch) {
   const before = view;
   view = { ...view, ...patch };
   // Browsers take some time for it, and refuse it where it comes too often.
-  afterFrame(write, write);
+  onceMade(write);
   changed(view, before);
 }
 
