@@ -423,7 +423,7 @@ test("the map of pairs is read by pointer and keys, and says how old a pair is",
   assert.doesNotMatch(await page.locator(".read").innerText(), /carries/);
   await page.getByLabel("Score between concepts").selectOption("icl");
   // Until its matrix has come there is nothing to read or to save.
-  await eventually("another score", async () => { const text = await page.locator(".read").innerText(); return (text !== "" && !/q = /.test(text)) || text; });
+  await eventually("another score", async () => { const label = await map.getAttribute("aria-label"); return /^ICL, published between 3 concepts/.test(label) || label; });
   const panel = page.getByRole("region", { name: "Pairs of concepts" });
   await panel.locator("summary").click();
   const [download] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "Save as PNG" }).click()]);
