@@ -30,7 +30,7 @@ export function afterFrame(key, work) {
 /** @type {Set<() => void>} */
 const brief = new Set();
 
-/** Does something brief once the next frame has been made, and before it is on the screen: the page may be left then. @param {() => void} work */
+/** Does something brief right after the next frame has been made, so that a reload does not come before it. @param {() => void} work */
 export function onceMade(work) {
   if (brief.has(work)) return;
   brief.add(work);

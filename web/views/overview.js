@@ -13,6 +13,7 @@ import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, 
 import { watcher } from "../scheduler.js";
 
 /**
+ * @import { Run } from "../data/api.js"
  * @import { Shown } from "../data/shown.js"
  * @import { View } from "../data/state.js"
  * @import { VerdictState } from "../labels.js"
@@ -74,9 +75,10 @@ function headlinePanel(again) {
       const report = label ? least({ by: label, split: view.split, where: whereOf(view, "") }, shown.rested()).body : null;
       const range = report?.least?.values;
       const compared = (report?.groups ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ { runs }) => sum + runs.length, 0);
-      const labelled = searched.filter(({ run }) => label && label in run.labels && run.splits.some(({ split, points }) => split === view.split && points > 0));
+      const scored = (/** @type {Run} */ run) => run.splits.some(({ split, points }) => split === view.split && points > 0);
+      const labelled = range && label ? searched.filter(({ run }) => label in run.labels && scored(run)).length : 0;
       const live = counts.leaking === 0 ? undefined : searched.find((one) => one.live && stateOf(one.row) === "leaking");
-      if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, compared, labelled.length, view.split)) return;
+      if (!isNew(none, counts, view.verdict, searched.length, live?.run.name, live?.row?.verdict, label, range, compared, labelled, view.split)) return;
       for (const one of tabs) one.draw(one.state ? counts[one.state] : searched.length, view.verdict);
       if (none) {
         const clear = el("button", { class: "btn small-btn", onclick: () => change({ q: "" }) }, "Clear the search");
@@ -86,7 +88,7 @@ function headlinePanel(again) {
       const said = live?.row?.verdict;
       lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(said?.since)}${said?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range && label ? [compared < labelled.length ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
+      ...(range && label ? [compared < labelled ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
         el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${rangeText(range)}`), "."] : []));
     },
   };
