@@ -567,7 +567,7 @@ class Run:
         if not abandoned:
             self._ended[split], self._newest[split, key.step] = key, ordinal
         with self._sender.logging:
-            if usable() and not self._link.refused and not self._finished:
+            if usable() and not self._finished:
                 self._sender.put(self._link, EndOfPass(split, key.step, epoch, rows, ordinal, abandoned))
 
     def __del__(self) -> None:

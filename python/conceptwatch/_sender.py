@@ -147,6 +147,10 @@ class Sender:
     def put(self, link: Link, content: _encode.Batch | EndOfPass) -> None:
         """Queues a batch or an end of pass; the caller holds `logging`."""
         with self._wake:
+            if link.refused:  # maybe while the batch was copied
+                if isinstance(content, _encode.Batch):
+                    link.stats.drop(link.refused, 1, content.rows)
+                return
             lane = self._outbox.put(link, content, outage=self.down)
             if link not in self._links:
                 self._links.append(link)  # in a child that was forked before the first connection

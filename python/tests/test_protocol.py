@@ -329,6 +329,22 @@ def test_a_refused_run_is_said_once_and_sends_nothing(
     assert "run.name: has the character" in warned()[0]
 
 
+def test_a_batch_that_is_copied_while_its_run_is_refused_is_counted_and_not_waited_for(
+    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start()
+
+    def refused_meanwhile(*_: Any) -> bool:
+        run._sender._outbox.refuse(run._link, "run_refused")
+        return True
+
+    monkeypatch.setattr(run._sender, "has_room", refused_meanwhile)
+    run.log(step=1, **batch())
+    assert run.finish(timeout=10)
+    assert run.stats.batches_dropped == {"run_refused": 1}
+    assert sidecar.received == []
+
+
 def test_what_a_sidecar_refuses_is_raised_on_request(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     sidecar.refuse_start = "no"
     run = start(raise_errors=True)
