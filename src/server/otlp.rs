@@ -97,6 +97,8 @@ impl Otlp {
         let mut all = Rejected::default();
         for request in requests {
             let Rejected { points, why } = collector.export(request).await?;
+            // Counted here, since a later request of the push may fail.
+            self.metrics.rejected.inc_by(points);
             all.points += points;
             if !why.is_empty() {
                 all.why = why;
@@ -111,7 +113,6 @@ impl Otlp {
             tracing::info!(endpoint = %self.options.endpoint, failures = self.failures, "metrics are pushed by OTLP again");
         }
         self.failures = 0;
-        self.metrics.rejected.inc_by(rejected.points);
         let Rejected { points, why } = rejected;
         if *points > 0 && !self.rejects {
             let endpoint = &self.options.endpoint;

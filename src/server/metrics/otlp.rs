@@ -23,7 +23,7 @@ impl OtlpMetrics {
                 names::OTLP_FAILED,
                 "Pushes that failed because the OTLP collector was gone or refused them.",
             )?,
-            rejected: counter(names::OTLP_REJECTED, "Points that the OTLP collector rejected of pushes that it took.")?,
+            rejected: counter(names::OTLP_REJECTED, "Points that the OTLP collector rejected.")?,
         })
     }
 }
