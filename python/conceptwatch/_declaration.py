@@ -236,7 +236,7 @@ def classes_of(task_classes: Sequence[str] | None) -> tuple[str, ...]:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"task_classes: two classes are named {twice!r}")
-    return names
+    return tuple(map(str, names))  # NumPy's texts say their type in messages
 
 
 def continuous_concepts(declared: Any) -> list[bool]:

@@ -183,7 +183,8 @@ def percentiles(logits: Any) -> tuple[Any, Any]:
             below, above = (values.gather(0, place.long())[0] for place in (at.floor(), at.ceil()))
             ends.append(below + (at - at.floor())[0].float() * (above - below))
         return ends[0], ends[1]
-    low, high = np.nanpercentile(np.asarray(logits, np.float64), PERCENTILES, axis=0)
+    known = np.ma.filled(np.ma.asarray(logits, np.float64), np.nan)
+    low, high = np.nanpercentile(known, PERCENTILES, axis=0)
     return low, high
 
 

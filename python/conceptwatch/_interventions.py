@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._call import MOST_LOGIT, calling
 from ._declaration import outputs_of, tasks_of
 from ._head import Call, Head, Recent, even_counts, percentiles
+from ._labels import Labels
 from ._presample import UInt64s, siphash
 from ._protocol import messages
 from ._tensors import Fault
@@ -83,6 +84,8 @@ def interventions(
             raise ValueError(f"kind: got {one!r}, expected one of {', '.join(KINDS)}")
     if task_labels not in TASKS:
         raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
+    plain = Labels(missing=True).plain({"concept_activations": activations, "concept_labels": labels})
+    activations, labels = plain.values()
     batch = _Batch(options, activations, labels, kinds, cardinalities, sample_ids)
     numbers = task_labels == "continuous"
     return batch.predictions(numbers=numbers, tasks=outputs_of(tasks_of(tasks), numbers=numbers))

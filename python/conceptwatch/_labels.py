@@ -42,7 +42,7 @@ class Labels:
 
     def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
         """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
-        named = {name: self._numbered(name, value) for name, value in tensors.items()}
+        named = {name: self._numbered(name, _with_masks(value)) for name, value in tensors.items()}
         plain = {name: self._plain(name, value) for name, value in named.items()}
         if plain.get(LABELS) is not None:
             if self.signed:
@@ -52,20 +52,24 @@ class Labels:
         return plain
 
     def _numbered(self, name: str, value: Any) -> Any:
-        """The class numbers of a task's labels or predictions that are names. Raises `Fault` for an unknown name."""
+        """The class numbers of a task's labels or predictions that are names, masked where one is absent.
+
+        Raises `Fault` for an unknown name.
+        """
         if name not in NAMED or not self.task_classes or value is None or hasattr(value, "detach"):
             return value
         names = np.asarray(value, object if isinstance(value, (list, tuple)) else None)
         if names.dtype.kind not in "OUT" or not any(isinstance(one, str) for one in names.flat):
             return value
+        absent = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else _absent(names)
         numbers = {text: number for number, text in enumerate(self.task_classes)}
-        found = [numbers.get(str(text)) for text in names.flat]
+        found = [-1 if gone else numbers.get(str(text)) for text, gone in zip(names.flat, absent.flat, strict=True)]
         if None in found:
             row = found.index(None)
             known = ", ".join(map(repr, self.task_classes[:MOST_ROWS])) + ", …" * (len(numbers) > MOST_ROWS)
             got = shortened(names.ravel().tolist()[row])
             raise Fault(f"{name}: got {got} in row {row}, expected one of task_classes: {known}")
-        return np.asarray(found, np.int64).reshape(names.shape)
+        return np.ma.MaskedArray(np.asarray(found, np.int64).reshape(names.shape), absent)
 
     def _plain(self, name: str, value: Any) -> Any:
         if name in TEXTS or value is None:
@@ -76,8 +80,7 @@ class Labels:
         array = np.asarray(value) if of_pandas or isinstance(value, np.ndarray) else None
         if array is None or (array.dtype != object and not (of_pandas and _may_be_missing(value))):
             return value
-        absent: NDArray[np.bool_]
-        absent = np.asarray(value.isna()) if of_pandas else np.frompyfunc(is_absent, 1, 1)(array).astype(np.bool_)
+        absent = np.asarray(value.isna()) if of_pandas else _absent(array)
         numbers = np.asarray(array[~absent].tolist())
         if numbers.dtype.kind not in "iufb":
             return value  # refused by its type
@@ -169,6 +172,17 @@ def _may_be_missing(table: Any) -> bool:
     """Whether a column of pandas has a type with NA, which NumPy does not have."""
     types = table.dtypes if hasattr(table, "columns") else [table.dtype]
     return any(not isinstance(of_column, np.dtype) for of_column in types)
+
+
+def _with_masks(value: Any) -> Any:
+    """Masked rows in a list as one array, which would else be read without their masks."""
+    is_list = isinstance(value, (list, tuple))
+    return np.ma.array(value) if is_list and any(isinstance(row, np.ma.MaskedArray) for row in value) else value
+
+
+def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:
+    absent: NDArray[np.bool_] = np.frompyfunc(is_absent, 1, 1)(values).astype(np.bool_)
+    return absent
 
 
 def is_absent(value: Any) -> bool:

@@ -16,6 +16,7 @@ _TORCH = ("RANK", "WORLD_SIZE")
 _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
@@ -51,7 +52,9 @@ def _found(environment: Mapping[str, str]) -> tuple[int, int] | None:
     states = [(_number(environment, rank), _number(environment, size)) for rank, size in (_TORCH, *_LAUNCHERS)]
     whole = [(rank, size) for rank, size in states if rank is not None and size is not None]
     # To ask JAX about a program that has not connected its processes would start its backend.
-    if states[0] not in whole and jax is not None and hasattr(jax, "distributed") and jax.distributed.is_initialized():
+    # Releases before 0.5.3 cannot be asked.
+    is_connected = getattr(getattr(jax, "distributed", None), "is_initialized", lambda: False)
+    if jax is not None and states[0] not in whole and is_connected():
         return jax.process_index(), jax.process_count()
     if whole:
         return whole[0]

@@ -168,6 +168,8 @@ def test_logits_are_set_to_percentiles(array: Any) -> None:
     logits, c = random.normal(2.0, 3.0, (N, 2)), random.integers(0, 2, (N, 2))
     low, high = conceptwatch.percentiles(array(logits))
     assert np.allclose([low, high], np.percentile(logits, [5, 95], axis=0))
+    outliers = np.ma.array(np.where(logits > 6, 1e6, logits), mask=logits > 6)
+    assert (conceptwatch.percentiles(outliers)[1] < 6).all()
     seen: list[Any] = []
 
     def head(x: Any) -> Any:
@@ -257,6 +259,23 @@ def test_unknown_labels_are_never_set(array: Any) -> None:
         for values in seen[-2:]:
             assert (values[::2, 1] == c_hat[::2, 1]).all()
             assert np.isin(values[1::2], (0, 1)).all()
+
+
+def test_masked_labels_are_never_set_and_masked_activations_are_refused() -> None:
+    c_hat, c, _ = data()
+    masked = np.ma.array(c, mask=np.arange(c.size).reshape(c.shape) % 3 == 0)
+    seen: list[Any] = []
+
+    def head(x: Any) -> Any:
+        seen.append(np.asarray(x))
+        return x
+
+    interventions(head, c_hat, masked)
+    for values in seen[-2:]:
+        assert (values[masked.mask] == c_hat[masked.mask]).all()
+        assert np.isin(values[~masked.mask], (0, 1)).all()
+    with pytest.raises(ValueError, match="concept_activations: got masked or missing values in row 0"):
+        interventions(head, np.ma.array(c_hat, mask=masked.mask), c)
 
 
 def test_measured_concepts_are_set_to_their_value() -> None:

@@ -47,6 +47,8 @@ def test_masked_labels_are_unknown(torch: Any) -> None:
         unknown = np.isnan(plain) if plain.dtype.kind == "f" else plain == -1
         assert np.array_equal(unknown, mask)
         assert np.array_equal(plain[~mask], values[~mask])
+    rows = list(np.ma.array(values, mask=mask))
+    assert unknown_or_refused(rows).tolist() == [[0, 1], [1, -1], [1, 1], [-1, 0]]
     whole = np.ma.array([[0, 1], [1, 0]])
     assert BINARY.plain({"concept_labels": whole})["concept_labels"].tolist() == [[0, 1], [1, 0]]
 
@@ -253,8 +255,15 @@ def test_names_of_classes_are_their_numbers() -> None:
             Fault, match="task_labels: got 'emu' in row 1, expected one of task_classes: 'auk', 'wren',"
         ):
             named.plain({"task_labels": wrong})
-    with pytest.raises(Fault, match="task_labels: got None in row 1"):
-        named.plain({"task_labels": ["auk", None]})
+    masked = np.ma.array(names, mask=[0, 1, 0, 0])
+    absent: list[Any] = [["wren", None, "wren", "owl"], pandas.Series(names).mask([False, True, False, False]), masked]
+    some = declared(0, 2, task_classes=["auk", "wren", "owl"], missing_tasks=True)
+    for form in absent:
+        assert some.plain({"task_labels": form})["task_labels"].tolist() == [1, -1, 1, 2]
+        with pytest.raises(Fault, match="task_labels: got masked or missing values in row 1"):
+            named.plain({"task_labels": form})
+        with pytest.raises(Fault, match="task_predictions: got masked or missing values in row 1, expected"):
+            some.plain({"task_predictions": form})
 
 
 def test_a_run_takes_names_of_classes_or_says_how(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
         (SRUN, (2, 4)),
         ({"OMPI_COMM_WORLD_RANK": "5", "OMPI_COMM_WORLD_SIZE": "8", "PMIX_RANK": "5", **AGENT}, (5, 8)),
         ({"MV2_COMM_WORLD_RANK": "5", "MV2_COMM_WORLD_SIZE": "8"}, (5, 8)),
+        ({"MVP_COMM_WORLD_RANK": "5", "MVP_COMM_WORLD_SIZE": "8"}, (5, 8)),
         ({"PMI_RANK": "5", "PMI_SIZE": "8", **AGENT}, (5, 8)),
         ({"PMIX_RANK": "2", **SRUN}, (2, 4)),
         ({"WORLD_SIZE": "4", **SRUN}, (2, 4)),
@@ -77,6 +79,11 @@ def test_one_of_several_tasks_of_unknown_number_records_nothing(monkeypatch: pyt
         p.log(**batch())
     assert run.finish()
     assert isinstance(run, conceptwatch._disabled.DisabledRun)
+
+
+def test_an_old_jax_that_cannot_be_asked_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
+    assert rank_and_world_size(None, None, {}) == (0, 1)
 
 
 def test_processes_that_jax_connects_are_ranks() -> None:
