@@ -6,14 +6,14 @@ use leakage::tensor::{DataType, TensorName};
 
 use super::array::{Array, Elements};
 
-/// Cells that pandas and R write for a missing value.
+/// Cells that pandas and R write for a missing value, besides NaN.
 const MISSING: [&str; 7] = ["", "NA", "N/A", "<NA>", "null", "NULL", "None"];
 /// Tensors whose values are classes of the tasks, with a column for each where there are several.
 const OF_TASKS: [TensorName; 3] =
     [TensorName::TaskLabels, TensorName::TaskPredictions, TensorName::IntervenedTaskPredictions];
 
 pub fn is_missing(cell: &str) -> bool {
-    MISSING.contains(&cell)
+    MISSING.contains(&cell) || cell.eq_ignore_ascii_case("nan")
 }
 
 /// Whether the values of an array may be names of classes.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_missing_name_is_an_unknown_label() {
-        let found = numbered(&mut [(array(TensorName::TaskLabels, &[4], &["NA", "b", "", "a"]), 0)]);
+        let found = numbered(&mut [(array(TensorName::TaskLabels, &[4], &["NA", "b", "nan", "a"]), 0)]);
         assert!(found[0][0].is_nan() && found[0][2].is_nan());
         assert_eq!([found[0][1], found[0][3]], [1.0, 0.0]);
     }
