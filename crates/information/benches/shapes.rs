@@ -38,24 +38,19 @@ struct Data {
     ties: f64,
     /// Correlation of the normal numbers of two columns.
     correlation: f64,
-    /// Ratio of the scales of a column and the previous one.
-    scale: f32,
     /// Whether the values are classes.
     discrete: bool,
 }
 
 const LOGITS: Data =
-    Data { name: "logits", value: |z, _| z as f32, ties: 0.0, correlation: 0.0, scale: 1.0, discrete: false };
+    Data { name: "logits", value: |z, _| z as f32, ties: 0.0, correlation: 0.0, discrete: false };
 const DEPENDENT: Data = Data { name: "logits, correlation 0.9", correlation: 0.9, ..LOGITS };
-const SCALES: Data = Data { name: "logits, scales 1, 4, 16, …", scale: 4.0, ..LOGITS };
 const SIGMOIDS: Data = Data { name: "sigmoids", value: |z, _| sigmoid(z) as f32, ..LOGITS };
-const SIGMOIDS_OF_3: Data = Data { name: "sigmoids of 3 z", value: |z, _| sigmoid(3.0 * z) as f32, ..LOGITS };
 const TIES: Data = Data { name: "50 % ties", ties: 0.5, ..LOGITS };
 const ONE_VALUE: Data =
     Data { name: "half of the rows at one value", value: |z, u| if u < 0.5 { 0.5 } else { z as f32 }, ..LOGITS };
 const BFLOAT16: Data = Data { name: "bfloat16 sigmoids", value: |z, _| bf16::from_f64(sigmoid(z)).to_f32(), ..LOGITS };
 const FLOAT16: Data = Data { name: "float16 sigmoids", value: |z, _| f16::from_f64(sigmoid(z)).to_f32(), ..LOGITS };
-const BFLOAT16_LOGITS: Data = Data { name: "bfloat16 logits", value: |z, _| bf16::from_f64(z).to_f32(), ..LOGITS };
 const SATURATED: Data = Data { name: "saturated: sigmoids of 12 z", value: |z, _| sigmoid(12.0 * z) as f32, ..LOGITS };
 const SATURATED_BFLOAT16: Data =
     Data { name: "bfloat16 sigmoids of 12 z", value: |z, _| bf16::from_f64(sigmoid(12.0 * z)).to_f32(), ..LOGITS };
@@ -70,18 +65,15 @@ const CONSTANT: Data =
 const SHAPES: [Data; 9] = [TIES, ONE_VALUE, BFLOAT16, FLOAT16, SATURATED, STEEPER, LEVELS_25, LEVELS_100, CONSTANT];
 
 /// Each shortcut with the data it is intended for, and data as produced by trainings.
-const SHORTCUTS: [(Shortcut, &[Data]); 13] = [
+const SHORTCUTS: [(Shortcut, &[Data]); 10] = [
     (Shortcut::Float32, &[LOGITS, SIGMOIDS, SATURATED, STEEPER]),
     (Shortcut::Cells, &[HARD, LEVELS_25, LEVELS_100, BFLOAT16, SATURATED_BFLOAT16]),
     (Shortcut::Duplicates, &[SATURATED_BFLOAT16, STEEPER, ONE_VALUE, CONSTANT, SATURATED]),
     (Shortcut::Strips, &[LOGITS, SIGMOIDS, DEPENDENT]),
-    (Shortcut::TwoOrders, &[LOGITS, SIGMOIDS, SIGMOIDS_OF_3, SATURATED, STEEPER, SCALES, BFLOAT16_LOGITS]),
     (Shortcut::Mean, &[TIES, BFLOAT16, FLOAT16, STEEPER]),
     (Shortcut::ClosedForm, &[HARD, SATURATED_BFLOAT16, STEEPER, LEVELS_25]),
     (Shortcut::Few, &[BFLOAT16, FLOAT16, LEVELS_25, LEVELS_100]),
-    (Shortcut::Long, &[ONE_VALUE, STEEPER]),
     (Shortcut::Memory, &[BFLOAT16, FLOAT16, LEVELS_25]),
-    (Shortcut::CellByCell, &[CLASSES]),
     (Shortcut::Registers, &[LOGITS, SIGMOIDS, BFLOAT16, SATURATED]),
     (Shortcut::SmallTerms, &[CLASSES, HARD, LOGITS]),
 ];
@@ -100,9 +92,8 @@ fn columns(count: usize, rows: usize, data: Data) -> Vec<Variable> {
     let column = |coordinate: u64| {
         let mut normal = |common: &f64| together * common + alone * random.sample::<f64, _>(StandardNormal);
         let normal: Vec<f64> = common.iter().map(&mut normal).collect();
-        let scale = data.scale.powi(coordinate as i32);
         let mut values: Vec<f64> =
-            normal.into_iter().map(|z| f64::from(scale * (data.value)(z, random.random()))).collect();
+            normal.into_iter().map(|z| f64::from((data.value)(z, random.random()))).collect();
         let mut order: Vec<usize> = (0..rows).collect();
         order.shuffle(&mut random);
         (0..tied).for_each(|at| values[order[at]] = values[order[tied + at]]);

@@ -9,7 +9,6 @@
 //! Where it fails: H is too small by about (classes − 1)/2N, and I too large by about (classes of x − 1)(classes of y −
 //! 1)/2N, so independent variables show a positive I. With nearly as many classes as rows neither means anything.
 
-use super::thresholds::{self, Counting};
 use super::value::Estimate;
 use super::variable::Discrete;
 use super::width::every_width;
@@ -23,14 +22,12 @@ pub fn mutual_information(x: &Discrete, y: &Discrete) -> Estimate {
     };
     let mut terms = vec![0.0; n];
     let table = x.sizes().len() * width;
-    let counting = thresholds::counting(table, n);
-    if counting != Counting::Occupied {
+    // A table of more cells than rows is not made.
+    if table <= n {
         let mut cells = vec![0; n];
         join(x.classes(), y.classes(), width as u32, &mut cells);
-        let together = match counting {
-            Counting::CellByCell => (0..table as u32).map(|cell| count(&cells, cell)).collect(),
-            _ => histogram(&cells, table),
-        };
+        let mut together = vec![0_u32; table];
+        cells.iter().for_each(|&cell| together[cell as usize] += 1);
         let of_cells: Vec<f64> = together.into_iter().enumerate().map(|(cell, rows)| information(cell, rows)).collect();
         terms.iter_mut().zip(cells).for_each(|(term, cell)| *term = of_cells[cell as usize]);
         return Estimate::from_terms(0.0, terms, &[]);
@@ -51,20 +48,6 @@ every_width! {
 fn join(x: &[u32], y: &[u32], width: u32, cells: &mut [u32]) {
     cells.iter_mut().zip(x).zip(y).for_each(|((cell, &x), &y)| *cell = x * width + y);
 }
-}
-
-every_width! {
-/// Rows in a cell.
-fn count(cells: &[u32], of: u32) -> u32 {
-    cells.iter().map(|&cell| u32::from(cell == of)).sum()
-}
-}
-
-/// Rows in each of the cells.
-fn histogram(cells: &[u32], table: usize) -> Vec<u32> {
-    let mut together = vec![0_u32; table];
-    cells.iter().for_each(|&cell| together[cell as usize] += 1);
-    together
 }
 
 /// H(X): 0 for one class.

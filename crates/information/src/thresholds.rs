@@ -18,20 +18,14 @@ pub enum Shortcut {
     Duplicates,
     /// Searches within strips of x.
     Strips,
-    /// Searches in the order of the coordinate in which the neighbours are farther apart.
-    TwoOrders,
     /// Sums over ties: the mean of consecutive ψ where one distance is at the radius.
     Mean,
     /// The closed form where nothing is closer.
     ClosedForm,
     /// Binomials from tables.
     Few,
-    /// Few nodes for long blocks of terms.
-    Long,
     /// Probabilities of shapes met before are remembered.
     Memory,
-    /// Discrete variables: a table of few cells is counted cell by cell.
-    CellByCell,
     /// The nearest points of a search in registers.
     Registers,
     /// Terms below 128 are summed up in 64 bits.
@@ -141,31 +135,6 @@ pub(super) fn takes_strips(rank_y: &[u32], gaps_x: &[u16], gaps_y: &[u16]) -> bo
     apart >= FAR_APART * count && unequal * FEW_UNEQUAL < count && left_out() != Some(Shortcut::Strips)
 }
 
-/// Half octaves by which gaps are to be larger in y for y's order to be taken.
-const CLEARLY: u16 = 3;
-/// A second order pays from one point in twelve on.
-const FEW: usize = 12;
-
-/// Whether a point is searched for in the order of y, from the gaps about it.
-#[inline(always)]
-pub(super) fn is_thinner_in_y(gap_x: u16, gap_y: u16) -> bool {
-    gap_y > gap_x + CLEARLY
-}
-
-/// Whether there are enough such points among the `queries` for a second order: none if the largest gap in y is not clearly
-/// larger than the least in x.
-pub(super) fn takes_two_orders(
-    queries: &[u32],
-    rows: usize,
-    [least_x, most_y]: [u16; 2],
-    is_thinner_in_y: impl Fn(u32) -> bool,
-) -> bool {
-    let sampled = || queries.iter().step_by(SAMPLED).filter(|&&at| is_thinner_in_y(at)).count();
-    self::is_thinner_in_y(least_x, most_y)
-        && sampled() * SAMPLED * FEW >= rows
-        && left_out() != Some(Shortcut::TwoOrders)
-}
-
 /// Candidates that nearly all groups of sixteen points of independent columns need: a search for more is given up, and left
 /// to the order of the other coordinate.
 pub(super) fn most_candidates(rows: usize, k: usize) -> usize {
@@ -232,8 +201,6 @@ pub(super) enum Summation {
     ClosedForm,
     /// `ties/tabulated.rs`: binomials from tables.
     Few,
-    /// `ties/quadrature.rs`: few nodes for long blocks of terms.
-    Long,
     /// `ties/direct.rs`: every term.
     Many,
 }
@@ -245,10 +212,6 @@ pub(super) const FEW_BEHIND: usize = 64;
 pub(super) const FEW_BEYOND: usize = 1 << 12;
 /// Probabilities P(p, e) up to which they are remembered, and summed up with binomials from tables.
 pub(super) const FEW_PROBABILITIES: usize = 1 << 7;
-/// Polynomials of a higher degree may leave the range of numbers.
-const MOST_BEFORE_AND_BEHIND: usize = 512;
-/// Farther points from which on terms are summed up in blocks.
-const LEAST_BEYOND: usize = 1 << 10;
 
 /// The size of a boundary, which determines the sum.
 #[derive(Clone, Copy, Debug)]
@@ -278,39 +241,7 @@ pub(super) fn summation(size: Size, left_out: Option<Shortcut>) -> Summation {
         Summation::ClosedForm
     } else if few && left_out != Some(Shortcut::Few) {
         Summation::Few
-    } else if closer > 0 && is_long(before, behind, beyond) && left_out != Some(Shortcut::Long) {
-        Summation::Long
     } else {
         Summation::Many
-    }
-}
-
-/// Whether terms are many enough for blocks of them, and their polynomials in the range of numbers.
-#[inline(always)]
-pub(super) fn is_long(before: usize, behind: usize, beyond: usize) -> bool {
-    (beyond >= LEAST_BEYOND) & (before + behind <= MOST_BEFORE_AND_BEHIND)
-}
-
-/// Cells up to which a table of two discrete variables is counted cell by cell, which becomes vectors. Gain: row `CellByCell`
-/// of README.md (`cargo bench --bench shapes`).
-const FEW_CELLS: usize = 8;
-
-/// How the rows of pairs of classes are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counting {
-    /// A pass over the rows for each cell.
-    CellByCell,
-    /// A table of counters.
-    Table,
-    /// Rows in the order of their cells: the table would be larger than the rows.
-    Occupied,
-}
-
-/// How the rows of each cell are counted. A table of more cells than rows is not made.
-pub(super) fn counting(cells: usize, rows: usize) -> Counting {
-    match cells {
-        _ if cells > rows => Counting::Occupied,
-        _ if cells <= FEW_CELLS && left_out() != Some(Shortcut::CellByCell) => Counting::CellByCell,
-        _ => Counting::Table,
     }
 }

@@ -3,15 +3,11 @@
 //! The points are in the order of one coordinate or of the other, and [`knn_lanes`](super::knn_lanes) searches along
 //! it. Where values crowd in one coordinate that can be most of the column, but then not in the other: for a search to
 //! be long in both, its ball must be empty while the strips above and beside it are full, and there is no room for many
-//! such points (N_w points with w others in both strips need N_w ≤ k(N/w)²). So a point is searched for in the order of
-//! the coordinate in which its neighbours are clearly farther apart, and a search of too many candidates is left to a
-//! second round in the other order. Where neither coordinate is clearly thinner and there are many points, [`strips`]
-//! take most of them.
+//! such points (N_w points with w others in both strips need N_w ≤ k(N/w)²). So a search of too many candidates is left
+//! to the order of the other coordinate. Where there are many points and neither coordinate is clearly thinner,
+//! [`strips`] take most of them.
 //!
 //! Cost: about √(kN) candidates for sixteen points, some 60 in strips. [`thresholds`] decides between them.
-//! Gain: row `TwoOrders` of README.md (`cargo bench --bench shapes`).
-
-use std::borrow::Cow;
 
 use crate::thresholds;
 
@@ -25,49 +21,23 @@ use super::strips;
 pub fn search<T: Real>(plane: &Plane<T>, queries: &[u32], k: usize, found: &mut Found<T>) {
     let n = plane.rank_y().len();
     let most = thresholds::most_candidates(n, k);
-    let (in_x, in_y) = match queries.len() == n && takes_strips(plane) {
-        true => (Cow::default(), strips::search(plane, k, most, found)),
-        false => by_coordinate(plane, queries),
+    let late = match queries.len() == n && takes_strips(plane) {
+        true => strips::search(plane, k, most, found),
+        false => along(plane, queries, k, most, found),
     };
-    let late_in_x = along(plane, &in_x, k, most, found);
-    if in_y.is_empty() && late_in_x.is_empty() {
+    if late.is_empty() {
         return;
     }
-    let transposed = plane.transposed();
     let mut found_in_y = Found::new(n);
-    let late_in_y = along(transposed, &plane.positions_in_y(&in_y), k, most, &mut found_in_y);
-    along(transposed, &plane.positions_in_y(&late_in_x), k, usize::MAX, &mut found_in_y);
-    for at in in_y.into_iter().chain(late_in_x).map(|at| at as usize) {
+    along(plane.transposed(), &plane.positions_in_y(&late), k, usize::MAX, &mut found_in_y);
+    for at in late.into_iter().map(|at| at as usize) {
         let at_y = plane.rank_y()[at] as usize;
         (found.radii[at], found.at_radius[at]) = (found_in_y.radii[at_y], found_in_y.at_radius[at_y]);
     }
-    along(plane, &transposed.positions_in_y(&late_in_y), k, usize::MAX, found);
 }
 
 fn takes_strips<T: Real>(plane: &Plane<T>) -> bool {
-    thresholds::takes_strips(plane.rank_y(), &plane.sorted_x().gaps().about, &plane.sorted_y().gaps().about)
-}
-
-/// The `queries` to be searched for in the order of x and those in the order of y.
-fn by_coordinate<'a, T: Real>(plane: &Plane<T>, queries: &'a [u32]) -> (Cow<'a, [u32]>, Vec<u32>) {
-    let (x, y) = (plane.sorted_x().gaps(), plane.sorted_y().gaps());
-    let rank_y = plane.rank_y();
-    let is_y = |at: u32| thresholds::is_thinner_in_y(x.about[at as usize], y.about[rank_y[at as usize] as usize]);
-    if !thresholds::takes_two_orders(queries, rank_y.len(), [x.least, y.most], is_y) {
-        return (Cow::Borrowed(queries), Vec::new());
-    }
-    let (mut in_x, mut in_y) = (vec![0; queries.len()], vec![0; queries.len()]);
-    let (mut of_x, mut of_y) = (0, 0);
-    for &at in queries {
-        // Unpredictable, so no branch depends on it.
-        let is_y = is_y(at);
-        (in_x[of_x], in_y[of_y]) = (at, at);
-        of_x += usize::from(!is_y);
-        of_y += usize::from(is_y);
-    }
-    in_x.truncate(of_x);
-    in_y.truncate(of_y);
-    (Cow::Owned(in_x), in_y)
+    thresholds::takes_strips(plane.rank_y(), plane.sorted_x().gaps(), plane.sorted_y().gaps())
 }
 
 /// [`search`] in the order of x alone. Returns the positions whose search was given up because it would have compared more
@@ -102,22 +72,11 @@ mod tests {
     }
 
     #[test]
-    fn points_are_searched_for_in_the_order_of_the_coordinate_that_is_thinner() {
+    fn neighbours_are_found_whichever_coordinate_is_crowded() {
         let (narrow, wide) = (column(1, |_, u| u), column(2, |_, u| 100.0 * u));
-        let all: Vec<u32> = (0..N as u32).collect();
-        let parts = |x: &Sorted<f32>, y: &Sorted<f32>| {
-            let plane = Plane::new(x, y);
-            let (in_x, in_y) = by_coordinate(&plane, &all);
-            (in_x.len(), in_y.len())
-        };
-        assert_eq!(parts(&narrow, &wide), (0, N));
-        assert_eq!(parts(&wide, &narrow), (N, 0));
-        assert_eq!(parts(&narrow, &column(3, |_, u| u)), (N, 0));
         check(&narrow, &wide);
         check(&wide, &narrow);
         let sigmoid = |seed| column(seed, |_, u| 1.0 / (1.0 + (10.0 - 20.0 * u).exp()));
-        let (in_x, in_y) = parts(&sigmoid(4), &sigmoid(5));
-        assert!(in_x + in_y == N && in_x > N / 2 && in_y > N / 8, "{in_x}, {in_y}");
         check(&sigmoid(4), &sigmoid(5));
     }
 
@@ -147,20 +106,11 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_is_long_in_the_thinner_coordinate_is_left_to_the_other() {
-        // Crowds that are far apart: thin though they are in y, most of a ball's strip there is of other crowds.
-        let (x, y) = (column(1, |row, u| (row / 48) as f32 + 1e-4 * u), column(2, |_, u| u));
+    fn a_search_that_is_long_in_one_order_is_left_to_the_other() {
+        let (x, y) = (column(1, |_, u| u), column(2, |row, u| (row / 48) as f32 + 1e-4 * u));
         let plane = Plane::new(&x, &y);
         let all: Vec<u32> = (0..N as u32).collect();
-        let (_, in_y) = by_coordinate(&plane, &all);
-        assert!(in_y.len() > N / 4, "{}", in_y.len());
-        let late = along(
-            plane.transposed(),
-            &plane.positions_in_y(&in_y),
-            K,
-            thresholds::most_candidates(N, K),
-            &mut Found::new(N),
-        );
+        let late = along(&plane, &all, K, thresholds::most_candidates(N, K), &mut Found::new(N));
         assert!(late.len() > N / 16, "{}", late.len());
         check(&x, &y);
     }

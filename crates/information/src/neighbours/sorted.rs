@@ -13,7 +13,7 @@ pub struct Sorted<T> {
     rows: Vec<u32>,
     ranks: Vec<u32>,
     runs: OnceLock<Box<Runs>>,
-    gaps: OnceLock<Box<Gaps>>,
+    gaps: OnceLock<Vec<u16>>,
 }
 
 /// Runs of equal values of a column.
@@ -23,15 +23,6 @@ pub struct Runs {
     pub bounds: Vec<[u32; 2]>,
     /// How many ordered pairs of different rows are equal.
     pub equal_pairs: f64,
-}
-
-/// Gaps between the sorted values of a column, in about half octaves: two more is twice as far.
-#[derive(Clone, Debug)]
-pub struct Gaps {
-    /// The mean gap about each position.
-    pub about: Vec<u16>,
-    pub least: u16,
-    pub most: u16,
 }
 
 /// Values on either side that a gap is the mean of.
@@ -120,8 +111,8 @@ impl<T: Real> Sorted<T> {
         })
     }
 
-    /// Gaps between values, computed on first use.
-    pub fn gaps(&self) -> &Gaps {
+    /// The mean gap between the values about each position, in about half octaves: two more is twice as far.
+    pub fn gaps(&self) -> &[u16] {
         self.gaps.get_or_init(|| {
             let (values, last) = (self.values(), self.rows.len().saturating_sub(1));
             let about = |at: usize| {
@@ -130,10 +121,7 @@ impl<T: Real> Sorted<T> {
                 // The exponent and the first digit behind it.
                 (gap.to_bits() >> (f64::MANTISSA_DIGITS - 2)) as u16
             };
-            let about: Vec<u16> = (0..values.len()).map(about).collect();
-            let (least, most) = (about.iter().min(), about.iter().max());
-            let (least, most) = (least.map_or(0, |&least| least), most.map_or(0, |&most| most));
-            Box::new(Gaps { about, least, most })
+            (0..values.len()).map(about).collect()
         })
     }
 

@@ -4,16 +4,14 @@
 //! before the boundary in x; the expectation of ψ(n_x + 1) is a finite sum, Σ P(p, e) P(κ | p) ψ(n_x + 1), which follows
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. README.md has the derivation.
 //!
-//! There are five ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without
-//! ties take, [`closed_form`], [`tabulated`], [`quadrature`] and [`direct`]. [`thresholds`] has the limits of each, and
-//! each file its cost. P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
+//! There are four ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without
+//! ties take, [`closed_form`], [`tabulated`] and [`direct`]. [`thresholds`] has the limits of each, and each file its cost. P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 
 mod closed_form;
 mod direct;
 mod probabilities;
-mod quadrature;
 mod shape;
 mod sums;
 mod tabulated;
@@ -63,8 +61,6 @@ thread_local! {
 struct Work {
     memory: Memory,
     shares: Shares,
-    /// The reciprocals that [`quadrature`] computes for a boundary.
-    reciprocals: Vec<f64>,
     sums: Vec<Sum>,
 }
 
@@ -72,7 +68,7 @@ every_width! {
 /// `psi` is ψ(0), ψ(1), … The lanes of each sum are added up by the caller: else the compiler takes those of all steps
 /// before apart.
 fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work: &mut Work) {
-    let Work { memory, shares, reciprocals, sums } = work;
+    let Work { memory, shares, sums } = work;
     let binomials = Binomials::get();
     for &Boundary { closer, shape } in boundaries {
         let Shape { missing, only_here, only_there, both, beyond } = shape;
@@ -88,7 +84,6 @@ fn sum_up(boundaries: &[Boundary], psi: &[f64], left_out: Option<Shortcut>, work
         sums.push(match thresholds::summation(size(closer, only_here, of, behind, beyond), left_out) {
             Summation::ClosedForm => closed_form::expectation(of, behind, beyond, psi),
             Summation::Few => tabulated::expectation(of, behind, beyond, &psi[closer..], binomials, shares),
-            Summation::Long => Sum::of(quadrature::expectation(of, behind, beyond, closer, psi, reciprocals)),
             Summation::Many => Sum::of(direct::expectation(of, behind, beyond, &psi[closer..])),
         });
     }

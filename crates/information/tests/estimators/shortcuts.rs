@@ -6,18 +6,16 @@ use information::thresholds::{Shortcut, without};
 
 use super::*;
 
-const EXACT: [Shortcut; 9] = [
+const EXACT: [Shortcut; 7] = [
     Shortcut::Float32,
     Shortcut::Cells,
     Shortcut::Duplicates,
     Shortcut::Strips,
-    Shortcut::TwoOrders,
     Shortcut::Memory,
-    Shortcut::CellByCell,
     Shortcut::Registers,
     Shortcut::SmallTerms,
 ];
-const SUMS: [Shortcut; 4] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few, Shortcut::Long];
+const SUMS: [Shortcut; 3] = [Shortcut::Mean, Shortcut::ClosedForm, Shortcut::Few];
 
 /// Columns of float32 values and labels that together take every path.
 fn columns(rows: usize) -> Vec<Variable> {
