@@ -95,6 +95,13 @@ def settling(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Sidecar:
     return sidecar
 
 
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a real sidecar that the tests of a file share."""
+    with importlib.import_module("real_sidecar").eager() as address:
+        yield address
+
+
 @pytest.fixture
 def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
     """Starts runs against the sidecar of the test; they are finished after it."""
@@ -143,6 +150,19 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
 @pytest.fixture
 def torch() -> Any:
     return package("torch")
+
+
+@pytest.fixture(scope="module")
+def keras() -> Any:
+    """Keras with JAX, unless KERAS_BACKEND names another backend."""
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    return package("keras")
+
+
+def python_environment(**more: str) -> dict[str, str]:
+    """The environment of a Python process that has the client and the tests' own modules at hand."""
+    here = Path(__file__).parent
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), str(here), *sys.path]), **more}
 
 
 def package(module: str, required: str | None = None) -> Any:

@@ -38,17 +38,9 @@ def main() -> None:
     # The third rank does not ask for advice: it stops because the others do.
     advice = os.environ.get("LOCAL_RANK", "0") != "2"
     stopping = LeakageEarlyStopping("leakage/icl", patience=8, advice=advice, timeout=120.0)
-    trainer = pl.Trainer(
-        max_epochs=12,
-        accelerator="cpu",
-        devices=devices,
-        strategy=DDPStrategy(process_group_backend="gloo"),
-        callbacks=[KeepWeights(folder), stopping, monitor],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    strategy = DDPStrategy(process_group_backend="gloo")
+    callbacks = [KeepWeights(folder), stopping, monitor]
+    trainer = toy.trainer(pl, *callbacks, max_epochs=12, devices=devices, strategy=strategy)
     # Each rank takes its share of the rows, so that its epochs have fewer batches.
     trainer.fit(toy.module(pl, 0.01, row_by_row=True), *toy.loaders(train_batch=256 // devices))
     assert monitor.run is not None

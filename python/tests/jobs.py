@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
-from conftest import wait_for
+from conftest import python_environment, wait_for
 
 EAGER = {"CONCEPTWATCH_NICENESS": "0", "CONCEPTWATCH_CPU_SHARE": "16", "CONCEPTWATCH_BUSY_CPU_SHARE": "16"}
 
@@ -52,11 +51,10 @@ class Job:
     def __init__(self, folder: Path, binary: str, **environment: str) -> None:
         self.errors = folder / "stderr"
         folder.mkdir(exist_ok=True)
-        paths = [str(Path(__file__).parents[1]), *sys.path]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", textwrap.dedent(BEGIN)],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CONCEPTWATCH_BINARY": binary, **environment},
+                env=python_environment(CONCEPTWATCH_BINARY=binary, **environment),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
             )  # fmt: skip
 
@@ -103,6 +101,12 @@ def begin(job: Job, name: str, address: str | None = None, **arguments: Any) -> 
     given = {"concepts": 3, **({} if address is None else {"address": address}), **arguments}
     assert job.do(f"run = conceptwatch.init({name!r}, **{given!r})") is None, job.said()
     assert job.do("run._sender.wait_declared(run._link, 60)"), job.said()
+
+
+def use_port(job: Job, port: int) -> None:
+    """Makes this the job's usual port, at which it looks for a sidecar."""
+    job.do("from conceptwatch import _sidecar")
+    job.do(f"setattr(_sidecar, 'PORT', {port}), setattr(_sidecar, 'DEFAULT', '127.0.0.1:{port}')")
 
 
 def settled(job: Job, count: int) -> dict[str, int]:

@@ -64,23 +64,47 @@ def listens(port: int) -> bool:
         return False
 
 
+# Tests wait for the scores, so the sidecar need not step back behind a training.
+EAGER_OPTIONS = ("--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--log", "warn")
+
+
+class RealSidecar:
+    """The program on ports that stay its own, so that it can be killed and started again."""
+
+    def __init__(self, *options: str) -> None:
+        self.port = free_ports()
+        self.address, self.http = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.port + 1}"
+        addresses = ["--grpc-address", self.address, "--http-address", self.http]
+        self._command = [binary(), "serve", *addresses, *options, "--exit-with-stdin"]
+        self.start()
+
+    def start(self) -> None:
+        process = self.process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
+        wait_for(lambda: (listens(self.port) and listens(self.port + 1)) or process.poll() is not None)
+        assert process.poll() is None, "the sidecar ended at once"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(timeout=10) == 0
+
+
 @contextlib.contextmanager
 def serving(*options: str) -> Iterator[str]:
     """A real sidecar with these options; its address."""
-    port = free_ports()
-    command = [binary(), "serve", "--grpc-address", f"127.0.0.1:{port}", "--http-address", f"127.0.0.1:{port + 1}"]
-    with subprocess.Popen([*command, *options, "--exit-with-stdin"], stdin=subprocess.PIPE) as process:
-        wait_for(lambda: listens(port) or process.poll() is not None)
-        assert process.poll() is None, "the sidecar ended at once"
-        yield f"127.0.0.1:{port}"
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(timeout=10) == 0
+    sidecar = RealSidecar(*options)
+    try:
+        yield sidecar.address
+    finally:
+        sidecar.stop()
 
 
 def eager(*options: str) -> contextlib.AbstractContextManager[str]:
-    """Tests wait for the scores, so the sidecar need not step back behind a training; its address."""
-    return serving("--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--log", "warn", *options)
+    """The same, which scores at once."""
+    return serving(*EAGER_OPTIONS, *options)
 
 
 def ask(address: str, path: str, **query: str) -> Any:
@@ -88,10 +112,15 @@ def ask(address: str, path: str, **query: str) -> Any:
         return json.load(answer)
 
 
-def answer(address: str, path: str, **query: str) -> Any:
-    """What the page's server says; its port is one above."""
+def page(address: str) -> str:
+    """The HTTP port beside a gRPC port."""
     host, _, port = address.rpartition(":")
-    return ask(f"{host}:{int(port) + 1}", path, **query)
+    return f"{host}:{int(port) + 1}"
+
+
+def answer(address: str, path: str, **query: str) -> Any:
+    """What the page's server says."""
+    return ask(page(address), path, **query)
 
 
 def curve(address: str, run: str, score: str = "icl", split: str = "val") -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -20,15 +19,9 @@ import pytest
 import conceptwatch
 from conceptwatch import adapters
 from conftest import package
-from real_sidecar import curve, eager
+from real_sidecar import curve
 
 ROWS = 1001
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 @pytest.fixture
@@ -159,10 +152,7 @@ def test_cem(torch: Any, toy: Any, address: str, embedding_size: int | None) -> 
         activation_kind="logit" if embedding_size is None else "probability", raise_errors=True,
         extract=partial(adapters.cem, embedding_size=embedding_size, logits=embedding_size is None),
     )  # fmt: skip
-    trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", callbacks=[monitor], logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+    trainer = toy.trainer(lightning, monitor, max_epochs=2)
     x, c, y, _ = toy.loaders()[0].dataset.tensors
     data = torch.utils.data.TensorDataset(x, y, c)
     rows = validation(toy)

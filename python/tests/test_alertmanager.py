@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_end_to_end import RealSidecar, log_pass
+from test_end_to_end import log_pass
 
 import conceptwatch
 from conftest import wait_for
 from monitoring import Alertmanager, Prometheus
+from real_sidecar import EAGER_OPTIONS, RealSidecar
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "conceptwatch.rules.yml"
 RULE = "concepts-task leakage is high"
@@ -51,7 +52,7 @@ def alertmanager(tmp_path: Path) -> Any:
 
 
 def test_by_prometheus_rules(alertmanager: Alertmanager, tmp_path: Path) -> None:
-    sidecar = RealSidecar(tmp_path / "curves")
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path / "curves"))
     try:
         with Prometheus(tmp_path, scraped=sidecar.http, rules=RULES, alertmanager=alertmanager.address):
             alert = watch_a_leaking_run(sidecar, alertmanager)
@@ -65,7 +66,7 @@ def test_by_prometheus_rules(alertmanager: Alertmanager, tmp_path: Path) -> None
 def test_by_the_sidecar_itself(alertmanager: Alertmanager, tmp_path: Path) -> None:
     # Notifications are so rare that the end of the run, not silence, resolves the alert.
     options = ["--alertmanager", f"http://{alertmanager.address}", "--alertmanager-resend", "600"]
-    sidecar = RealSidecar(tmp_path / "curves", *options)
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path / "curves"), *options)
     try:
         alert = watch_a_leaking_run(sidecar, alertmanager)
     finally:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import test_keras
 from test_launch import Naming
 
 import conceptwatch
@@ -60,10 +60,9 @@ def lightning_monitor(sidecar: Naming, name: str = "run", **options: Any) -> Any
 
 def fit(monitor: Any, folder: Path, *callbacks: Any, **options: Any) -> None:
     pl, toy = modules("lightning.pytorch", "toy")
-    trainer = pl.Trainer(
-        accelerator="cpu", max_epochs=options.pop("epochs", 1), limit_train_batches=1, limit_val_batches=1,
-        callbacks=[monitor, *callbacks, pl.callbacks.ModelCheckpoint(folder, save_last=True)],
-        logger=False, enable_progress_bar=False, enable_model_summary=False,
+    trainer = toy.trainer(
+        pl, monitor, *callbacks, pl.callbacks.ModelCheckpoint(folder, save_last=True),
+        max_epochs=options.pop("epochs", 1), limit_train_batches=1, limit_val_batches=1, enable_checkpointing=True,
     )  # fmt: skip
     trainer.fit(toy.module(pl, 1.0), *toy.loaders(), **options)
 
@@ -191,10 +190,7 @@ def test_the_trainer_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: 
 # ---------------------------------------------------------------- Keras
 
 
-def test_keras_continues_its_run_in_another_fit_and_on_request(taken: Naming) -> None:
-    test_keras = importlib.import_module("test_keras")
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    (keras,) = modules("keras")
+def test_keras_continues_its_run_in_another_fit_and_on_request(keras: Any, taken: Naming) -> None:
     model = test_keras.bottleneck(keras, 1.0)
     monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0)
     for _ in range(2):
@@ -210,12 +206,7 @@ class Interrupted(Exception):
     """Ends a training."""
 
 
-def test_a_training_that_keras_restores_continues_its_run(
-    taken: Naming, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    test_keras = importlib.import_module("test_keras")
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    (keras,) = modules("keras")
+def test_a_training_that_keras_restores_continues_its_run(keras: Any, taken: Naming, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
 
     class Interrupt(keras.callbacks.Callback):  # type: ignore[misc]
@@ -252,10 +243,7 @@ def test_a_training_that_keras_restores_continues_its_run(
     assert declared(taken)[2:] == [("run", False)]
 
 
-def test_a_backup_that_cannot_be_read_is_a_new_run(taken: Naming, tmp_path: Path) -> None:
-    test_keras = importlib.import_module("test_keras")
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    (keras,) = modules("keras")
+def test_a_backup_that_cannot_be_read_is_a_new_run(keras: Any, taken: Naming, tmp_path: Path) -> None:
     model = test_keras.bottleneck(keras, 1.0)
     for number, wrong in enumerate(("no JSON", "[1]", "{}"), 1):
         monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0, backup_dir=tmp_path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Run, _sender
 from conftest import wait_for
-from real_sidecar import answer, binary, free_ports, listens
+from real_sidecar import EAGER_OPTIONS, RealSidecar, answer, curve
 
 K, ROWS, BATCH = 2, 240, 60
 # Errors of changes are paired with the sample of the evaluation before, which ends with the sidecar; and what is slow
@@ -25,48 +24,26 @@ OF_THE_MOMENT = ("time", "seconds", "change_errors")
 SLOW = ("p_value", "per_concept_q", "matrix_q")
 
 
-class Mortal:
-    """A real sidecar that is killed and started again at the same ports, with the same directory."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.port = free_ports()
-        self.address = f"127.0.0.1:{self.port}"
-        self._command = [binary(), "serve", "--grpc-address", self.address, "--data-dir", str(folder), *options]
-        self._command += ["--http-address", f"127.0.0.1:{self.port + 1}", "--log", "error", "--exit-with-stdin"]
-        self._command += ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16"]
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    def start(self) -> None:
-        process = self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE)
-        wait_for(lambda: listens(self.port) or process.poll() is not None)
-        assert process.poll() is None, "the sidecar ended at once"
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def point(self, run: str, step: int) -> dict[str, Any]:
-        found: dict[str, Any] = answer(self.address, "/api/v1/point", run=run, split="val", step=str(step))
-        for score in found["scores"].values():
-            for name in SLOW:
-                score.pop(name, None)
-        return {name: value for name, value in found.items() if name not in OF_THE_MOMENT}
-
-
 @pytest.fixture
-def mortal(tmp_path: Path) -> Iterator[Callable[..., Mortal]]:
+def mortal(tmp_path: Path) -> Iterator[Callable[..., RealSidecar]]:
     """Starts sidecars, each with a directory of its name; they end with the test."""
-    started: list[Mortal] = []
+    started: list[RealSidecar] = []
 
-    def start(name: str, *options: str) -> Mortal:
-        started.append(Mortal(tmp_path / name, *options))
+    def start(name: str, *options: str) -> RealSidecar:
+        started.append(RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path / name), *options))
         return started[-1]
 
     yield start
     for sidecar in started:
         sidecar.kill()
+
+
+def point_of(sidecar: RealSidecar, step: int) -> dict[str, Any]:
+    found: dict[str, Any] = answer(sidecar.address, "/api/v1/point", run="run", split="val", step=str(step))
+    for score in found["scores"].values():
+        for name in SLOW:
+            score.pop(name, None)
+    return {name: value for name, value in found.items() if name not in OF_THE_MOMENT}
 
 
 def joined(address: str, rank: int = 0, world_size: int = 1, **options: Any) -> Run:
@@ -93,7 +70,7 @@ def log(run: Run, step: int, rank: int = 0, world_size: int = 1, pause: float = 
             time.sleep(pause)
 
 
-def undisturbed(sidecar: Mortal, steps: int) -> dict[int, dict[str, Any]]:
+def undisturbed(sidecar: RealSidecar, steps: int) -> dict[int, dict[str, Any]]:
     """The points of a run without kills."""
     run = joined(sidecar.address)
     for step in range(steps):
@@ -101,10 +78,10 @@ def undisturbed(sidecar: Mortal, steps: int) -> dict[int, dict[str, Any]]:
         wait_for(lambda: run.stats.passes_unsettled == 0)
     assert run.finish(timeout=60.0)
     assert run.stats.passes_settled == {"point": steps}
-    return {step: sidecar.point("run", step) for step in range(steps)}
+    return {step: point_of(sidecar, step) for step in range(steps)}
 
 
-def killer(sidecar: Mortal, seed: int, done: threading.Event, kills: list[float]) -> threading.Thread:
+def killer(sidecar: RealSidecar, seed: int, done: threading.Event, kills: list[float]) -> threading.Thread:
     """Kills the sidecar again and again, after random times."""
     choose = random.Random(seed)
 
@@ -121,7 +98,7 @@ def killer(sidecar: Mortal, seed: int, done: threading.Event, kills: list[float]
 
 
 @pytest.mark.parametrize(("ranks", "sample_rows"), [(1, 4096), (2, 4096), (2, 48)])
-def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., Mortal], ranks: int, sample_rows: int) -> None:
+def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., RealSidecar], ranks: int, sample_rows: int) -> None:
     steps = 24
     # With a small sample the client leaves out most rows, and keeps few of those that it has sent.
     options = ("--sample-rows", str(sample_rows))
@@ -157,13 +134,10 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., Mortal], ran
         assert set(stats.passes_settled) <= {"point", "skipped"}, stats
         assert stats.passes_settled.total() + stats.passes_left_out == steps, stats
     settled = runs[0].stats.passes_settled["point"]
-    found = {
-        point["step"]
-        for point in answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
-    }
+    found = {point["step"] for point in curve(sidecar.address, "run", "ctl")}
     assert len(found) == settled >= steps // 2
     for step in sorted(found):
-        point, undisturbed_point = sidecar.point("run", step), expected[step]
+        point, undisturbed_point = point_of(sidecar, step), expected[step]
         scores, undisturbed_scores = point.pop("scores"), undisturbed_point.pop("scores")
         assert point == undisturbed_point
         both = scores.keys() & undisturbed_scores.keys()
@@ -172,7 +146,7 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., Mortal], ran
             assert scores[score] == undisturbed_scores[score], (step, score)
 
 
-def after_an_outage(sidecar: Mortal, passes: int) -> Run:
+def after_an_outage(sidecar: RealSidecar, passes: int) -> Run:
     """A run with a point of step 0, and these passes that it logged while the sidecar was dead, which lives again."""
     run = joined(sidecar.address)
     log(run, 0)
@@ -185,17 +159,17 @@ def after_an_outage(sidecar: Mortal, passes: int) -> Run:
     return run
 
 
-def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., Mortal]) -> None:
+def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., RealSidecar]) -> None:
     sidecar = mortal("curves")
     run = after_an_outage(sidecar, 60)
     assert run.finish(timeout=300.0), run.stats
     assert run.stats.passes_settled == {"point": 61}
-    points = answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    points = curve(sidecar.address, "run", "ctl")
     assert [point["step"] for point in points] == list(range(61))
     assert not any(point["incomplete"] for point in points)
 
 
-def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., Mortal]) -> None:
+def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., RealSidecar]) -> None:
     sidecar = mortal("curves")
     run = after_an_outage(sidecar, 40)
     seconds = []
@@ -209,15 +183,15 @@ def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mort
         assert second.finish(timeout=300.0), second.stats
     assert run.finish(timeout=300.0), run.stats
     assert (run.stats.passes_settled, run.stats.passes_refused) == ({"point": 41}, 0)
-    points = answer(sidecar.address, "/api/v1/series", run="run", split="val", score="ctl")["points"]
+    points = curve(sidecar.address, "run", "ctl")
     assert [point["step"] for point in points] == list(range(41))
 
 
-def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Callable[..., Mortal]) -> None:
+def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Callable[..., RealSidecar]) -> None:
     sidecar = mortal("curves")
     run = joined(sidecar.address)
     log(run, 1)
     assert run.finish(timeout=60.0)
     sidecar.kill()
     sidecar.start()
-    assert sidecar.point("run", 1)["rows"] == ROWS
+    assert point_of(sidecar, 1)["rows"] == ROWS

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_end_to_end import RealSidecar
 
 import conceptwatch
 from conftest import not_tested, wait_for
 from monitoring import Prometheus
-from real_sidecar import ask
+from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 # Scores whose panels draw the limit of a default rule; those of the others are the diagnosis'.
@@ -170,7 +169,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """A sidecar with two runs, scraped by Prometheus; one leaks, and its alerts reach nobody."""
     folder = tmp_path_factory.mktemp("dashboard")
     nobody = ["--alertmanager", "http://127.0.0.1:1", "--alertmanager-resend", "1", "--interval", "1"]
-    sidecar = RealSidecar(folder / "curves", *nobody)
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(folder / "curves"), *nobody)
     begin = time.time()
     try:
         with Prometheus(folder, scraped=sidecar.http) as prometheus:

@@ -6,10 +6,8 @@ place runs are listed with it: one that is neither listed nor run fails the test
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,8 +18,8 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import package, wait_for
-from real_sidecar import binary
+from conftest import package, python_environment
+from real_sidecar import EAGER_OPTIONS, RealSidecar, binary
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -79,32 +77,13 @@ class Model:
         return self.random.random((len(concepts), 3), np.float32)
 
 
-class Served:
-    """A sidecar with a directory of curves, in a folder of the test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.binary = binary()
-        self.folder = folder
-        addresses = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--port-file", "ports"]
-        speed = ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16"]
-        command = [self.binary, "serve", *addresses, *speed, "--data-dir", "curves", "--log", "warn"]
-        self.process = subprocess.Popen(command, cwd=folder)
-        wait_for(lambda: (folder / "ports").exists() or self.process.poll() is not None)
-        self.grpc, self.http = (folder / "ports").read_text().split()
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            assert self.process.wait(30) == 0
-
-    def run(self, *arguments: str, program: Sequence[str] = ()) -> str:
-        command = [*(program or [self.binary]), *arguments]
-        environment = {**os.environ, "CONCEPTWATCH_BINARY": self.binary, "PYTHONPATH": str(ROOT / "python")}
-        done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, f"{arguments}: {done.stderr}"
-        return done.stdout
+def output_of(command: Sequence[str], folder: Path) -> str:
+    environment = python_environment(CONCEPTWATCH_BINARY=binary())
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
 
 
 def _write_tables(folder: Path, found: dict[str, Any]) -> None:
@@ -119,15 +98,14 @@ def _write_tables(folder: Path, found: dict[str, Any]) -> None:
     parquet.write_table(pyarrow.table(columns), folder / "table.parquet")
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """With two runs of three concepts, and the files that the commands name."""
-    folder = tmp_path_factory.mktemp("documentation")
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[RealSidecar]:
+    """With two runs of three concepts, in a folder with the files that the commands name."""
     random = np.random.default_rng(0)
-    served = Served(folder)
+    served = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path / "curves"))
     for weight in ("0.01", "5"):
         labels = {"lambda": weight, "encoding": "soft"}
-        address = served.grpc
+        address = served.address
         with conceptwatch.init(f"RUN {weight}", concepts=3, labels=labels, address=address, spawn=False) as run:
             for step in range(3):
                 for split in ("val", "val_dropped", "test"):
@@ -136,10 +114,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                         p.log(concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])
                     assert p.scores(timeout=60) is not None
     found = rows(random, 200, 3)
-    np.savez(folder / "outputs.npz", concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"])
-    _write_tables(folder, found)
-    (folder / "scores.csv").write_text("concept_score,bleu\n0.1,0.3\n0.4,0.2\n0.7,0.9\n")
-    (folder / "ratings.csv").write_text("a,b\n1,2\n3,3\n5,4\n")
+    np.savez(
+        tmp_path / "outputs.npz", concept_activations=found["x"], concept_labels=found["c"], task_labels=found["y"]
+    )
+    _write_tables(tmp_path, found)
+    (tmp_path / "scores.csv").write_text("concept_score,bleu\n0.1,0.3\n0.4,0.2\n0.7,0.9\n")
+    (tmp_path / "ratings.csv").write_text("a,b\n1,2\n3,3\n5,4\n")
     yield served
     served.stop()
 
@@ -149,7 +129,7 @@ def commands() -> list[str]:
     return [line.partition(" #")[0].strip() for line in lines if line.strip()]
 
 
-def test_every_command_runs(served: Served) -> None:
+def test_every_command_runs(served: RealSidecar, tmp_path: Path) -> None:
     names = {"RUN_A": "RUN 0.01", "RUN_B": "RUN 5", "RUN": "RUN 5"}
     later = []
     for command in commands():
@@ -157,7 +137,7 @@ def test_every_command_runs(served: Served) -> None:
             continue
         program, *arguments = [names.get(word, word) for word in shlex.split(command)]
         if [program, *arguments[:2]] == ["python", "-m", "conceptwatch"]:
-            assert served.run(*arguments, program=[sys.executable]).strip(), command
+            assert output_of([sys.executable, *arguments], tmp_path).strip(), command
             continue
         assert program == "conceptwatch", f"not run by any test: {command}"
         if arguments[0] == "serve":
@@ -166,11 +146,11 @@ def test_every_command_runs(served: Served) -> None:
             later.append(arguments)
             continue
         where = ["--address", served.http] if arguments[0] in ASKING else []
-        assert served.run(*arguments, *where).strip(), command
+        assert output_of([binary(), *arguments, *where], tmp_path).strip(), command
     assert later, "a comparison of curves on disk is documented"
     served.stop()
     for arguments in later:
-        assert served.run(*arguments).strip()
+        assert output_of([binary(), *arguments], tmp_path).strip()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -183,29 +163,22 @@ def test_every_configuration_is_taken(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_python_block_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = blocks(page, "python")
-    if not code:
-        return
-    served = Served(tmp_path)
-    monkeypatch.setenv("CONCEPTWATCH_ADDRESS", served.grpc)
+def test_every_python_block_runs(page: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_ADDRESS", address)
     random = np.random.default_rng(1)
     found = rows(random)
-    try:
-        for block in code:
-            ids_first = "for ids, x, c, y" in block
-            batch = [found[name] for name in (("ids", "x", "c", "y") if ids_first else ("x", "c", "y", "ids"))]
-            names: dict[str, Any] = {
-                "concept_names": [f"c{i}" for i in range(112)], "epochs": 1, "epoch": 1, "step": 7,
-                "train": lambda model: None, "model": Model(random),
-                "loader": [batch], "validation_loader": [batch],
-            }  # fmt: skip
-            exec(compile(block, page, "exec"), names)  # noqa: S102
-            run = names["run"]
-            assert run.stats.rows_acknowledged == len(found["y"]), run.stats
-            assert (run.stats.passes_ended, run.stats.heads_failed) == (1, 0)
-    finally:
-        served.stop()
+    for block in blocks(page, "python"):
+        ids_first = "for ids, x, c, y" in block
+        batch = [found[name] for name in (("ids", "x", "c", "y") if ids_first else ("x", "c", "y", "ids"))]
+        names: dict[str, Any] = {
+            "concept_names": [f"c{i}" for i in range(112)], "epochs": 1, "epoch": 1, "step": 7,
+            "train": lambda model: None, "model": Model(random),
+            "loader": [batch], "validation_loader": [batch],
+        }  # fmt: skip
+        exec(compile(block, page, "exec"), names)  # noqa: S102
+        run = names["run"]
+        assert run.stats.rows_acknowledged == len(found["y"]), run.stats
+        assert (run.stats.passes_ended, run.stats.heads_failed) == (1, 0)
 
 
 def test_no_block_is_in_a_language_that_is_not_run() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -21,9 +20,9 @@ import pytest
 from test_sidecar import validation_pass
 
 import conceptwatch
-from conftest import not_tested, npm_packages, wait_for
+from conftest import not_tested, npm_packages, python_environment, wait_for
 from monitoring import Prometheus, program_path
-from real_sidecar import ask, binary, free_ports, listens
+from real_sidecar import EAGER_OPTIONS, RealSidecar, ask, curve
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
@@ -35,42 +34,9 @@ LEAKS = {"5": 0.3, "0.01": 2.0}
 RUNS = [f"lambda {weight}" for weight in LEAKS]
 
 
-class RealSidecar:
-    """The binary, with a directory of curves that outlives it, on ports that stay its own."""
-
-    def __init__(self, data: Path, *options: str) -> None:
-        self.port = free_ports()
-        self.options = options
-        self.address, self.http = f"127.0.0.1:{self.port}", f"127.0.0.1:{self.port + 1}"
-        self.data = data
-        self.start()
-
-    def start(self) -> None:
-        addresses = ["--grpc-address", self.address, "--http-address", self.http]
-        # Tests wait for the scores: these need not step back behind a training.
-        speed = ["--cpu-share", "16", "--busy-cpu-share", "16", "--niceness", "0"]
-        self.process = subprocess.Popen(
-            [binary(), "serve", *addresses, *speed, *self.options, "--data-dir", str(self.data), "--log", "warn"]
-        )
-        wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)
-        assert self.process.poll() is None, "the sidecar ended at once"
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        self.process.terminate()
-        assert self.process.wait(timeout=10) == 0
-
-    def steps(self, run: str, score: str = "ctl") -> list[int]:
-        answer = ask(self.http, "/api/v1/series", run=run, split="val", score=score)
-        return [point["step"] for point in answer["points"]]
-
-
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
-    sidecar = RealSidecar(tmp_path_factory.mktemp("curves"))
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path_factory.mktemp("curves")))
     yield sidecar
     sidecar.stop()
 
@@ -106,8 +72,7 @@ def start_training(address: str, run: str, weight: str) -> subprocess.Popen[str]
     options = ["--concept-weight", weight, "--epochs", str(EPOCHS), "--name", run, "--address", address]
     return subprocess.Popen(
         [*example, *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "CONCEPTWATCH_QUIET": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=python_environment(CONCEPTWATCH_QUIET="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
 
@@ -221,7 +186,7 @@ class OpenPage:
 
 
 def test_curves_go_on_after_the_sidecar_was_killed(tmp_path: Path, node: tuple[str, dict[str, str]]) -> None:
-    sidecar = RealSidecar(tmp_path)
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(tmp_path))
     run = conceptwatch.init("live", concepts=3, address=sidecar.address, spawn=False)
     stop, failures = threading.Event(), []
 
@@ -239,7 +204,7 @@ def test_curves_go_on_after_the_sidecar_was_killed(tmp_path: Path, node: tuple[s
     page = None
     try:
         wait_for(lambda: run.stats.passes_ended > 3)
-        wait_for(lambda: len(sidecar.steps("live")) > 3)
+        wait_for(lambda: len(curve(sidecar.address, "live", "ctl")) > 3)
         page = OpenPage(node, f"http://{sidecar.http}")
         page.shows(lambda: len(page.steps("live")) > 3)
         begin = page.steps("live")

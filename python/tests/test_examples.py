@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import package
-from real_sidecar import answer, curve, eager
+from real_sidecar import answer, curve
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EPOCHS = 8
@@ -20,12 +19,6 @@ OF = {
     "chexpert": ("chexpert", "edema", "concept_auc"),
     "regression": ("heating", None, "task_r2"),
 }
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 @pytest.fixture(params=OF)

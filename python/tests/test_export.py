@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_end_to_end import RealSidecar
 
 import conceptwatch
 from conftest import not_tested, wait_for
 from monitoring import Prometheus, program_path
-from real_sidecar import ask
+from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
 EXPORT = Path(__file__).parents[2] / "deploy" / "prometheus" / "export.py"
 RUN, PASSES = "fast: 0.1", 60
@@ -52,7 +51,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
     if promtool is None:
         not_tested("prometheus")
     folder = tmp_path_factory.mktemp("fast")
-    sidecar = RealSidecar(folder / "curves")
+    sidecar = RealSidecar(*EAGER_OPTIONS, "--data-dir", str(folder / "curves"))
     try:
         with Prometheus(folder, scraped=sidecar.http) as live:
             wait_for(lambda: live.query("up == 1"))

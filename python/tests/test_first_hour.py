@@ -4,19 +4,16 @@ data frame and in a report."""
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import conceptwatch
-from conftest import package, wait_for
+from conftest import package, python_environment, wait_for
 from jobs import sidecars
 from offline_wandb import of_wandb
 from real_sidecar import binary
-
-ROOT = Path(__file__).parents[2]
 
 # What the user adds is marked by the bar.
 SCRIPT = """\
@@ -69,24 +66,13 @@ def test_a_users_script_has_its_curves_tomorrow_and_where_they_look(tmp_path: Pa
     assert sum(line.startswith("|") for line in lines) <= MOST_ADDED
     script = tmp_path / "train.py"
     script.write_text("\n".join(line[1:] for line in lines), encoding="utf-8")
-    environment = {
-        **os.environ,
-        "CONCEPTWATCH_BINARY": binary(),
-        "WANDB_MODE": "offline",
-        "PYTHONPATH": str(ROOT / "python"),
-        # The script has waited for its scores; networks may be trained for a while on a busy machine.
-        "CONCEPTWATCH_LINGER": "5",
-    }
+    # The script has waited for its scores; networks may be trained for a while on a busy machine.
+    environment = python_environment(CONCEPTWATCH_BINARY=binary(), WANDB_MODE="offline", CONCEPTWATCH_LINGER="5")
     began = time.monotonic()
     trained = subprocess.run(
         [sys.executable, script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
     assert trained.returncode == 0, trained.stderr
     assert "Interventions fail" in trained.stdout
     # The job's sidecar has ended with it: what follows reads what is kept.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from hosts_training import PAUSED, ROWS, STEPS, K, batches, share
 from test_secure import certificates
 
 import conceptwatch
-from conftest import not_tested, package, wait_for
+from conftest import not_tested, package, python_environment, wait_for
 from real_sidecar import binary, own_name
 from torture.network import Network, address, may_part
 from torture.points import difference, point
@@ -84,12 +83,9 @@ class Hosts:
             page=sockets / "page",
             token_file=self.token,
         )
-        self.environment = {
-            **os.environ,
-            "PYTHONPATH": f"{HERE.parent}:{HERE}",
-            "CONCEPTWATCH_ADDRESS": f"{scheme}{self.name}:{port}",
-            "CONCEPTWATCH_TOKEN_FILE": str(self.token),
-        }
+        self.environment = python_environment(
+            CONCEPTWATCH_ADDRESS=f"{scheme}{self.name}:{port}", CONCEPTWATCH_TOKEN_FILE=str(self.token)
+        )
         self.started: list[subprocess.Popen[bytes]] = []
 
     def within(self, host: int) -> tuple[str, ...]:

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_lightning import free_port
 from test_offline import points, replay
 
 import conceptwatch
 from conceptwatch import Run
-from conftest import K, batch, wait_for
-from real_sidecar import answer, curve, eager
+from conftest import K, batch, python_environment, wait_for
+from real_sidecar import answer, curve, eager, free_ports
 
 SCORES = ("ctl", "icl")
 
@@ -183,10 +182,9 @@ def test_a_requeued_slurm_job_goes_on_with_the_run_of_each_of_its_processes(
 
 def torchrun(*arguments: str) -> subprocess.Popen[str]:
     # With a store that agents share, one that joins later waits in vain for the address of the store (PyTorch 2.15).
-    own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1", *arguments],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), **own},
+        env=python_environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1"),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -222,7 +220,7 @@ def check_elastic(address: str, name: str, ranks: int, restarts: int) -> None:
 @pytest.mark.parametrize(("launch", "ranks"), [("without an id", 2), ("with an id", 3)])
 def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, ranks: int, tmp_path: Path) -> None:
     name = f"elastic {launch}, {ranks} ranks"
-    how = ["--standalone"] if launch == "with an id" else ["--master-port", free_port()]
+    how = ["--standalone"] if launch == "with an id" else ["--master-port", str(free_ports())]
     how += ["--nproc-per-node", str(ranks), "--max-restarts", "1"]
     agent = torchrun(*how, *arguments(address, name, tmp_path, 1, "workers"))
     # Another job evaluates on a split of its own meanwhile.
@@ -238,7 +236,7 @@ def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, launch: str, 
 def test_agents_of_torchrun_count_restarts_each_for_itself(torch: Any, address: str, tmp_path: Path) -> None:
     name = "two agents"
     how = ["--nnodes", "2", "--nproc-per-node", "2", "--max-restarts", "2", "--rdzv-backend", "c10d"]
-    how += ["--rdzv-id", name, "--rdzv-endpoint", f"localhost:{free_port()}"]
+    how += ["--rdzv-id", name, "--rdzv-endpoint", f"localhost:{free_ports()}"]
     agents = [torchrun(*how, *arguments(address, name, tmp_path, 2, "workers")) for _ in range(2)]
     for agent in agents:
         ended(agent)
@@ -305,9 +303,8 @@ def test_the_project_is_named_after_where_the_script_lies(tmp_path: Path, script
     code = "import conceptwatch\nprint(conceptwatch._declaration.labels_of(None, None))"
     if script:
         (folder / script).write_text(code, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(Path(conceptwatch.__file__).parents[1])}
     command = [sys.executable, *([str(folder / script)] if script else ["-c", code])]
-    answered = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    answered = subprocess.run(command, cwd=folder, env=python_environment(), capture_output=True, text=True, check=True)
     assert answered.stdout.strip() == str({"project": project})
 
 

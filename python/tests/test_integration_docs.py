@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +22,6 @@ from real_sidecar import curve, eager
 
 ROOT = Path(__file__).parents[2]
 NAMES = ["a", "b", "c"]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)
@@ -114,11 +107,10 @@ def lightning_given(torch: Any, tmp_path: Path) -> dict[str, Any]:
         def validation_step(self, batch: Any, batch_idx: int) -> Any:
             return {"c_hat": self._forward(batch[0])[0]}
 
-    def quiet(**options: Any) -> Any:
-        return lightning.Trainer(
-            default_root_dir=tmp_path, accelerator="cpu", logger=False, enable_progress_bar=False,
-            enable_model_summary=False, **options,
-        )  # fmt: skip
+    def quiet(callbacks: Any = (), **options: Any) -> Any:
+        return toy.trainer(
+            lightning, *callbacks, default_root_dir=tmp_path, **{"enable_checkpointing": True, **options}
+        )
 
     train_loader, val_loader = toy.loaders()
     callbacks = lightning.callbacks
@@ -143,9 +135,7 @@ def test_the_blocks_about_lightning(lightning_given: dict[str, Any], address: st
     assert names["module"].configure_callbacks() == [names["monitor"]]
 
 
-def test_the_blocks_about_keras(address: str) -> None:
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    keras = package("keras", "keras")
+def test_the_blocks_about_keras(keras: Any, address: str) -> None:
     data = importlib.import_module("test_keras")
     rows, probe = data.Rows(1000, 0), data.PROBE
     given = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,10 @@ from conceptwatch import Head, Run
 from conceptwatch._protocol import messages
 from conceptwatch.adapters import cem as cem_adapter
 from conftest import K, batch, package, wait_for
-from real_sidecar import curve, eager
+from real_sidecar import curve
 from sidecar import Sidecar
 
 NAMES = ("intervention_predictions", "wrong_intervention_predictions")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def first(concepts: Any) -> Any:
@@ -258,10 +252,7 @@ def test_lightning_finds_the_head(torch: Any, address: str, by: str) -> None:
         f"lightning head {by}", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0,
         head="model.head" if by == "name" else module.model.head, raise_errors=True, scores=("intervention_drop",),
     )  # fmt: skip
-    trainer = lightning.Trainer(
-        max_epochs=2, accelerator="cpu", callbacks=[monitor], logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+    trainer = toy.trainer(lightning, monitor, max_epochs=2)
     trainer.fit(module, *toy.loaders())
     assert "leakage/intervention_drop" in trainer.callback_metrics
     before, area = (
@@ -279,10 +270,7 @@ def test_lightning_names_a_head_that_is_not_there(torch: Any, address: str) -> N
     monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
         "no head", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, head="model.haed"
     )
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", callbacks=[monitor], logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
+    trainer = toy.trainer(lightning, monitor, max_epochs=1)
     with pytest.raises(ValueError, match=r"head: got 'model.haed', expected the name of a part of Toy"):
         trainer.fit(toy.module(lightning, 1.0), *toy.loaders())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Head, interventions, percentiles
 from conceptwatch._head import even_counts
+from conftest import python_environment
 
 N, K = 400, 5
 
@@ -559,8 +559,7 @@ if rank == 0:
 def test_a_head_under_fsdp_has_curves_or_one_reason(torch: Any, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SHARDED, str(tmp_path / "rank")],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        capture_output=True, text=True, timeout=240, check=False,
+        env=python_environment(), capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     for rank in range(2):

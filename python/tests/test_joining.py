@@ -15,7 +15,7 @@ import pytest
 from postgresql import database
 
 from conftest import wait_for
-from jobs import Job, begin, settled, sidecars
+from jobs import Job, begin, settled, sidecars, use_port
 from real_sidecar import answer, serving
 from sidecar import Sidecar
 
@@ -32,8 +32,7 @@ def at(job: Starts) -> Starts:
 
     def at(name: str, port: int, **environment: str) -> Job:
         started = job(name, **environment)
-        started.do("from conceptwatch import _sidecar")
-        started.do(f"setattr(_sidecar, 'PORT', {port}), setattr(_sidecar, 'DEFAULT', '127.0.0.1:{port}')")
+        use_port(started, port)
         return started
 
     return at

@@ -20,7 +20,7 @@ from conceptwatch._sidecar import Wish
 from conceptwatch._stats import Stats
 from conceptwatch._summary import dropped_rows, evaluations
 from conftest import batch, wait_for
-from jobs import Job, begin, settled, sidecars
+from jobs import Job, begin, settled, sidecars, use_port
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
 
@@ -137,9 +137,7 @@ with open({str(found)!r}, "w") as file:
 
 def without_usual_port(job: Job) -> Job:
     """Keeps it from whatever else listens at the usual port of this machine."""
-    port = free_ports()
-    job.do("from conceptwatch import _sidecar")
-    job.do(f"setattr(_sidecar, 'PORT', {port}), setattr(_sidecar, 'DEFAULT', '127.0.0.1:{port}')")
+    use_port(job, free_ports())
     return job
 
 

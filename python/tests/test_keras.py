@@ -6,31 +6,18 @@ import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import package
-from real_sidecar import curve, eager
+from real_sidecar import curve
 from sidecar import Sidecar
 
 TRAIN_ROWS, PROBE_ROWS, BATCH = 4000, 1000, 250
 EPOCH_STEPS = TRAIN_ROWS // BATCH
-
-
-@pytest.fixture(scope="module")
-def keras() -> Any:
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    return package("keras")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 class Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from conceptwatch import Run
 from conceptwatch._labels import Labels
 from conceptwatch._tensors import Fault
 from conftest import K, batch, package, wait_for
-from real_sidecar import eager
 from sidecar import Sidecar
 
 
@@ -172,12 +171,6 @@ def test_a_batch_of_masked_activations_is_dropped_and_named(
     assert run.stats.rows_dropped == {"invalid": 2}
     assert "concept_activations: got masked or missing values in row 1" in warned()[0]
     assert sidecar.ends[0].rows == 6, "the rows are missing"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def rows(seed: int, n: int = 512) -> tuple[Any, Any]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import pickle
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +16,8 @@ import pytest
 import conceptwatch
 from conceptwatch._protocol import messages
 from conceptwatch._training import Tap
-from conftest import package
-from real_sidecar import answer, curve, eager
+from conftest import package, python_environment
+from real_sidecar import answer, curve, eager, free_ports
 from sidecar import Sidecar
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -46,22 +44,8 @@ def callbacks() -> Any:
     return importlib.import_module("conceptwatch.lightning")
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
-
-
 def trainer(lightning: Any, *callbacks: Any, **options: Any) -> Any:
-    options = {"max_epochs": 8, "enable_checkpointing": False, **options}
-    return lightning.Trainer(
-        accelerator="cpu",
-        callbacks=list(callbacks),
-        logger=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **options,
-    )
+    return toy().trainer(lightning, *callbacks, **{"max_epochs": 8, **options})
 
 
 def leakage_monitor(name: str, address: str, **options: Any) -> Any:
@@ -255,11 +239,9 @@ def test_processes_stream_their_shares_and_stop_together(lightning: Any, torch: 
     program = [sys.executable, str(Path(__file__).with_name("ddp_training.py"))]
     # Fewer rows than there are, so that the sample is drawn from those of all ranks.
     with eager("--sample-rows", "600") as address:
-        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-        environment |= {
-            "PYTHONPATH": str(Path(__file__).parents[1]),
-            "MASTER_PORT": free_port(),
-        }
+        environment = python_environment(MASTER_PORT=str(free_ports()))
+        for name in ("RANK", "WORLD_SIZE"):
+            environment.pop(name, None)
         trained = subprocess.run(
             [*program, address, "shared", str(processes), str(tmp_path)],
             env=environment, capture_output=True, text=True, timeout=300, check=False,
@@ -300,12 +282,6 @@ def test_processes_stream_their_shares_and_stop_together(lightning: Any, torch: 
             )
             assert shared == single
             assert all(rows == 600 and not incomplete for _, rows, _, _, incomplete in shared)
-
-
-def free_port() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
 
 
 # ---------------------------------------------------------------- scores that are missing, late, or as scripted
@@ -395,7 +371,7 @@ def test_a_late_score_counts_once_and_later(lightning: Any, scripted: Scripted) 
 
 @pytest.mark.parametrize("reachable", [True, False])
 def test_without_scores_training_goes_on(lightning: Any, scripted: Scripted, reachable: bool, tmp_path: Path) -> None:
-    address = scripted.serve() if reachable else f"127.0.0.1:{free_port()}"
+    address = scripted.serve() if reachable else f"127.0.0.1:{free_ports()}"
     stock = lightning.callbacks
     watching = [
         early_stopping("leakage/icl", patience=1, timeout=1.0),

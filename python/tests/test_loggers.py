@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,19 +16,12 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._loggers import _for_mlflow, loggers_of
 from conceptwatch._protocol import messages
-from conftest import K, batch, package, wait_for
+from conftest import K, batch, package, python_environment, wait_for
 from offline_wandb import of_wandb
-from real_sidecar import eager
 from sidecar import Sidecar
 
 STEPS = (100, 200, 300)
 TAG = "conceptwatch/val/concept_accuracy"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 @pytest.fixture(autouse=True)
@@ -223,8 +216,7 @@ def test_lightning_logs_at_its_global_step(address: str, folder: Path) -> None:
     monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
         "lightning", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, log_to="tensorboard"
     )
-    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
-    trainer = lightning.Trainer(accelerator="cpu", max_epochs=2, logger=False, callbacks=[monitor], **quiet)
+    trainer = toy.trainer(lightning, monitor, max_epochs=2)
     trainer.fit(toy.module(lightning, 5.0), *toy.loaders())
     assert [step for step, _ in of_tensorboard(folder / "runs/lightning")[TAG]] == [16, 32]
 
@@ -364,9 +356,8 @@ def test_no_logger_is_imported_before_it_is_asked_for() -> None:
         "names = ('wandb', 'tensorboard', 'mlflow', 'trackio', 'aim', 'optuna', 'pandas', 'polars', 'matplotlib'); "
         "print([name for name in names if name in sys.modules])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     found = subprocess.run(
-        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", text], env=python_environment(), capture_output=True, text=True, timeout=120, check=True
     )
     assert found.stdout.strip() == "[]"
     assert loggers_of(None, lambda: "") == []

@@ -18,6 +18,7 @@ import conceptwatch
 from conftest import K, batch, wait_for
 from monitoring import Prometheus
 from real_sidecar import eager
+from real_sidecar import page as page_of
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 NAME = 'a "quoted" \\ run'
@@ -33,11 +34,9 @@ def page() -> Iterator[str]:
             with run.evaluation(split, step=3, epoch=0.5) as p:
                 p.log(**batch(200))
             assert p.scores(timeout=60) is not None
-        host, _, port = address.rpartition(":")
-        page = f"{host}:{int(port) + 1}"
         # They are judged beside the scrapes.
-        wait_for(lambda: scrape(page)[1].count("\nconceptwatch_verdict{") == 2)
-        yield page
+        wait_for(lambda: scrape(page_of(address))[1].count("\nconceptwatch_verdict{") == 2)
+        yield page_of(address)
         run.finish()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,10 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous
-from real_sidecar import eager
 
 N = 600
 KINDS = [Binary("wing"), Binary("beak", "logit"), Categorical("colour", 3, "logit"), Continuous("size")]
 COLUMNS = {"wing": slice(0, 1), "beak": slice(1, 2), "colour": slice(2, 5), "size": slice(5, 6)}
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import _child, mutual_information
-from conftest import batch, package
+from conftest import batch, package, python_environment
 from real_sidecar import binary
 
 torch = package("torch")
@@ -109,11 +109,10 @@ def test_no_file_is_made(tmp_path: Path, tensors: dict[str, Any]) -> None:
         "conceptwatch.mutual_information([0.0, 1.0, 2.0, 4.0] * 9, [0, 1, 1, 0] * 9)"
     )
     homes = dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"), str(folder))
-    package = {"PYTHONPATH": str(Path(conceptwatch.__file__).parents[1])}
     changed = folder.stat().st_mtime_ns
     subprocess.run(
         [sys.executable, "-c", script, str(tmp_path / "tensors.npz")],
-        cwd=folder, env={**os.environ, **homes, **package}, check=True, timeout=120,
+        cwd=folder, env=python_environment(**homes), check=True, timeout=120,
     )  # fmt: skip
     # Nor one that has gone again.
     assert folder.stat().st_mtime_ns == changed

@@ -15,7 +15,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Run
 from conftest import K, batch
-from real_sidecar import binary
+from real_sidecar import binary, eager
 from sidecar import Sidecar
 
 JOB = textwrap.dedent("""
@@ -76,30 +76,22 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> Non
     assert of_one == of_two
     assert of_one[0]["scores"]["ctl"]["value"] != of_one[1]["scores"]["ctl"]["value"]
 
-    serving = [binary(), "serve", "--niceness", "0", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]
-    ports = tmp_path / "ports"
-    with subprocess.Popen([*serving, "--port-file", str(ports), "--log", "warn"], stdin=subprocess.DEVNULL) as server:
-        try:
-            while not ports.exists():
-                assert server.poll() is None
-            address = ports.read_text().split()[0]
-            subprocess.run([sys.executable, "-c", JOB, "0", "1", "online", address], check=True)
-            run = conceptwatch.init("a run/1", concepts=3, address=address, spawn=False, resume=True)
-            live = run.scores("val", step=2, timeout=60)
-            run.finish()
-            assert live is not None
-            replayed = of_one[2]["scores"]
-            for score in ("ctl", "icl", "task_accuracy"):
-                assert score in live or score not in replayed
-                if score in live:
-                    assert live[score].value == replayed[score]["value"]
-            # The recording is of another job, so it is a run of its own; replayed again, it is that run.
-            for _ in range(2):
-                again = replay("--address", address, *alone)
-                assert (again.returncode, again.stdout) == (0, ""), again.stderr
-                assert again.stderr.startswith("run 'a run/1-2': 18 batches, ")
-        finally:
-            server.terminate()
+    with eager() as address:
+        subprocess.run([sys.executable, "-c", JOB, "0", "1", "online", address], check=True)
+        run = conceptwatch.init("a run/1", concepts=3, address=address, spawn=False, resume=True)
+        live = run.scores("val", step=2, timeout=60)
+        run.finish()
+        assert live is not None
+        replayed = of_one[2]["scores"]
+        for score in ("ctl", "icl", "task_accuracy"):
+            assert score in live or score not in replayed
+            if score in live:
+                assert live[score].value == replayed[score]["value"]
+        # The recording is of another job, so it is a run of its own; replayed again, it is that run.
+        for _ in range(2):
+            again = replay("--address", address, *alone)
+            assert (again.returncode, again.stdout) == (0, ""), again.stderr
+            assert again.stderr.startswith("run 'a run/1-2': 18 batches, ")
 
 
 def test_a_table_is_printed_and_curves_are_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import conceptwatch
 from conftest import K, batch, package
-from real_sidecar import eager
+from real_sidecar import eager, page
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = json.loads((ROOT / "docs/openapi.json").read_text(encoding="utf-8"))
@@ -36,8 +36,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                         with run.evaluation(split, step=step, epoch=step / 10) as p:
                             p.log(**batch(300, first_id=0, seed=step))
                         assert p.scores(timeout=60) is not None
-        host, _, port = address.rpartition(":")
-        yield f"http://{host}:{int(port) + 1}"
+        yield f"http://{page(address)}"
 
 
 def ask(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import conceptwatch
 from conceptwatch import _outcome
-from conftest import acknowledged, log, wait_for
+from conftest import acknowledged, log, python_environment, wait_for
 from jobs import Job, begin
 from real_sidecar import answer, eager
 
@@ -25,7 +23,6 @@ SCRIPT = """
 import faulthandler, os, sys
 faulthandler.dump_traceback_later(100, exit=True)  # where it hangs, if it does
 import conceptwatch
-sys.path.insert(0, {tests!r})
 from conftest import log
 
 run = conceptwatch.init({name!r}, concepts=3, address={address!r})
@@ -52,11 +49,10 @@ NAMES = (f"run-{number}" for number in itertools.count())
 def ended(address: str, last: str, how: str = "train()") -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
     """The run of a script, and the script, which has ended."""
     name = next(NAMES)
-    script = SCRIPT.format(tests=str(Path(__file__).parent), name=name, address=address, last=last, how=how)
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    script = SCRIPT.format(name=name, address=address, last=last, how=how)
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=120, check=False,
+        env=python_environment(), capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return answer(address, "/api/v1/run", run=name), done
 

@@ -15,7 +15,8 @@ import pytest
 
 from conceptwatch import Run
 from conceptwatch._sidecar import find_binary
-from conftest import batch, wait_for
+from conftest import batch, python_environment, wait_for
+from real_sidecar import free_ports
 from sidecar import Sidecar
 
 TIMEOUT = 120
@@ -23,11 +24,9 @@ TIMEOUT = 120
 
 def program(text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a Python program that has the client and the tests' own modules at hand."""
-    paths = [str(Path(__file__).parents[1]), str(Path(__file__).parent), *sys.path]
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(text), *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
-        capture_output=True, text=True, timeout=TIMEOUT, check=False,
+        env=python_environment(**environment), capture_output=True, text=True, timeout=TIMEOUT, check=False,
     )  # fmt: skip
 
 
@@ -280,15 +279,6 @@ def stand_in(tmp_path: Path) -> tuple[Path, Path]:
     return binary, log
 
 
-def free_port() -> int:
-    import socket  # noqa: PLC0415
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 JOB = """
 import sys, numpy as np, conceptwatch
 run = conceptwatch.init("run", concepts=3, address=sys.argv[1], rank=int(sys.argv[2]), world_size=2)
@@ -299,7 +289,7 @@ assert run.finish()
 
 def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in: tuple[Path, Path]) -> None:
     binary, log = stand_in
-    port = free_port()
+    port = free_ports()
     done = program(JOB, f"127.0.0.1:{port}", "0", CONCEPTWATCH_BINARY=str(binary))
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"conceptwatch: started a sidecar, its page is http://127.0.0.1:{port + 1}\n"
@@ -347,7 +337,7 @@ def test_ranks_that_race_to_start_a_sidecar_end_with_one(stand_in: tuple[Path, P
     for rank in ranks: rank.join()
     assert [rank.exitcode for rank in ranks] == [0] * 4
     """
-    done = program(text, f"127.0.0.1:{free_port()}", CONCEPTWATCH_BINARY=str(binary))
+    done = program(text, f"127.0.0.1:{free_ports()}", CONCEPTWATCH_BINARY=str(binary))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("started a sidecar") == 1
     wait_for(lambda: "ended" in log.read_text())
@@ -365,7 +355,7 @@ def test_a_worker_of_the_job_does_not_keep_the_sidecar_alive(stand_in: tuple[Pat
         time.sleep(60)
         os._exit(0)
     """
-    done = program(text, f"127.0.0.1:{free_port()}", "0", CONCEPTWATCH_BINARY=str(binary))
+    done = program(text, f"127.0.0.1:{free_ports()}", "0", CONCEPTWATCH_BINARY=str(binary))
     assert done.returncode == 0, done.stderr
     wait_for(lambda: "ended" in log.read_text())
 
@@ -375,7 +365,7 @@ def test_a_binary_that_ends_at_once_is_said_and_training_goes_on(tmp_path: Path)
     binary.write_text("#!/bin/sh\nexit 7\n")
     binary.chmod(0o755)
     text = JOB.replace("assert run.finish()", "run.finish(timeout=0.2)")
-    done = program(text, f"127.0.0.1:{free_port()}", "0", CONCEPTWATCH_BINARY=str(binary))
+    done = program(text, f"127.0.0.1:{free_ports()}", "0", CONCEPTWATCH_BINARY=str(binary))
     assert done.returncode == 0
     assert "ended with status 7, see " in done.stderr
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_lightning import free_port
 
 import conceptwatch
 from conceptwatch import _ranks
 from conceptwatch._ranks import rank_and_world_size
-from conftest import batch, package
+from conftest import batch, package, python_environment
+from real_sidecar import free_ports
 
 SRUN = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4"}
 # As mpirun starts its agents by srun: one task on each node.
@@ -93,8 +91,8 @@ def test_processes_that_jax_connects_are_ranks() -> None:
         "before = found(None, None)\n"
         "jax.distributed.initialize(f'localhost:{sys.argv[1]}', 2, int(sys.argv[2])); print(before, found(None, None))"
     )
-    port = free_port()
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "JAX_PLATFORMS": "cpu"}
+    port = str(free_ports())
+    environment = python_environment(JAX_PLATFORMS="cpu")
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", program, port, str(rank)], env=environment, stdout=subprocess.PIPE, text=True

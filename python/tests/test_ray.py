@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conftest import batch, package
+from conftest import batch, package, python_environment
 from real_sidecar import binary
 
 PROGRAM = Path(__file__).parents[2] / "deploy" / "ray" / "score_files.py"
@@ -25,9 +24,9 @@ def test_tasks_of_ray_score_files(tmp_path: Path) -> None:
     for number, file in enumerate(files):
         np.savez(file, **batch(200, seed=number), activation_kind="probability")
     missing = str(tmp_path / "missing.npz")
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    environment |= {"CONCEPTWATCH_BINARY": binary(), "PYTHONPATH": str(Path(__file__).parents[1])}
-    environment |= {"HOME": str(tmp_path), "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": WORKERS})}
+    environment = python_environment(CONCEPTWATCH_BINARY=binary(), HOME=str(tmp_path))
+    environment.pop("RAY_ADDRESS", None)
+    environment["RAY_OVERRIDE_RESOURCES"] = json.dumps({"CPU": WORKERS})
     # A cluster of this machine alone, and no word about it to others. Names of its sockets are short.
     with tempfile.TemporaryDirectory(prefix="ray-") as own:
         environment |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": own}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import doctest
 import importlib
-import os
 import platform
 import subprocess
 import sys
@@ -18,8 +17,8 @@ import pytest
 
 import conceptwatch
 from conceptwatch import ReadError, Run, _parquet, _plotting, _reading, _scores, _source, _tables
-from conftest import K, batch, package
-from real_sidecar import binary, eager
+from conftest import K, batch, package, python_environment
+from real_sidecar import binary, eager, page
 
 ROOT = Path(__file__).parents[2]
 STEPS = [100, 200, 300]
@@ -56,11 +55,6 @@ def sidecar_address(curves: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(autouse=True)
 def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONCEPTWATCH_BINARY", binary())
-
-
-def page(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) + 1}"
 
 
 @pytest.fixture(params=["directory", "sidecar"])
@@ -426,10 +420,9 @@ def test_the_examples_of_docstrings_hold(curves: Path, monkeypatch: pytest.Monke
 
 
 def as_module(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment}
     return subprocess.run(
         [sys.executable, "-m", "conceptwatch", *arguments],
-        env=given, capture_output=True, text=True, timeout=300, check=False,
+        env=python_environment(**environment), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from real_sidecar import answer, eager
+from real_sidecar import answer
 
 ROWS, K, EPOCHS = 1200, 2, 4
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def evaluations(leak: float) -> Iterator[dict[str, Any]]:

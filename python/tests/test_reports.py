@@ -13,7 +13,7 @@ import numpy as np
 
 import conceptwatch
 from conftest import not_tested, npm_packages
-from real_sidecar import binary, eager
+from real_sidecar import binary, eager, page
 
 # With a value for each concept and each pair, a curve, and one that is undefined.
 SCORES = "ctl,icl,clarity,intervention_drop,concept_accuracy"
@@ -88,18 +88,17 @@ def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
     labels = {HOSTILE[1]: HOSTILE[3], HOSTILE[2]: HOSTILE[7]}
     reports = []
     with eager() as address:
-        host, _, port = address.rpartition(":")
-        page = f"{host}:{int(port) + 1}"
+        http = page(address)
         for number, name in enumerate(HOSTILE):
             run = conceptwatch.init(name, concepts=HOSTILE, labels=labels, address=address, spawn=False)
             for step in (1, 2):
                 with run.evaluation(name, step=step) as p:
                     p.log(**outputs())
             assert run.finish()
-            run_of("rename", run.name, HOSTILE[number - 1], "--address", page)
-            run_of("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", page)
+            run_of("rename", run.name, HOSTILE[number - 1], "--address", http)
+            run_of("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", http)
             reports.append(tmp_path / f"{number}.html")
-            run_of("diagnose", run.name, "--split", name, "--address", page, "--html", str(reports[-1]))
+            run_of("diagnose", run.name, "--split", name, "--address", http, "--html", str(reports[-1]))
     for number, found in enumerate(reported(*reports)):
         assert found["faults"] == []
         assert found["title"] == f"Nothing found · {HOSTILE[number - 1]} · conceptwatch"

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch
-from real_sidecar import eager, serving
+from conftest import batch, python_environment
+from real_sidecar import serving
 
 ROWS, K = 3000, 3
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def page(address: str, path: str) -> str:
@@ -164,12 +158,10 @@ print(stats.rows_acknowledged, stats.passes_ended, stats.passes_refused, dict(st
 
 
 def test_a_rank_that_finishes_late_is_refused_nothing(address: str) -> None:
-    paths = [str(Path(__file__).parents[1]), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
     def rank(number: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", RANK, address, str(number)]
-        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        return subprocess.Popen(command, env=python_environment(), text=True, **pipes)
 
     with rank(0) as early, rank(1) as late:
         assert early.communicate(timeout=300)[0] == "1000 2 0 {}\n"

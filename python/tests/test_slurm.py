@@ -15,7 +15,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch._source import Api, Directory
-from conftest import batch, package, wait_for
+from conftest import batch, package, python_environment, wait_for
 from jobs import EAGER
 from real_sidecar import binary, free_ports, listens, own_name
 
@@ -39,24 +39,22 @@ def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
     package("torch")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "conceptwatch").symlink_to(binary())
-    here, goes_on = Path(__file__).parent, tmp_path / "goes on"
-    environment = {
-        **os.environ,
-        "PATH": f"{tmp_path}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": f"{here.parent}:{here}",
+    program, goes_on = Path(__file__).with_name("slurm_training.py"), tmp_path / "goes on"
+    environment = python_environment(
+        PATH=f"{tmp_path}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        SLURM_JOB_ID="4711",
+        SLURM_NNODES="2",
+        SLURM_SUBMIT_DIR=str(tmp_path),
+        RENDEZVOUS=f"{own_name()}:{free_ports()}",
+        RANKS_PER_HOST="2",
         **EAGER,
-        "SLURM_JOB_ID": "4711",
-        "SLURM_NNODES": "2",
-        "SLURM_SUBMIT_DIR": str(tmp_path),
-        "RENDEZVOUS": f"{own_name()}:{free_ports()}",
-        "RANKS_PER_HOST": "2",
-    }
+    )
     said, nodes = tmp_path / "said", []
 
     def start(**more: str) -> None:
         nodes[:] = [
             subprocess.Popen(
-                ["/bin/bash", SLURM / "host.sh", here / "slurm_training.py", goes_on],
+                ["/bin/bash", SLURM / "host.sh", program, goes_on],
                 env={**environment, **more, "SLURM_NODEID": str(node)},
                 stdout=said.open("a"), stderr=subprocess.STDOUT, start_new_session=True,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Run, interventions
 from conftest import K, batch, wait_for
-from real_sidecar import eager
+from real_sidecar import page
 from sidecar import Sidecar
 
 N = 40
@@ -121,12 +121,6 @@ def test_masked_task_labels_are_unknown_where_that_is_declared(
 # ---------------------------------------------------------------- the real sidecar
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
-
-
 def chest(rows: int = 1500, seed: int = 0) -> dict[str, Any]:
     """Eight well-learnt findings, and three tasks of them.
 
@@ -175,10 +169,9 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> No
     assert diagnosis is not None
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
     assert "task: effusion" in str(diagnosis.verdict)
-    host, _, port = address.rpartition(":")
 
     def scraped() -> str:
-        with urllib.request.urlopen(f"http://{host}:{int(port) + 1}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{page(address)}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 
     # Verdicts are judged beside the scrapes.

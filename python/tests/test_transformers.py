@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import package
-from real_sidecar import curve, eager
+from conftest import package, python_environment
+from real_sidecar import curve
 from sidecar import Sidecar
 
 EPOCH_STEPS = 16  # 4,000 rows in batches of 256
@@ -25,12 +23,6 @@ def toy() -> Any:
     for module in ("torch", "transformers", "accelerate"):
         package(module, "transformers")
     return importlib.import_module("toy_transformers")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def leakage_monitor(toy: Any, name: str, address: str, **options: Any) -> Any:
@@ -131,10 +123,9 @@ def test_what_the_model_does_outside_evaluations_is_not_streamed(toy: Any, sidec
 def test_two_processes_stream_their_shares_and_stop_together(toy: Any, address: str, tmp_path: Path) -> None:
     program = str(Path(__file__).with_name("toy_transformers.py"))
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", program]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     trained = subprocess.run(
         [*launch, address, "shared", str(tmp_path)],
-        env=environment, capture_output=True, text=True, timeout=300, check=False,
+        env=python_environment(), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert trained.returncode == 0, trained.stderr[-4000:]
     ranks = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)]

@@ -10,13 +10,7 @@ from test_digits import CONCEPTS
 
 import conceptwatch
 from conftest import package, wait_for
-from real_sidecar import ask, eager, serving
-
-
-def page(address: str) -> str:
-    """The address of the page beside a port."""
-    host, port = address.rsplit(":", 1)
-    return f"{host}:{int(port) + 1}"
+from real_sidecar import answer, eager, serving
 
 
 def test_a_hub_shows_what_the_sidecar_of_a_job_shows(tmp_path: Path) -> None:
@@ -37,13 +31,12 @@ def test_a_hub_shows_what_the_sidecar_of_a_job_shows(tmp_path: Path) -> None:
                 p.log(concept_activations=activations, concept_labels=labels.astype(np.int64), task_labels=digits)
             assert p.scores(timeout=60) is not None
         run.finish()
-        told = lambda: ask(page(sidecar), "/api/v1/status")["upstream"]  # noqa: E731
+        told = lambda: answer(sidecar, "/api/v1/status")["upstream"]  # noqa: E731
         wait_for(lambda: told()["reached"] and told()["waiting"] == 0)
         assert (told()["refused"], told()["dropped"]) == (0, 0)
         for score in ["ctl", "icl", "ctl_conditional", "concept_accuracy"]:
             here, there = (
-                ask(page(address), "/api/v1/series", run="digits", split="val", score=score)
-                for address in (sidecar, hub)
+                answer(address, "/api/v1/series", run="digits", split="val", score=score) for address in (sidecar, hub)
             )
             assert [point["step"] for point in here["points"]] == [1, 2, 3, 4, 5]
             assert here == there, score

@@ -8,7 +8,6 @@ import re
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,9 @@ import pytest
 
 import conceptwatch
 from conftest import wait_for
-from real_sidecar import answer, binary, eager
+from real_sidecar import answer, binary
 
 ROWS, K, EVALUATIONS = 600, 3, 30
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with eager() as address:
-        yield address
 
 
 def evaluation(step: int, leak: float) -> dict[str, Any]:

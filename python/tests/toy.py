@@ -27,6 +27,12 @@ def loaders(train_batch: int = 256, val_batch: int = 300) -> tuple[DataLoader[An
     )
 
 
+def trainer(lightning: Any, *callbacks: Any, **options: Any) -> Any:
+    """A trainer of this Lightning package that is quiet and, unless options say otherwise, keeps no checkpoints."""
+    quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
+    return lightning.Trainer(accelerator="cpu", callbacks=list(callbacks), **{**dict.fromkeys(quiet, False), **options})
+
+
 def extract(batch: Any, output: Output) -> dict[str, Any]:
     _, c, y, ids = batch
     return {
