@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,53 +70,6 @@ def test_a_name_used_again_is_a_new_run_that_answers_for_itself(address: str) ->
     assert steps(address, "again") == steps(address, "again-2") == [10]
 
 
-def test_three_inits_in_one_process_are_three_runs(address: str) -> None:
-    names = []
-    for step in (1, 2, 3):
-        with init("cell", address) as run:
-            assert log(run, step).scores(timeout=60.0) is not None
-        names.append(run.name)
-    assert names == ["cell", "cell-2", "cell-3"]
-    assert [steps(address, name) for name in names] == [[1], [2], [3]]
-
-
-def test_ranks_of_one_job_share_a_run(address: str) -> None:
-    with init("shared", address) as taken:
-        flush(taken)
-    ranks = [
-        init("shared", where, job="a launch", rank=rank, world_size=2)
-        for rank, where in enumerate(processes(address)[:2])
-    ]
-    passes = [log(run, 5, seed=rank, first_id=600 * rank) for rank, run in enumerate(ranks)]
-    found = [p.scores(timeout=60.0) for p in passes]
-    assert [run.finish() for run in ranks] == [True, True]
-    assert [run.name for run in ranks] == ["shared-2", "shared-2"]
-    assert [(scores.rows, scores.incomplete) for scores in found] == [(1200, False)] * 2
-
-
-def test_resume_continues_the_run_of_exactly_that_name(address: str) -> None:
-    for _ in range(2):
-        with init("kept", address) as run:
-            assert log(run, 1).scores(timeout=60.0) is not None
-    with init("kept-2", address, resume=True) as run:
-        assert run.scores(timeout=60.0).step == 1
-        assert log(run, 2).scores(timeout=60.0) is not None
-    assert run.name == "kept-2"
-    assert (steps(address, "kept"), steps(address, "kept-2")) == ([1], [1, 2])
-    # Without a run of that name it starts one.
-    with init("kept-3", address, resume=True) as run:
-        assert log(run, 3).scores(timeout=60.0) is not None
-    assert (run.name, steps(address, "kept-3")) == ("kept-3", [3])
-
-
-def test_a_job_that_comes_back_joins_its_run(address: str) -> None:
-    for attempt in (0, 1):
-        with init("back", processes(address)[attempt], job="one job", attempt=attempt) as run:
-            assert log(run, 1 + attempt).scores(timeout=60.0) is not None
-        assert run.name == "back"
-    assert steps(address, "back") == [1, 2]
-
-
 def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -152,32 +104,6 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
             p.log(**batch(600, first_id=600, seed=4))
         assert values(p.scores(timeout=60.0)) == values(scores)
     assert [run.finish() for run in new] == [True, True]
-
-
-def test_a_requeued_slurm_job_goes_on_with_the_run_of_each_of_its_processes(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch script trains twice under one name, one after the other, and is requeued on the same node."""
-    program = (
-        "import conceptwatch, conftest\n"
-        f"run = conceptwatch.init('queued', concepts=3, address='{address}', spawn=False)\n"
-        "with run.evaluation('val', step=int(__import__('sys').argv[1])) as p: p.log(**conftest.batch(600))\n"
-        "assert p.scores(timeout=60) and run.finish(); print(run.name)"
-    )
-    tmp_path.chmod(0o700)
-    slurm = {"SLURM_JOB_ID": "17", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "XDG_RUNTIME_DIR": str(tmp_path)}
-    here = Path(__file__).parent
-    names = []
-    for requeued, first in ((None, 1), ("1", 3)):
-        for step in (first, first + 1):
-            found = subprocess.run(
-                [sys.executable, "-c", program, str(step)], capture_output=True, text=True, timeout=120, check=True,
-                env={**os.environ, **slurm, "PYTHONPATH": f"{here.parent}:{here}"}
-                | ({} if requeued is None else {"SLURM_RESTART_COUNT": requeued}),
-            )  # fmt: skip
-            names.append(found.stdout.strip())
-    assert names == ["queued", "queued-2", "queued", "queued-2"]
-    assert (steps(address, "queued"), steps(address, "queued-2")) == ([1, 3], [2, 4])
 
 
 def torchrun(*arguments: str) -> subprocess.Popen[str]:
