@@ -95,16 +95,6 @@ def test_openmetrics_is_valid_and_has_the_samples_of_the_text_format(page: str) 
     assert kinds["conceptwatch_ctl"] == ("gauge", "")
 
 
-def test_scrapes_get_the_format_that_they_prefer(page: str) -> None:
-    for accept, expected in [
-        ("*/*", "text/plain"),
-        (f"{OPENMETRICS};q=0.4,text/plain;q=0.5", "text/plain"),
-        (f"{OPENMETRICS};q=0.5,text/plain;q=0.4", "application/openmetrics-text"),
-        (f"{OPENMETRICS};q=0", "text/plain"),
-    ]:
-        assert scrape(page, accept)[0].get_content_type() == expected, accept
-
-
 def test_prometheus_joins_a_run_with_its_host_and_labels(page: str, tmp_path: Path) -> None:
     with Prometheus(tmp_path, scraped=page) as prometheus:
         join = "conceptwatch_ctl{split='val'} * on (run) group_left (host, _, seed_no_, project) conceptwatch_run_info"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import csv
 import doctest
 import importlib
+import json
 import platform
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_integration_docs import blocks
 
 import conceptwatch
 from conceptwatch import ReadError, Run, _parquet, _plotting, _reading, _scores, _source, _tables
@@ -22,17 +25,21 @@ from real_sidecar import binary, eager, page
 
 ROOT = Path(__file__).parents[2]
 STEPS = [100, 200, 300]
-CONCEPTS = ["wing", "beak", "a<b>"]
+# A spreadsheet would compute what begins as some of these names do.
+CONCEPTS = ["wing", "=beak", "@a<b>"]
+OTHER = "+other"
 
 
 def train(address: str) -> None:
-    for name, seed in (("cub", 1), ("cub", 2), ("other", 3)):
+    for name, seed in (("cub", 1), ("cub", 2), (OTHER, 3)):
         labels = {"project": "birds", "seed": seed}
         with conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False, labels=labels) as run:
             for step in STEPS:
                 with run.evaluation("val", step=step, epoch=step / 100) as p:
                     p.log(**batch(300, first_id=0, seed=seed))
                 assert p.scores(timeout=300) is not None
+            # Scores that train networks join their point later.
+            assert run.diagnosis(timeout=300) is not None
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +71,11 @@ def source(request: pytest.FixtureRequest, curves: Path) -> str:
 
 def test_runs_are_found_by_name_number_and_label(source: str) -> None:
     found = conceptwatch.runs(source)
-    assert (len(found), found.names) == (3, ["other", "cub-2", "cub"])
-    assert found[0] is found["other"]
+    assert (len(found), found.names) == (3, [OTHER, "cub-2", "cub"])
+    assert found[0] is found[OTHER]
     assert "cub" in found
     assert found.where(seed=2).names == ["cub-2"]
-    assert found[:2].names == ["other", "cub-2"]
+    assert found[:2].names == [OTHER, "cub-2"]
     run = found["cub"]
     assert (run.labels, run.concepts, run.splits, run.finished) == (
         {"project": "birds", "seed": "1"},
@@ -83,9 +90,9 @@ def test_runs_are_found_by_name_number_and_label(source: str) -> None:
 
 def test_runs_are_searched_and_counted(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_reading, "PAGE", 2)
-    assert conceptwatch.runs(source).names == ["other", "cub-2", "cub"]
+    assert conceptwatch.runs(source).names == [OTHER, "cub-2", "cub"]
     newest = conceptwatch.runs(source, limit=1)
-    assert (newest.names, newest.total) == (["other"], 3)
+    assert (newest.names, newest.total) == ([OTHER], 3)
     assert repr(newest).startswith("1 of 3 runs\n")
     found = conceptwatch.runs(source, search="CUB seed<2")
     assert (found.names, found.total) == (["cub"], 1)
@@ -232,7 +239,7 @@ def test_runs_of_this_user_are_found_by_themselves(curves: Path, monkeypatch: py
     monkeypatch.setenv("XDG_DATA_HOME", str(curves.parents[1]))
     # Whatever else listens at the usual port of this machine.
     monkeypatch.setattr(_reading, "USUAL", "http://127.0.0.1:1")
-    assert conceptwatch.runs().names == ["other", "cub-2", "cub"]
+    assert conceptwatch.runs().names == [OTHER, "cub-2", "cub"]
     monkeypatch.setenv("XDG_DATA_HOME", str(curves.parents[1] / "nothing"))
     assert conceptwatch.runs().names == []
 
@@ -388,9 +395,8 @@ def test_the_blocks_about_loggers_and_frames(
     monkeypatch.chdir(tmp_path)
     for name, value in {"WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_DIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    whole = (ROOT / "docs/integrations.md").read_text(encoding="utf-8")
-    text = whole.partition("\n## Log to your experiment tracker\n")[2]
-    logger, reading = [part.partition("```")[0] for part in text.split("```python\n")[1:]]
+    (logger,) = blocks("docs/integrations.md", "## Log to your experiment tracker")
+    (reading,) = blocks("docs/integrations.md", "## Data frames and plots")
     package("wandb")
     names: dict[str, Any] = {"concept_names": CONCEPTS}
     monkeypatch.setenv("CONCEPTWATCH_ADDRESS", sidecar_address)
@@ -448,6 +454,28 @@ def test_titles_and_notes_are_read_back(tmp_path: Path) -> None:
     assert repr(run).startswith("<run 'a', 'A <title>': 0 evaluations, finished")
 
 
+def test_a_spreadsheet_computes_nothing_of_what_is_exported(curves: Path, tmp_path: Path) -> None:
+    def exported(*options: str) -> list[Path]:
+        to = tmp_path / "".join(options)
+        command = [binary(), "export", "--to", str(to), "--data-dir", str(curves), *options]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        return [next(to.glob(f"{kind}.*")) for kind in ("concepts", "scores")]
+
+    def column(path: Path, name: str) -> set[str]:
+        with path.open(encoding="utf-8", newline="") as rows:
+            return {row[name] for row in csv.DictReader(rows)}
+
+    concepts, scores = exported("--format=csv")
+    assert column(concepts, "concept") == {"wing", "'=beak", "'@a<b>"}
+    assert column(scores, "run") == {f"'{OTHER}", "cub", "cub-2"}
+    assert all(float(value) < 2 for value in column(scores, "value") if value), "numbers stay numbers"
+    # Programs read names as they are.
+    concepts, _ = exported("--as-is")
+    assert column(concepts, "concept") == set(CONCEPTS)
+    lines, _ = exported("--format=jsonl")
+    assert {json.loads(line)["concept"] for line in lines.read_text(encoding="utf-8").splitlines()} == set(CONCEPTS)
+
+
 @pytest.mark.parametrize("with_package", ["pyarrow", "polars"])
 def test_parquet_has_what_the_tables_have(
     with_package: str, curves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -487,6 +515,7 @@ def test_parquet_has_what_the_tables_have(
     assert polars.read_parquet(tmp_path / "out/runs.parquet")["started"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet")["time"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet").height == 0
+    assert set(polars.read_parquet(tmp_path / "out/concepts.parquet")["concept"]) == set(CONCEPTS)
     assert _parquet.export(binary(), asked) == 2
     assert "runs.parquet exists already; choose another directory" in capfd.readouterr().err
 

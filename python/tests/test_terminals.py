@@ -100,23 +100,6 @@ def test_no_command_panics(gone: Output, files: Path) -> None:
     assert {command: status(gone(), *command) for command in commands} == commands
 
 
-def test_a_question_whose_terminal_goes_is_no_yes(files: Path) -> None:
-    curves = str(files / "curves")
-    with eager("--data-dir", curves) as address:
-        assert conceptwatch.init("a", concepts=3, address=address, spawn=False).finish()
-    process, terminal = pty.fork()
-    if process == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        os.execv(binary(), [binary(), "rm", "a", "--data-dir", curves])  # noqa: S606
-    shown = b""
-    while b"[y/N]" not in shown:
-        shown += os.read(terminal, 4096)
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 1
-    listed = subprocess.run([binary(), "ls", "--data-dir", curves], capture_output=True, text=True, check=True)
-    assert "\na " in listed.stdout
-
-
 def test_watching_ends_with_its_reader() -> None:
     with eager() as address:
         run = conceptwatch.init("a", concepts=3, address=address, spawn=False)
