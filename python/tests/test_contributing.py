@@ -1,7 +1,7 @@
 """The commands of CONTRIBUTING.md, in order.
 
 What is quick once the tree is built runs as it stands. What is not runs in a dry form here (`make --dry-run`, a build
-without the run, a listing), and in full where `ELSEWHERE` says; benchmarks alone run in full nowhere but by hand.
+without the run, a listing), and in full in CI; benchmarks alone run in full nowhere but by hand.
 """
 
 from __future__ import annotations
@@ -12,22 +12,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from conftest import not_tested
 from monitoring import program_path
 from real_sidecar import binary
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-# Run in full by a step of .ci/run.
-ELSEWHERE = {
-    "make test": ["make .venv/all", "make test-rust", "make test-python", "make test-page"],
-    "make test-quick": ["make test-rust", "make test-python"],
-    "make check": ["make check"],
-    "make protocol": ["make protocol"],
-    "PYTHONPATH=python .venv/bin/python -m pytest": ["make test-python"],
-}  # fmt: skip
 
 
 def commands() -> list[str]:
@@ -70,14 +60,6 @@ def test_every_command_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         if command.startswith("cargo bench"):
             assert f'"name":"{command.rpartition("--bench ")[2]}","src_path"' in done.stdout, command
-
-
-@pytest.mark.parametrize("command", ELSEWHERE)
-def test_what_is_not_run_here_runs_in_ci(command: str) -> None:
-    assert any(found.startswith(command) for found in commands()), f"{command} is no longer documented"
-    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    for step in ELSEWHERE[command]:
-        assert step in steps, f"{command}: {step}"
 
 
 def test_ci_runs_all_that_make_test_does() -> None:

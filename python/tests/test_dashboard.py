@@ -229,14 +229,6 @@ def test_the_variables_offer_splits_scores_and_a_run(watched: Watched) -> None:
     assert values["detail"] == min(LEAKING, CLEAN)
 
 
-def test_chosen_sidecars_and_runs_are_patterns(watched: Watched) -> None:
-    chosen = Filled(0, 1, {**watched.filled.values, "run": [LEAKING, CLEAN], "instance": [watched.sidecar.http]})
-    expression = chosen.promql('conceptwatch_step{run=~"$run", split="$split", instance=~"$instance"}')
-    assert {one["metric"]["run"] for one in watched.prometheus.query(expression)} == {LEAKING, CLEAN}
-    chosen.values["instance"] = ["another:7801"]
-    assert watched.prometheus.query(chosen.promql(expression.replace(pattern(watched.sidecar.http), "$instance"))) == []
-
-
 def test_no_row_is_repeated() -> None:
     """A row for each of 84 runs was 840 panels."""
     assert [panel["title"] for panel in DASHBOARD["panels"] if panel.get("repeat")] == []

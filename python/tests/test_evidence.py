@@ -67,17 +67,6 @@ def test_a_run_that_collapses_and_a_sound_one_are_told_apart(
     assert os.stat(file).st_mtime_ns > before
 
 
-def test_runs_side_by_side_share_the_time_that_passes(programs: Any) -> None:
-    report = programs("report")
-    run = {"cost": {"seconds": 5400.0, "cpu_seconds": 3000.0, "processes": 2, "cores": 2}}
-    text = report.cost([run, run])
-    assert text.startswith("All 2 runs took 1 h 30 min on 2 cores")
-    assert "1 h 40 min of CPU time" in text
-    # Runs that noted nothing are not counted as if they took no time.
-    assert report.cost([run, {}]).startswith("1 of the 2 runs took 45 min")
-    assert "not noted" in report.cost([{}])
-
-
 def test_the_interval_is_clopper_and_pearsons(programs: Any) -> None:
     interval = programs("verdicts").interval
     # No event in n trials: 1 - 0.025^(1/n).

@@ -94,11 +94,6 @@ def raw(prometheus: Prometheus, metric: str) -> list[tuple[float, float]]:
     return [(float(at), float(value)) for at, value in series["values"]]
 
 
-def test_scrapes_see_only_some_of_the_passes(exported: Exported) -> None:
-    seen = {step for _, step in raw(exported.live, "conceptwatch_step")}
-    assert 0 < len(seen) < PASSES
-
-
 @pytest.mark.parametrize("score", ["icl_excess", "ctl_excess", "concept_accuracy"])
 def test_every_pass_is_exported_at_its_time(exported: Exported, score: str) -> None:
     points = ask(exported.sidecar.http, "/api/v1/series", run=RUN, split="val", score=score)["points"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts_training import PAUSED, ROWS, STEPS, K, batches, share
+from hosts_training import PAUSED, STEPS, K, batches, share
 from test_secure import certificates
 
 import conceptwatch
@@ -185,13 +185,6 @@ def check(made: Hosts, reports: list[dict[str, Any]], expected: list[dict[str, A
         compared += sum("value" in score for score in got["scores"].values())
     print(f"{compared} values equal")
     assert compared > 30 * STEPS
-
-
-def test_ranks_have_the_rows_that_a_sampler_of_pytorch_gives_them() -> None:
-    sampler = package("torch.utils.data", "torch").DistributedSampler
-    for ranks in (2, 4):
-        shares = [list(sampler(range(ROWS), ranks, rank, shuffle=False)) for rank in range(ranks)]
-        assert shares == [share(rank, ranks) for rank in range(ranks)]
 
 
 def test_four_ranks_go_on_at_a_sidecar_that_was_killed(

@@ -24,7 +24,6 @@ from measures import (
     power_mean,
     shapley,
 )
-from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 
@@ -67,13 +66,6 @@ def test_one_against_all_is_the_mean_over_pairs_of_classes_weighted_by_the_other
     assert bool(equal) is (len(set(rows)) == 1)
 
 
-def test_one_against_all_of_shifted_normals_is_the_published_formula() -> None:
-    random = np.random.default_rng(2)
-    classes = random.integers(0, 3, 60_000)
-    scores = random.standard_normal((60_000, 3)) + 1.5 * np.eye(3)[classes]
-    assert one_vs_all_auc(scores, classes) == pytest.approx(stats.norm.cdf(1.5 / np.sqrt(2)), abs=0.004)
-
-
 def test_means_of_the_printed_parts_are_the_printed_clarity() -> None:
     # The Clarity paper, Table 6 without sparsity, and Table 2, CUB, ViT-L/14, predictor, Bernoulli.
     assert power_mean(np.array([0.6169, 0.6531]), -1) == pytest.approx(0.6345, abs=5e-5)
@@ -86,19 +78,11 @@ def test_means_of_the_printed_parts_are_the_printed_clarity() -> None:
 
 
 def test_cohens_d_of_trust_is_the_published_one() -> None:
-    # Table 5, and t = 12.21 of 50 participants with 30 ratings each.
+    # Table 5.
     assert cohens_d((0.789, -0.033), (1.193, 1.378)) == pytest.approx(0.64, abs=5e-3)
-    t = stats.ttest_ind_from_stats(0.789, 1.193, 750, -0.033, 1.378, 750, equal_var=False).statistic
-    assert t == pytest.approx(12.21, abs=0.2)
     random = np.random.default_rng(3)
     a, b = random.normal(2, 1, 50_000), random.normal(1.5, 1, 50_000)
     assert cohens_d((a.mean(), b.mean()), (a.std(), b.std())) == pytest.approx(0.5, abs=0.02)
-
-
-@pytest.mark.parametrize(("r", "p"), [(0.6322, 0.0926), (-0.4683, 0.2419), (0.9404, 0.0005), (0.9124, 0.0016)])
-def test_the_published_correlations_with_trust_are_over_8_methods(r: float, p: float) -> None:
-    t = abs(r) * np.sqrt(6 / (1 - r**2))
-    assert 2 * stats.t.sf(t, 6) == pytest.approx(p, abs=5e-5)
 
 
 def test_a_box_at_a_random_place_holds_a_region_by_the_products_of_its_margins() -> None:

@@ -22,12 +22,8 @@ from real_sidecar import binary, free_ports, listens, own_name
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 
 
-@pytest.mark.parametrize("name", ["train.sbatch", "host.sh"])
-def test_the_scripts_are_scripts(name: str) -> None:
-    subprocess.run(["/bin/bash", "-n", SLURM / name], check=True, timeout=60)
-
-
 def test_the_job_starts_the_script_of_a_node_once_on_each() -> None:
+    subprocess.run(["/bin/bash", "-n", SLURM / "train.sbatch"], check=True, timeout=60)
     text = (SLURM / "train.sbatch").read_text()
     assert "#SBATCH --ntasks-per-node=1" in text
     assert "deploy/slurm/host.sh" in text

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from torture import __main__ as torture
-from torture import hosts, points, report, soak
+from torture import hosts, points
 from torture.job import Report
-from torture.results import Line, Outcome, Part, Results, Row, Setting, read, table
-from torture.slope import block_means, slope
+from torture.results import Outcome, Part, Results, Row, Setting, read
+from torture.slope import slope
 
 ROW = Row("kind", "a test", lambda setting: [], lambda figures: f"{sum(of['n'] for of in figures)} cases")
 
@@ -63,31 +63,6 @@ def test_a_part_that_fails_ends_neither_the_others_nor_the_table(
     assert re.search(r"\| a test \| \*\*not reached\*\*: first: OSError: no disk; 3 cases \|", printed)
 
 
-def test_a_row_says_in_its_measured_column_what_was_not_reached(setting: Setting) -> None:
-    def row(*lines: Line) -> str:
-        return table([(ROW, list(lines), 2)]).splitlines()[2]
-
-    def line(n: int, faults: list[str], late: list[str]) -> Line:
-        return {"figures": {"n": n}, "faults": faults, "late": late}
-
-    whole = line(3, [], [])
-    assert row(whole, whole) == "| a test | 6 cases |"
-    assert row(whole) == "| a test | 1 of 2 parts run; 3 cases |"
-    assert row() == "| a test | not run |"
-    assert row(whole, line(1, [], ["p99 60 ms"])) == "| a test | **not reached**: p99 60 ms; 4 cases |"
-
-
-def test_the_page_has_a_table_with_its_date_and_machine() -> None:
-    line = {
-        "row": "inputs", "part": "all tables", "size": "full", "figures": {"cases": 600}, "faults": [], "late": [],
-        "began": 86400, "cores": 4, "machine": "x86_64", "load": 0.2,
-    }  # fmt: skip
-    text = report.written([line])
-    assert "| bad inputs, at every place where input comes in | 600 bad inputs, each answered with the field" in text
-    assert text.endswith("\n1970-01-02, 4 cores, x86_64.\n")
-    assert report.written([{**line, "load": 7.5}]).endswith("\n1970-01-02, 4 cores, x86_64, shared machine.\n")
-
-
 def test_points_differ_by_a_bit_and_lack_what_joins_later() -> None:
     def of(value: float, **more: Any) -> dict[str, Any]:
         return {"rows": 4, "scores": {"icl": {"value": value, **more}}}
@@ -123,17 +98,3 @@ def test_the_slope_has_the_error_of_what_it_is_taken_from() -> None:
         found, error = slope(seconds, list(random.normal(size=len(seconds))))
         within += abs(found) < 2.3 * error  # 95 % of a t distribution of 10 degrees of freedom
     assert within >= 88
-
-
-def test_the_soak_shows_whether_memory_grows_or_has_reached_a_plateau() -> None:
-    mib = 1 << 20
-    late_plateau = [80.0 * mib] * 100 + [90.0 * mib] * 1100
-    figures = {name: [0.0, 0.5, 80.0] for name in ("files", "threads")}
-    figures |= {"seconds": 3600, "jobs": 10, "killed": 1, "read": 5, "resident": [2.0 * mib, mib, 80.0 * mib]}
-    assert soak.measured([figures]).endswith("threads +0.00 ± 0.50 an hour at 80.0")
-    figures |= {"heap": [0.0, mib, 40.0 * mib]}
-    figures["blocks"] = {"resident": block_means(late_plateau), "heap": block_means([40.0 * mib] * 600)}
-    text = soak.measured([figures])
-    assert "heap in use +0.00 ± 1.00 an hour at 40.0 MiB" in text
-    assert f"memory 80.0 {'90.0 ' * 11}".strip() in text
-    assert text.endswith("heap " + " ".join(["40.0"] * 12))
