@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,10 +64,6 @@ def fit(model: Any, *callbacks: Any, epochs: int = 8) -> dict[str, list[float]]:
     return history
 
 
-def test_the_backend_is_jax(keras: Any) -> None:
-    assert keras.backend.backend() == os.environ["KERAS_BACKEND"]
-
-
 def test_keras_stops_by_a_score_in_the_logs(keras: Any, address: str) -> None:
     stopping = keras.callbacks.EarlyStopping("leakage/icl", mode="min", patience=2)
     monitor = leakage_monitor("early stopping", address)
@@ -106,12 +101,6 @@ def test_keras_stops_by_advice(keras: Any, address: str) -> None:
     assert "interconcept leakage is high" in monitor.stop_reason
     assert len(history["loss"]) == len(curve(address, "advised")) < 8
     assert max(history["leakage/icl"]) > 0.25
-
-
-def test_keras_goes_on_where_concepts_are_well_supervised(keras: Any, address: str) -> None:
-    model = bottleneck(keras, 5.0)
-    history = fit(model, leakage_monitor("clean", address, advice=True), epochs=3)
-    assert len(history["loss"]) == 3
 
 
 def test_the_probe_may_be_a_function(keras: Any, address: str) -> None:

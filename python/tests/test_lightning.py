@@ -97,14 +97,6 @@ def test_training_stops_at_the_epoch_in_which_the_alert_fires(either: Any, addre
     assert done.callback_metrics["leakage/icl"].item() == pytest.approx(points[-1]["value"], rel=1e-6)
 
 
-def test_training_goes_on_where_concepts_are_well_supervised(lightning: Any, address: str) -> None:
-    stopping = early_stopping("leakage/icl", patience=100)
-    done = trainer(lightning, leakage_monitor("clean", address), stopping, max_epochs=3)
-    train(lightning, done, concept_weight=5.0)
-    assert done.current_epoch == 3
-    assert stopping.stopping_reason_message is None
-
-
 def test_manual_optimisation_that_passes_lightnings_optimisers_by_counts_batches(
     lightning: Any, address: str, warned: Callable[[], list[str]]
 ) -> None:
@@ -397,14 +389,6 @@ def test_callbacks_serve_another_training(lightning: Any, scripted: Scripted) ->
 def test_a_monitor_travels_to_other_processes(lightning: Any) -> None:
     monitor = leakage_monitor("run", "127.0.0.1:1")
     assert pickle.loads(pickle.dumps(monitor)).splits == ("val",)  # noqa: S301
-
-
-def test_advice_stops_training(lightning: Any, scripted: Scripted) -> None:
-    scripted.stop = True
-    monitor = leakage_monitor("run", scripted.serve(), timeout=0.2)
-    done = quick(lightning, early_stopping(), monitor, max_epochs=5)
-    assert (done.current_epoch, scripted.advice_asked) == (1, 1)
-    assert (scripted.finished, scripted.ranks_finished) == (["run"], [0])
 
 
 def test_a_failing_extract_is_said_and_counted(

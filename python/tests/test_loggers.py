@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -219,43 +218,6 @@ def test_lightning_logs_at_its_global_step(address: str, folder: Path) -> None:
     trainer = toy.trainer(lightning, monitor, max_epochs=2)
     trainer.fit(toy.module(lightning, 5.0), *toy.loaders())
     assert [step for step, _ in of_tensorboard(folder / "runs/lightning")[TAG]] == [16, 32]
-
-
-def test_keras_logs_at_its_optimisers_step(address: str, folder: Path) -> None:
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    keras = package("keras")
-    data = importlib.import_module("test_keras")
-    found: list[int] = []
-    rows = data.Rows(512, 0)
-    monitor = importlib.import_module("conceptwatch.keras").LeakageMonitor(
-        "keras", concepts=3, inputs=data.PROBE.x, outputs={"concept_activations": "concepts"},
-        labels={"concept_labels": data.PROBE.c, "task_labels": data.PROBE.y},
-        address=address, spawn=False, log_to=lambda values, step: found.append(step),
-    )  # fmt: skip
-    data.bottleneck(keras, 5.0).fit(rows.x, [rows.c, rows.y], epochs=2, batch_size=64, verbose=0, callbacks=[monitor])
-    assert {8, 16} == set(found)
-
-
-def test_transformers_logs_at_its_global_step(address: str, torch: Any, tmp_path: Path) -> None:
-    package("accelerate", "transformers")
-    package("transformers")
-    toy = importlib.import_module("toy_transformers")
-    found: list[int] = []
-    trainer = toy.trainer(tmp_path, concept_weight=5.0, num_train_epochs=2)
-    trainer.add_callback(
-        importlib.import_module("conceptwatch.transformers").LeakageMonitor(
-            "transformers",
-            concepts=3,
-            extract=toy.extract,
-            address=address,
-            spawn=False,
-            advice=False,
-            log_to=lambda values, step: found.append(step),
-        )
-    )
-    trainer.train()
-    steps = {entry["step"] for entry in trainer.state.log_history if "eval_loss" in entry}
-    assert set(found) == steps
 
 
 # ---------------------------------------------------------------- what may be wrong

@@ -96,7 +96,9 @@ def test_an_end_goes_alone_when_its_batch_cannot_be_sent(
     wait_for(lambda: run._sender._call is not None)
     with run.evaluation("val", step=7) as p:
         p.log(image_embeddings=np.zeros((2, 10_000), np.float32))
+    run.log(step=8, **batch())
     assert run.finish()
+    assert [received.head.step for received in sidecar.received] == [8]
     assert [(end.sequence, end.rows) for end in sidecar.ends] == [(2, 2)]
     assert run.stats.batches_dropped == {"invalid": 1}
     assert (run.stats.passes_ended, run.stats.queue_bytes) == (1, 0)
@@ -168,20 +170,6 @@ def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar,
     assert all(sum(len(t.data) for c in r.chunks for t in c.tensors) <= 50_000 for r in sidecar.received)
     assert b"".join(r.data("sample_ids") for r in sidecar.received) == tensors["sample_ids"].tobytes()
     assert [r.head.sequence for r in sidecar.received] == list(range(1, len(sidecar.received) + 1))
-
-
-def test_a_row_larger_than_a_message_is_dropped_and_said(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
-    sidecar.start.max_chunk_bytes = 20_000
-    run = start()
-    wait_for(lambda: run._link.declared)
-    run.log(step=1, image_embeddings=np.zeros((2, 10_000), np.float32))
-    run.log(step=1, **batch())
-    assert run.finish()
-    assert len(sidecar.received) == 1
-    assert run.stats.batches_dropped == {"invalid": 1}
-    assert "one of its rows takes" in warned()[0]
 
 
 def test_over_its_budget_the_sidecar_is_given_the_time_it_asks_for(

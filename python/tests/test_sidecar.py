@@ -128,13 +128,6 @@ def test_a_sample_smaller_than_the_pass_is_full(address: str) -> None:
     assert scores.rows_seen == pytest.approx(40_000, rel=0.01)
 
 
-def test_what_the_sidecar_refuses_is_counted(address: str) -> None:
-    run = conceptwatch.init("refused", concepts=2, address=address, spawn=False)
-    run.log(step=1, concept_activations=np.full((10, 2), np.nan, np.float32))
-    run.finish()
-    assert run.stats.batches_dropped == {"refused": 1}
-
-
 RANK = """
 import sys, time, numpy as np, conceptwatch
 address, rank = sys.argv[1], int(sys.argv[2])

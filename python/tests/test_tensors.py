@@ -167,7 +167,3 @@ def test_activations_have_the_columns_of_their_layout(concepts: Concepts, column
 def test_another_layout_that_would_fit_is_named(two_columns: bool, columns: int, layout: str) -> None:
     with pytest.raises(Fault, match=f"pass activation_columns='{layout}_per_concept' to init, or latents={columns}"):
         Checks(Concepts((0, 2), two_columns)).logged({"concept_activations": np.zeros((4, columns))})
-
-
-def test_monte_carlo_samples_are_a_third_dimension() -> None:
-    assert Checks(Concepts((0, 0, 0))).logged({"concept_activations": np.zeros((4, 3, 9))})[0].shape == (4, 3, 9)

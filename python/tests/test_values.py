@@ -114,14 +114,6 @@ def test_probabilities_do_not_warn(start: Callable[..., Run], warned: Callable[[
     assert warned() == []
 
 
-def test_a_misspelt_tensor_is_a_warning(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
-    run = start()
-    with run.evaluation("val", step=1) as p:
-        p.log(concept_activation=np.ones((10, K)), concept_labels=np.ones((10, K)))  # type: ignore[call-arg]
-    (said,) = warned()
-    assert "concept_activation is not a tensor that can be logged; did you mean concept_activations? The batch" in said
-
-
 def test_a_misspelt_tensor_is_an_error_of_the_type_checker(tmp_path: Path) -> None:
     package("mypy")
     program = tmp_path / "job.py"
