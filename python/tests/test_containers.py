@@ -6,7 +6,6 @@ gives Prometheus on a real Prometheus. Images are neither built nor run, and no 
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -25,7 +24,7 @@ import pytest
 
 from conftest import not_tested, npm_packages, wait_for
 from monitoring import Prometheus, program_path
-from real_sidecar import ask, binary, free_ports, listens
+from real_sidecar import EAGER_OPTIONS, ask, binary, free_ports, listens
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -56,6 +55,27 @@ def succeeds(*command: str | Path, **options: Any) -> str:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout + ran.stderr
+
+
+def kubernetes_takes(documents: list[Any], folder: Path) -> None:
+    """Since 1.29 a container can be a sidecar without a feature gate."""
+    path = folder / "documents.yaml"
+    path.write_text("\n---\n".join(map(json.dumps, documents)))  # JSON is YAML
+    for version in ("1.29", "1.33"):
+        succeeds(tool("kubernetes-validate"), "--strict", "-k", version, path)
+
+
+def check_mounts(pod: dict[str, Any]) -> None:
+    """That each container mounts volumes which the pod has."""
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for container in pod.get("initContainers", []) + pod["containers"]:
+        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+
+
+def compose(name: str = "compose.yaml") -> dict[str, Any]:
+    (document,) = parsed(DEPLOY / name)
+    found: dict[str, Any] = document
+    return found
 
 
 # ---------------------------------------------------------------- the image
@@ -90,28 +110,20 @@ def test_the_image_is_small_and_without_rights() -> None:
 
 
 def test_cargo_finds_all_it_needs_among_what_is_copied(tmp_path: Path) -> None:
-    cargo = program_path("cargo")
-    if cargo is None:
-        not_tested("cargo")
+    cargo = program_path("cargo") or not_tested("cargo")
     allowed = [line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] == "!"]
     copied = [words.split() for name, words in instructions() if name == "COPY" and not words.startswith("--")]
     for *sources, destination in copied:
         for source in sources:
-            found = list(
-                itertools.chain(*(ROOT.glob(one) for one in allowed if one.split("/")[0] == source.split("/")[0]))
-            )
+            found = [path for one in allowed if one.split("/")[0] == source.split("/")[0] for path in ROOT.glob(one)]
             assert found, f"{source} is copied, and kept from the builder by Dockerfile.dockerignore"
             for path in found:
                 to = tmp_path / path.relative_to(ROOT)
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copytree(path, to, dirs_exist_ok=True) if path.is_dir() else shutil.copy(path, to)
             assert (tmp_path / destination / (source if destination == "./" else "")).exists()
-    described = subprocess.run(
-        [cargo, "metadata", "--no-deps", "--locked", "--offline", "--format-version", "1"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert described.returncode == 0, described.stderr
-    for target in json.loads(described.stdout)["packages"][0]["targets"]:
+    metadata = ["metadata", "--no-deps", "--locked", "--offline", "--quiet", "--format-version", "1"]
+    for target in json.loads(succeeds(cargo, *metadata, cwd=tmp_path))["packages"][0]["targets"]:
         assert Path(target["src_path"]).exists(), target
 
 
@@ -134,9 +146,7 @@ class Contained:
             assert any(old in value for value in [*environment.values(), *arguments]), old
             environment = {name: value.replace(old, new) for name, value in environment.items()}
             arguments = [argument.replace(old, new) for argument in arguments]
-        speed = ["--niceness", "0", "--cpu-share", "16", "--busy-cpu-share", "16", "--log", "warn"]
-        command = [binary(), *arguments, *speed]
-        self.process = subprocess.Popen(command, env=environment, cwd=folder)
+        self.process = subprocess.Popen([binary(), *arguments, *EAGER_OPTIONS], env=environment, cwd=folder)
         wait_for(lambda: listens(self.port + 1) or self.process.poll() is not None)
         assert self.process.poll() is None, "the sidecar ended at once"
 
@@ -194,19 +204,14 @@ def test_kubernetes_probes_are_answered_without_a_token(contained: Contained) ->
 # ---------------------------------------------------------------- Compose
 
 
-def compose() -> dict[str, Any]:
-    (document,) = parsed(DEPLOY / "compose.yaml")
-    found: dict[str, Any] = document
-    return found
-
-
 def secret_path() -> str:
     (name,) = compose()["secrets"]
     return f"/run/secrets/{name}"
 
 
 def test_compose_has_the_form_that_compose_takes() -> None:
-    succeeds(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", DEPLOY / "compose.yaml")
+    files = [DEPLOY / "compose.yaml", DEPLOY / "compose.hub.yaml"]
+    succeeds(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", *files)
 
 
 def test_what_compose_mounts_is_there() -> None:
@@ -278,17 +283,13 @@ def test_a_real_prometheus_scrapes_with_the_configuration_of_compose(contained: 
 
 
 def test_promtool_takes_the_configurations() -> None:
-    promtool = program_path("promtool")
-    if promtool is None:
-        not_tested("prometheus")
+    promtool = program_path("promtool") or not_tested("prometheus")
     for path in (DEPLOY / "prometheus.yml", DEPLOY / "compose" / "prometheus.yml", DEPLOY / "compose" / "archive.yml"):
         succeeds(promtool, "check", "config", "--syntax-only", path)
 
 
 def test_alertmanager_takes_its_configuration() -> None:
-    amtool = program_path("amtool")
-    if amtool is None:
-        not_tested("prometheus-alertmanager")
+    amtool = program_path("amtool") or not_tested("prometheus-alertmanager")
     assert "SUCCESS" in succeeds(amtool, "check-config", DEPLOY / "compose" / "alertmanager.yml")
 
 
@@ -316,13 +317,9 @@ def test_kubernetes_takes_the_job_with_its_sidecar(tmp_path: Path) -> None:
     template, patch = job["spec"]["template"], component("sidecar")["spec"]["template"]
     template["metadata"] = patch["metadata"]
     template["spec"] |= patch["spec"]
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    # Since 1.29 a container can be a sidecar without a feature gate.
-    for version in ("1.29", "1.33"):
-        succeeds(tool("kubernetes-validate"), "--strict", "-k", version, tmp_path / "job.json")
-    volumes = {volume["name"] for volume in template["spec"]["volumes"]}
+    kubernetes_takes([job], tmp_path)
+    check_mounts(template["spec"])
     for container in template["spec"]["initContainers"] + template["spec"]["containers"]:
-        assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
         (told,) = [one["value"] for one in container["env"] if one["name"] == "CONCEPTWATCH_TOKEN_FILE"]
         (at,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "conceptwatch-token"]
         assert told == f"{at}/token"
@@ -335,15 +332,11 @@ def jobset() -> Any:
 
 def test_kubernetes_takes_each_job_of_a_run_over_several_pods(tmp_path: Path) -> None:
     """Its own schema is in no package registry, so the Jobs that JobSet makes of it are checked."""
-    for job in jobset()["spec"]["replicatedJobs"]:
-        document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job["name"]}, **job["template"]}
-        (tmp_path / "job.json").write_text(json.dumps(document))
-        for version in ("1.29", "1.33"):
-            succeeds(tool("kubernetes-validate"), "--strict", "-k", version, tmp_path / "job.json")
-        pod = job["template"]["spec"]["template"]["spec"]
-        volumes = {volume["name"] for volume in pod["volumes"]}
-        for container in pod.get("initContainers", []) + pod["containers"]:
-            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+    jobs = jobset()["spec"]["replicatedJobs"]
+    of_job = {"apiVersion": "batch/v1", "kind": "Job"}
+    kubernetes_takes([{**of_job, "metadata": {"name": job["name"]}, **job["template"]} for job in jobs], tmp_path)
+    for job in jobs:
+        check_mounts(job["template"]["spec"]["template"]["spec"])
 
 
 def test_all_pods_of_a_run_reach_the_sidecar_of_the_first() -> None:
@@ -403,15 +396,8 @@ def test_the_operator_finds_the_sidecars_port_and_token() -> None:
 
 def test_the_operators_rules_are_those_of_prometheus() -> None:
     rules = (DEPLOY / "prometheus" / "conceptwatch.rules.yml").read_text()
-    made = subprocess.run(
-        [sys.executable, str(KUBERNETES / "rules.py")],
-        input=rules,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert (KUBERNETES / "sidecar" / "prometheusrule.yaml").read_text() == made.stdout
+    made = succeeds(sys.executable, KUBERNETES / "rules.py", input=rules)
+    assert (KUBERNETES / "sidecar" / "prometheusrule.yaml").read_text() == made
     (plain,) = parsed(DEPLOY / "prometheus" / "conceptwatch.rules.yml")
     assert component("prometheusrule")["spec"] == plain
 
@@ -431,9 +417,7 @@ def test_the_operators_resources_have_their_types(tmp_path: Path) -> None:
 
 def kustomized(name: str, folder: Path) -> dict[str, Any]:
     """What kubectl makes of a folder, by kind."""
-    kubectl = program_path("kubectl")
-    if kubectl is None:
-        not_tested("kubectl")
+    kubectl = program_path("kubectl") or not_tested("kubectl")
     built = folder / "built.yaml"
     built.write_text(
         subprocess.run(
