@@ -34,6 +34,17 @@ def both(found: Any) -> tuple[Any, Any]:
     return np.asarray(found["intervention_predictions"]), np.asarray(found["wrong_intervention_predictions"])
 
 
+class Seen:
+    """A head that returns its concepts, and keeps what they were in each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.calls.append(np.asarray(x).copy())
+        return x
+
+
 @pytest.fixture(params=["numpy", "torch"])
 def array(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
     """Arrays of each library, so that every closed form holds for both."""
@@ -81,18 +92,13 @@ def test_a_head_of_an_exclusive_or_is_right_only_when_both_are_set(array: Any) -
 
 def test_the_least_confident_concepts_are_set_first(array: Any) -> None:
     c_hat = np.array([[0.5, 0.9, 0.2], [0.01, 0.45, 0.6]], np.float32)
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x))
-        return x
-
+    head = Seen()
     interventions(head, array(c_hat), array(1 - (c_hat > 0.5)), policy="least_confident")
     # Calls alternate between true and wrong values after the first.
-    assert seen[1].tolist() == [[1, c_hat[0, 1], c_hat[0, 2]], [c_hat[1, 0], 1, c_hat[1, 2]]]
-    assert seen[3].tolist() == [[1, c_hat[0, 1], 1], [c_hat[1, 0], 1, 0]]
-    assert seen[5].tolist() == [[1, 0, 1], [1, 1, 0]]
-    assert seen[6].tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert head.calls[1].tolist() == [[1, c_hat[0, 1], c_hat[0, 2]], [c_hat[1, 0], 1, c_hat[1, 2]]]
+    assert head.calls[3].tolist() == [[1, c_hat[0, 1], 1], [c_hat[1, 0], 1, 0]]
+    assert head.calls[5].tolist() == [[1, 0, 1], [1, 1, 0]]
+    assert head.calls[6].tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
 def test_coop_sets_uncertain_and_decisive_concepts_first(array: Any) -> None:
@@ -170,35 +176,25 @@ def test_logits_are_set_to_percentiles(array: Any) -> None:
     assert np.allclose([low, high], np.percentile(logits, [5, 95], axis=0))
     outliers = np.ma.array(np.where(logits > 6, 1e6, logits), mask=logits > 6)
     assert (conceptwatch.percentiles(outliers)[1] < 6).all()
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x))
-        return x
-
+    head = Seen()
     for ends, expected in [
         ({"low": low, "high": high}, (low, high)),
         ({}, (low, high)),  # of the batch itself
         ({"low": -4.0, "high": [3.0, 5.0]}, (np.full(2, -4.0), np.array([3.0, 5.0]))),
     ]:
-        seen.clear()
+        head.calls.clear()
         interventions(head, array(logits), array(c), kind="logit", **ends)  # type: ignore[arg-type]
-        assert np.allclose(seen[-2], np.where(c == 1, expected[1], expected[0]), atol=1e-5)
-        assert np.allclose(seen[-1], np.where(c == 1, expected[0], expected[1]), atol=1e-5)
+        assert np.allclose(head.calls[-2], np.where(c == 1, expected[1], expected[0]), atol=1e-5)
+        assert np.allclose(head.calls[-1], np.where(c == 1, expected[0], expected[1]), atol=1e-5)
 
 
 def test_categorical_concepts_are_set_in_blocks(array: Any) -> None:
     random = np.random.default_rng(4)
     c = np.stack([random.integers(0, 2, N), random.integers(0, 4, N)], 1)
     c_hat = random.random((N, 5), np.float32)
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x))
-        return x
-
+    head = Seen()
     interventions(head, array(c_hat), array(c), cardinalities=[2, 4], policy="in_order")
-    true, wrong = seen[-2], seen[-1]
+    true, wrong = head.calls[-2:]
     assert (true[:, 0] == c[:, 0]).all()
     assert (true[:, 1:] == np.eye(4)[c[:, 1]]).all()
     assert (wrong[:, 0] == 1 - c[:, 0]).all()
@@ -208,28 +204,22 @@ def test_categorical_concepts_are_set_in_blocks(array: Any) -> None:
     offsets = np.bincount((wrong[:, 1:].argmax(1) - c[:, 1]) % 4, minlength=4)
     assert offsets[1:].min() > N / 3 - 4 * np.sqrt(N)
     # One concept set: its column, or all columns of its block.
-    assert (seen[1][:, 0] == c[:, 0]).all()
-    assert (seen[1][:, 1:] == c_hat[:, 1:]).all()
+    assert (head.calls[1][:, 0] == c[:, 0]).all()
+    assert (head.calls[1][:, 1:] == c_hat[:, 1:]).all()
     # Two columns for every binary concept where all have a column for each class.
-    seen.clear()
+    head.calls.clear()
     interventions(head, array(random.random((N, 6), np.float32)), array(c), cardinalities=[2, 4])
-    assert (seen[-2][:, :2] == np.eye(2)[c[:, 0]]).all()
+    assert (head.calls[-2][:, :2] == np.eye(2)[c[:, 0]]).all()
 
 
 def test_groups_are_set_together(array: Any) -> None:
     c_hat, c, _ = data()
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x))
-        return x
-
     for policy in ("random", "least_confident", "coop", "in_order"):
-        seen.clear()
+        head = Seen()
         found = interventions(head, array(c_hat), array(c), groups=[[0, 3], [1, 2]], policy=policy)
         assert both(found)[0].shape == (N, 4)
         assert found.counts == (0, 2, 3, 5)
-        is_set = seen[2 + 2 * K if policy == "coop" else 1] == c  # coop ranks by calls of its own
+        is_set = head.calls[2 + 2 * K if policy == "coop" else 1] == c  # coop ranks by calls of its own
         assert (is_set[:, 0] == is_set[:, 3]).all()
         assert (is_set[:, 1] == is_set[:, 2]).all()
         assert (is_set[:, [0, 1, 4]].sum(1) == 1).all()
@@ -249,14 +239,9 @@ def test_unknown_labels_are_never_set(array: Any) -> None:
     c[::2, 1] = -1
     floats = np.where(c < 0, np.nan, c)
     for labels in (c, floats):
-        seen: list[Any] = []
-
-        def head(x: Any, seen: Any = seen) -> Any:
-            seen.append(np.asarray(x))
-            return x
-
+        head = Seen()
         interventions(head, array(c_hat), array(labels))
-        for values in seen[-2:]:
+        for values in head.calls[-2:]:
             assert (values[::2, 1] == c_hat[::2, 1]).all()
             assert np.isin(values[1::2], (0, 1)).all()
 
@@ -264,14 +249,9 @@ def test_unknown_labels_are_never_set(array: Any) -> None:
 def test_masked_labels_are_never_set_and_masked_activations_are_refused() -> None:
     c_hat, c, _ = data()
     masked = np.ma.array(c, mask=np.arange(c.size).reshape(c.shape) % 3 == 0)
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x))
-        return x
-
+    head = Seen()
     interventions(head, c_hat, masked)
-    for values in seen[-2:]:
+    for values in head.calls[-2:]:
         assert (values[masked.mask] == c_hat[masked.mask]).all()
         assert np.isin(values[~masked.mask], (0, 1)).all()
     with pytest.raises(ValueError, match="concept_activations: got masked or missing values in row 0"):
@@ -280,15 +260,10 @@ def test_masked_labels_are_never_set_and_masked_activations_are_refused() -> Non
 
 def test_measured_concepts_are_set_to_their_value() -> None:
     c = np.linspace(0, 1, 2 * N).reshape(N, 2)
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(x)
-        return x
-
+    head = Seen()
     interventions(head, c + 0.3, c, kind="continuous")
-    assert (seen[-2] == c).all()
-    assert (abs(seen[-1] - c) >= 0.45).all()
+    assert (head.calls[-2] == c).all()
+    assert (abs(head.calls[-1] - c) >= 0.45).all()
 
 
 def test_orders_follow_the_rows_and_the_seed() -> None:
@@ -584,16 +559,11 @@ def test_each_concept_is_set_by_its_own_kind(array: Any) -> None:
     labels = np.stack([np.arange(N) % 2, np.arange(N) % 2, np.arange(N) % 3, random.normal(size=N) * 10], 1)
     c_hat = random.normal(size=(N, 6)).astype(np.float32)
     c_hat[:, 0] = 0.5
-    seen: list[Any] = []
-
-    def head(x: Any) -> Any:
-        seen.append(np.asarray(x).copy())
-        return x[:, 0]
-
+    head = Seen()
     kinds = ["probability", "logit", "probability", "continuous"]
     options = {"kind": kinds, "cardinalities": [0, 0, 3, 0], "policy": "in_order", "steps": [0, 4]}
     interventions(head, array(c_hat), array(labels.astype(np.float32)), **options)
-    _, true, wrong = seen
+    _, true, wrong = head.calls
     ends = np.percentile(c_hat[:, 1].astype(np.float64), [5, 95]).astype(np.float32)
     assert np.array_equal(true[:, 0], labels[:, 0])
     assert np.array_equal(wrong[:, 0], 1 - labels[:, 0])
@@ -606,9 +576,9 @@ def test_each_concept_is_set_by_its_own_kind(array: Any) -> None:
     # A number may be negative, and only NaN is unknown.
     unknown = labels.copy()
     unknown[0] = [-1, -1, -1, np.nan]
-    seen.clear()
+    head.calls.clear()
     interventions(head, array(c_hat), array(unknown.astype(np.float32)), **options)
-    assert np.array_equal(seen[1][0], c_hat[0])
+    assert np.array_equal(head.calls[1][0], c_hat[0])
     with pytest.raises(ValueError, match="kind: got 2 kinds, expected one, or one for each of 4 concepts"):
         interventions(head, array(c_hat), array(labels), **{**options, "kind": ["logit", "logit"]})
     with pytest.raises(ValueError, match="kind: got 'number', expected one of hard"):
