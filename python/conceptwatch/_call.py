@@ -150,8 +150,7 @@ def _probabilities(output: Any, values: Any, threshold: float) -> Any:
     output, is_torch = _array(output, complaint)
     xp: Any = sys.modules["torch"] if is_torch else np
     shape, n = tuple(output.shape), values.shape[0]
-    floats = output.is_floating_point() if is_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
-    if not floats or shape not in ((n,), (n, *shape[1:2])):
+    if not _is_float(output) or shape not in ((n,), (n, *shape[1:2])):
         raise Fault(complaint.format(f"{output.dtype} of shape {list(shape)}"))
     output = output.float() if is_torch else output.astype(np.float64)
     if len(shape) == 1 or shape[1] == 1:

@@ -199,25 +199,26 @@ def parts(head: Any, columns: list[Copy], start: int, end: int) -> list[Any]:
             message = messages.Tensor(
                 name=column.name, dtype=column.dtype, shape=shape, texts=column.texts[start:end]
             ).SerializeToString()
-            found.append(_TENSORS + _varint(len(message)) + message)
+            found.append(_TENSORS + varint(len(message)) + message)
             size += len(found[-1])
         else:
             values = column.array[start:end]
             before = _tensor_before(column.name, column.dtype, shape, values.nbytes)
             found += (before, values)
             size += len(before) + values.nbytes
-    found[0] = _CHUNK + _varint(size)
+    found[0] = _CHUNK + varint(size)
     return found
 
 
 @lru_cache(maxsize=1024)
 def _tensor_before(name: str, dtype: messages.DataType, shape: tuple[int, ...], length: int) -> bytes:
     """The encoding that precedes a tensor's bytes, cached because most batches repeat the shapes of the last."""
-    message = messages.Tensor(name=name, dtype=dtype, shape=shape).SerializeToString() + _DATA + _varint(length)
-    return _TENSORS + _varint(len(message) + length) + message
+    message = messages.Tensor(name=name, dtype=dtype, shape=shape).SerializeToString() + _DATA + varint(length)
+    return _TENSORS + varint(len(message) + length) + message
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
+    """A number as protobuf encodes it."""
     digits = []
     while number > 0x7F:
         digits.append(number & 0x7F | 0x80)
@@ -227,7 +228,7 @@ def _varint(number: int) -> bytes:
 
 def _tag(message: Any, field: str) -> bytes:
     """The tag that precedes the length of a bytes or message field."""
-    return _varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
+    return varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | 2)
 
 
 _CHUNK = _tag(messages.IngestRequest, "chunk")

@@ -218,7 +218,7 @@ def init(
     run = Run(link, replace(contact, address=reached.address), raise_errors, checks, own_head, loggers)
     run._token_file = None if token_file is None else os.fspath(token_file)
     if spawn:
-        run._sender.replace = partial(_sidecar.replace, reached.address, wish)
+        run._sender.replace = partial(_sidecar.ensure, reached.address, wish)
     if reached.started and not is_quiet():
         print(f"conceptwatch: started a sidecar, its page is {run.page_url}{_kept(run, data_dir)}", file=sys.stderr)
     return run

@@ -327,9 +327,13 @@ class _Batch:
                 # The gap between the two likeliest classes.
                 ordered = self.xp.sort(part, 1)[0] if self._is_torch else np.sort(part, 1)
                 parts.append(ordered[:, -1] - ordered[:, -2])
-        concepts = self.xp.stack(parts, 1)
+        return self._of_units(parts, most)
+
+    def _of_units(self, concepts: list[Any], most: int) -> Any:
+        """The mean of the values of each group's concepts, [n, groups]."""
+        values = self.xp.stack(concepts, 1)
         members = [np.flatnonzero(self.units == unit) for unit in range(most)]
-        return self.xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
+        return self.xp.stack([values[:, self._like(member)].mean(1) for member in members], 1)
 
     def _coop(self, most: int) -> Any:
         """CooP, Chauhan et al. 2023, arXiv 2212.07430: what is to be gained by each concept or group, [n, groups].
@@ -357,9 +361,7 @@ class _Batch:
                     after = self._like(probabilities(xp.where(inside, chosen, self.c_hat)))
                     score = score + share[:, number] * abs(after[rows, task] - base[rows, task])
                 scores.append(score)
-        concepts = xp.stack(scores, 1)
-        members = [np.flatnonzero(self.units == unit) for unit in range(most)]
-        return xp.stack([concepts[:, self._like(member)].mean(1) for member in members], 1)
+        return self._of_units(scores, most)
 
     def _shares(self, block: range, kind: str) -> Any:
         """The predicted probability of each class of a concept, [n, classes]."""

@@ -105,49 +105,44 @@ class Labels:
 
     def _unsigned(self, labels: Any) -> Any:
         """0 and 1 in place of -1 and 1 in the columns of binary concepts."""
-        torch: Any = sys.modules.get("torch")
-        is_torch = torch is not None and isinstance(labels, torch.Tensor)
-        values: Any = labels if is_torch else np.asarray(labels)
+        xp, values = _array_of(labels)
         dtype = str(values.dtype)
         if "bool" in dtype or len(values.shape) != 2 or values.shape[1] != len(self.binary):
             return labels
         if "uint" in dtype:
-            values = values.to(torch.int64) if is_torch else values.astype(np.int64)
-        where: Any = torch.where if is_torch else np.where
-        binary: Any = np.asarray(self.binary)
-        if is_torch:
-            binary = torch.as_tensor(binary, device=values.device)
-        elif dtype.startswith(("int", "float")):
+            values = _as_type(values, xp.int64)
+        binary = self._binary_of(values)
+        if xp is np and dtype.startswith(("int", "float")):
             self._check_signed(values, binary)
         # A 0 is no label of these columns: unknown, or a class that the sidecar refuses.
         zero = -1 if self.missing else 2
-        recoded = where(values == -1, 0, where(values == 0, zero, values))
-        recoded = where(binary, recoded, values)
-        return recoded.to(values.dtype) if is_torch else recoded.astype(values.dtype)
+        recoded = xp.where(values == -1, 0, xp.where(values == 0, zero, values))
+        return _as_type(xp.where(binary, recoded, values), values.dtype)
 
     def _decided(self, labels: Any, low: float, high: float) -> Any:
         """1 above `high`, 0 below `low` and -1 from one to the other in the columns of binary concepts."""
-        torch: Any = sys.modules.get("torch")
-        is_torch = torch is not None and isinstance(labels, torch.Tensor)
-        values: Any = labels if is_torch else np.asarray(labels)
+        xp, values = _array_of(labels)
         if "float" not in str(values.dtype) or len(values.shape) != 2 or values.shape[1] != len(self.binary):
             return labels  # class numbers are certain; another shape is refused
-        where: Any = torch.where if is_torch else np.where
-        binary: Any = np.asarray(self.binary)
-        if is_torch:
-            binary = torch.as_tensor(binary, device=values.device)
+        binary = self._binary_of(values)
         is_unknown = self.missing & ((values == -1) | ~((values < 0) | (values >= 0)))
         wrong = binary & ~is_unknown & ~((values >= 0) & (values <= 1))
         if bool(wrong.any()):
-            row, column = (int(at) for at in (wrong.nonzero()[0] if is_torch else np.argwhere(wrong)[0]))
+            row, column = (int(at) for at in (np.argwhere(wrong) if xp is np else wrong.nonzero())[0])
             unknown = ", or -1 or NaN where unknown" if self.missing else ""
             raise Fault(
                 f"{LABELS}: row {row} has {float(values[row, column]):g} for concept {self.names[column]!r}, expected "
                 f"0 to 1{unknown}, as soft_labels is declared"
             )
-        decided = where(is_unknown, -1, where(values > high, 1, where(values < low, 0, -1)))
-        decided = where(binary, decided, values)
-        return decided.to(values.dtype) if is_torch else decided.astype(values.dtype)
+        decided = xp.where(is_unknown, -1, xp.where(values > high, 1, xp.where(values < low, 0, -1)))
+        return _as_type(xp.where(binary, decided, values), values.dtype)
+
+    def _binary_of(self, values: Any) -> Any:
+        """Whether each concept is binary, as an array of the labels' library on their device."""
+        binary = np.asarray(self.binary)
+        if isinstance(values, np.ndarray):
+            return binary
+        return sys.modules["torch"].as_tensor(binary, device=values.device)
 
     def unknown(self, tensors: Mapping[str, Any]) -> int:
         """How many labels of binary concepts are unknown among those that certainties decide."""
@@ -166,6 +161,17 @@ class Labels:
                 f"{LABELS}: row {row} has {values[row, column]} in column {column}, expected -1 or 1{unknown}, as "
                 "signed_labels is declared"
             )
+
+
+def _array_of(labels: Any) -> tuple[Any, Any]:
+    """The library of labels, torch or numpy, and its array of them."""
+    torch: Any = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(labels, torch.Tensor)
+    return (torch, labels) if is_torch else (np, np.asarray(labels))
+
+
+def _as_type(values: Any, dtype: Any) -> Any:
+    return values.astype(dtype) if isinstance(values, np.ndarray) else values.to(dtype)
 
 
 def _may_be_missing(table: Any) -> bool:

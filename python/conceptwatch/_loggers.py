@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from ._launch import _digest
 
@@ -29,7 +29,7 @@ MLFLOW_LENGTH = 250
 Values = Mapping[str, float]
 
 
-class Logger(Protocol):
+class Logger:
     """Where scores go. What it does on the job's own thread takes no time to speak of."""
 
     def notice(self) -> None:
@@ -37,12 +37,13 @@ class Logger(Protocol):
 
     def write(self, values: Values, step: int) -> None:
         """Takes the values of an evaluation at this step of the job. Called on another thread."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing more is written. Called on the thread that finishes the run."""
 
 
-class _Wandb:
+class _Wandb(Logger):
     """The active run, or one that is given.
 
     It has steps of its own, which only ascend, and drops what a job logs at a step that has passed. Scores arrive after
@@ -95,7 +96,7 @@ class _Wandb:
             self._row = run.step
 
 
-class _TensorBoard:
+class _TensorBoard(Logger):
     """An event file in a folder of its own, `runs/NAME`, or in one that is given."""
 
     def __init__(self, folder: str | None, name: Callable[[], str]) -> None:
@@ -104,9 +105,6 @@ class _TensorBoard:
         self._summaries = import_module("tensorboard.compat.proto.summary_pb2")
         self._folder, self._name = folder, name
         self._file: Any = None
-
-    def notice(self) -> None:
-        pass
 
     def write(self, values: Values, step: int) -> None:
         if self._file is None:
@@ -124,7 +122,7 @@ class _TensorBoard:
             self._file = None
 
 
-class _Mlflow:
+class _Mlflow(Logger):
     """The run that is active on the job's thread. It is written through a client, because runs belong to threads."""
 
     def __init__(self) -> None:
@@ -147,11 +145,8 @@ class _Mlflow:
         metrics = [self._entities.Metric(_for_mlflow(name), value, now, step) for name, value in values.items()]
         self._client.log_batch(self._run, metrics=metrics)
 
-    def close(self) -> None:
-        pass
 
-
-class _Trackio:
+class _Trackio(Logger):
     """The run that is current on the job's thread, or one that is given."""
 
     def __init__(self, run: Any = None) -> None:
@@ -168,19 +163,13 @@ class _Trackio:
             raise LookupError("no run of trackio is active: call trackio.init() first")
         self._run.log(dict(values), step=step)
 
-    def close(self) -> None:
-        pass
 
-
-class _Aim:
+class _Aim(Logger):
     """A run that is given, or one of its own: Aim knows no active run."""
 
     def __init__(self, name: Callable[[], str], run: Any = None) -> None:
         self._package = import_module("aim") if run is None else None
         self._name, self._run = name, run
-
-    def notice(self) -> None:
-        pass
 
     def write(self, values: Values, step: int) -> None:
         if self._run is None and self._package is not None:
@@ -195,20 +184,14 @@ class _Aim:
             self._run = None
 
 
-class _Call:
+class _Call(Logger):
     """A function of the values and the step."""
 
     def __init__(self, write: Callable[[dict[str, float], int], Any]) -> None:
         self._write = write
 
-    def notice(self) -> None:
-        pass
-
     def write(self, values: Values, step: int) -> None:
         self._write(dict(values), step)
-
-    def close(self) -> None:
-        pass
 
 
 def _of_object(found: Any, name: Callable[[], str]) -> Logger | None:

@@ -72,13 +72,9 @@ def _draw(ax: Any, points: Points, label: str, look: Mapping[str, Any], along: s
 
 
 def _draw_limits(ax: Any, run: StoredRun, scores: Sequence[str]) -> None:
-    """A line at the limit of each score that has one. A sidecar of an older release states none."""
-    try:
-        limits = run.source.ask("/api/v1/catalogue").get("limits", ())
-    except ReadError:
-        return
+    """A line at the limit of each score that has one."""
     of: dict[tuple[float, str], list[str]] = {}
-    for limit in limits:
+    for limit in run.source.ask("/api/v1/catalogue")["limits"]:
         if limit["score"] in scores:
             of.setdefault((limit["limit"], limit["bad"]), []).append(limit["score"])
     along = ax.get_yaxis_transform()

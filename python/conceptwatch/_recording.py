@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ._encode import varint
 from ._protocol import messages
 
 # Marks an address that is a folder.
@@ -58,7 +59,7 @@ class Recorder:
             message = messages.IngestRequest.FromString(request)
             end, chunk = message.end_pass, message.chunk
             alone = message.HasField("end_pass")
-            self._files[end.run if alone else chunk.run].append(_INGEST + _varint(len(request)), request)
+            self._files[end.run if alone else chunk.run].append(_INGEST + varint(len(request)), request)
             if alone:
                 yield messages.IngestResponse(sequence=end.sequence, outcome=accepted)
                 continue
@@ -114,7 +115,7 @@ class _File:
 
     def append(self, *parts: bytes) -> None:
         try:
-            for part in (_varint(sum(map(len, parts))), *parts):
+            for part in (varint(sum(map(len, parts))), *parts):
                 left = memoryview(part)
                 while left:
                     left = left[self._file.write(left) or 0 :]
@@ -127,12 +128,3 @@ class _File:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._file.close()
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)

@@ -70,8 +70,8 @@ class Sender:
     def __init__(self, contact: Contact) -> None:
         self.contact, self.address = contact, contact.address
         self._inherited: list[Any] = []
-        # Starts another sidecar where this one has gone; whether this process has started one.
-        self.replace: Callable[[], bool] | None = None
+        # Starts another sidecar where this one has gone; its address if this process has started one.
+        self.replace: Callable[[], str | None] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -300,7 +300,7 @@ class Sender:
             if replace is None or self._stopping:
                 return
         try:
-            if replace():
+            if replace() is not None:
                 log.warning("conceptwatch: the sidecar at %s had gone, another one was started", self.address)
         except Exception as error:  # the job goes on without
             if not self._hindered:
@@ -335,10 +335,6 @@ class Sender:
             for link in self._links:
                 link.stats.retries += 1
                 link.declared = False
-                # A restarted sidecar no longer has the rows it accepted, so they give no bound. One with an incarnation
-                # says whether it was restarted.
-                for panel in list(link.panels) if not link.incarnation else ():
-                    panel.clear()
             # No message is at fault when nothing listens or a disk is full.
             if self._progress or unavailable or code == grpc.StatusCode.UNAVAILABLE or isinstance(error, OSError):
                 self._failures = itertools.count(1)

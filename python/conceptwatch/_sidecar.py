@@ -104,11 +104,6 @@ class Wish:
         return {name: value for name, value in os.environ.items() if name not in names}
 
 
-def replace(address: str, wish: Wish) -> bool:
-    """Starts another sidecar where that at `address` has gone. Whether this process has started one."""
-    return ensure(address, wish) is not None
-
-
 def ensure(address: str, wish: Wish) -> str | None:
     """Starts a sidecar if nothing listens at a local address. Returns its address if it was started, else None.
 

@@ -156,6 +156,14 @@ class Stream:
             return None
 
 
+def splits_of(splits: str | Sequence[str]) -> tuple[str, ...]:
+    """The splits that a callback streams, one or several."""
+    found = (splits,) if isinstance(splits, str) else tuple(splits)
+    if not found:
+        raise ValueError("splits: got none, expected at least one name")
+    return found
+
+
 def _part(model: Any, name: str) -> Any:
     try:
         return attrgetter(name)(model)

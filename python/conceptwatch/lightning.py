@@ -22,7 +22,7 @@ from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
 from ._summary import counted
-from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap
+from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap, splits_of
 
 log = logging.getLogger("conceptwatch")
 
@@ -80,9 +80,7 @@ class LeakageMonitor(_Callback):
         **arguments: Any,
     ) -> None:
         super().__init__()
-        self.splits = (splits,) if isinstance(splits, str) else tuple(splits)
-        if not self.splits:
-            raise ValueError("splits: got none, expected at least one name")
+        self.splits = splits_of(splits)
         self.method = method
         self.train = train
         self.timeout = timeout

@@ -23,7 +23,7 @@ from importlib import import_module
 from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, USUAL, Declaration, Extract, Stream
+from ._training import PREFIX, USUAL, Declaration, Extract, Stream, splits_of
 
 try:
     _transformers: Any = import_module("transformers")
@@ -70,9 +70,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
         **arguments: Any,
     ) -> None:
         super().__init__()
-        self.splits = (splits,) if isinstance(splits, str) else tuple(splits)
-        if not self.splits:
-            raise ValueError("splits: got none, expected at least one name")
+        self.splits = splits_of(splits)
         self.module = module
         self.train = train
         self.timeout = timeout

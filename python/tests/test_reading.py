@@ -224,14 +224,6 @@ def test_curves_are_along_steps_where_an_epoch_is_missing(source: str, monkeypat
     run.plot("icl", ax=axes)
     assert axes.get_xlabel() == "step"
     assert [list(line.get_xdata()) for line in axes.get_lines()] == [STEPS, STEPS]
-
-    def refuse(source: Any, path: str, **query: Any) -> Any:
-        raise ReadError("no such path")
-
-    axes = run.plot("ctl_conditional")
-    monkeypatch.setattr(type(run.source), "ask", refuse)
-    _plotting._draw_limits(axes, run, ("ctl_conditional",))
-    assert len(axes.texts) == 1, "a sidecar that states no limits"
     pyplot.close("all")
 
 

@@ -60,19 +60,12 @@ def test_a_pass_that_is_settled_at_once_is_not_kept(settling: Sidecar, start: Ca
     assert (run.stats.unsettled_bytes, run.stats.passes_settled) == (0, {"point": 5})
 
 
-def test_rows_of_a_rolling_window_and_of_an_older_sidecar_are_not_kept(
-    settling: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_rows_of_a_rolling_window_are_not_kept(settling: Sidecar, start: Callable[..., Run]) -> None:
     run = start()
     run.log(step=1, **batch())
     log(run, 1, split="train")
     wait_for(lambda: acknowledged(run))
     assert (run.stats.unsettled_bytes, run.stats.passes_unsettled) == (0, 0)
-    settling.start.incarnation = ""
-    older = start(name="older")
-    log(older, 1)
-    wait_for(lambda: acknowledged(older))
-    assert (older.stats.unsettled_bytes, older.stats.passes_unsettled) == (0, 0)
 
 
 def test_a_restarted_sidecar_gets_every_unsettled_pass_again_in_the_order_of_logging(
