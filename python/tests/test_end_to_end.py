@@ -1,7 +1,4 @@
-"""The whole path: real trainings, the real client and sidecar, a real Prometheus and the page in a real Chromium.
-
-Without PyTorch the trainings are played: passes over synthetic rows take their place.
-"""
+"""The whole path: real trainings, the real client and sidecar, and the page in a real Chromium."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +16,17 @@ import pytest
 from test_sidecar import validation_pass
 
 import conceptwatch
-from conftest import not_tested, npm_packages, python_environment, wait_for
-from monitoring import Prometheus, program_path
-from real_sidecar import EAGER_OPTIONS, RealSidecar, ask, curve
+from conftest import not_tested, npm_packages, package, python_environment, wait_for
+from monitoring import program_path
+from real_sidecar import EAGER_OPTIONS, RealSidecar, curve
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "page"
-# Enough that several passes are scored even while other work slows the scoring down, and that Prometheus scrapes the
-# curves at several points where nothing does.
+# Enough that several passes are scored even while other work slows the scoring down.
 EPOCHS = 60
-# The strong and the weak supervision of concepts, and how much the played trainings leak.
-LEAKS = {"5": 0.3, "0.01": 2.0}
-RUNS = [f"lambda {weight}" for weight in LEAKS]
+# The strong and the weak supervision of concepts.
+WEIGHTS = ("5", "0.01")
+RUNS = [f"lambda {weight}" for weight in WEIGHTS]
 
 
 @pytest.fixture(scope="module")
@@ -42,27 +37,14 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSidecar]:
 
 
 @pytest.fixture(scope="module")
-def prometheus(sidecar: RealSidecar, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
-    """The address of a Prometheus that scrapes the sidecar often; None where there is none."""
-    if Prometheus.binary() is None:
-        yield None
-        return
-    with Prometheus(tmp_path_factory.mktemp("prometheus"), scraped=sidecar.http) as prometheus:
-        yield prometheus.address
-
-
-@pytest.fixture(scope="module")
-def trained(sidecar: RealSidecar, prometheus: str | None) -> RealSidecar:
+def trained(sidecar: RealSidecar) -> RealSidecar:
     """The sidecar after two whole runs, of strong and of weak concept supervision."""
-    if find_spec("torch"):
-        jobs = [start_training(sidecar.address, run, weight) for weight, run in zip(LEAKS, RUNS, strict=True)]
-        for job in jobs:
-            output, errors = job.communicate(timeout=600)
-            assert (job.returncode, errors) == (0, "")
-            assert f"epoch {EPOCHS:3d}" in output
-    else:
-        for weight, run in zip(LEAKS, RUNS, strict=True):
-            play_training(sidecar.address, run, weight)
+    package("torch")
+    jobs = [start_training(sidecar.address, run, weight) for weight, run in zip(WEIGHTS, RUNS, strict=True)]
+    for job in jobs:
+        output, errors = job.communicate(timeout=600)
+        assert (job.returncode, errors) == (0, "")
+        assert f"epoch {EPOCHS:3d}" in output
     return sidecar
 
 
@@ -76,58 +58,22 @@ def start_training(address: str, run: str, weight: str) -> subprocess.Popen[str]
     )  # fmt: skip
 
 
-def play_training(address: str, name: str, weight: str) -> None:
-    with conceptwatch.init(name, concepts=3, address=address, spawn=False, raise_errors=True) as run:
-        for epoch in range(1, EPOCHS + 1):
-            log_pass(run, 14 * epoch, epoch, LEAKS[weight] * epoch / EPOCHS)
-
-
 def log_pass(run: conceptwatch.Run, step: int, epoch: int, leak: float) -> conceptwatch.Scores | None:
     with run.evaluation("val", step=step, epoch=epoch) as p:
         p.log(**validation_pass(leak))
     return p.scores(timeout=30.0)
 
 
-def test_both_trainings_leave_their_curves(trained: RealSidecar, request: pytest.FixtureRequest) -> None:
-    request.getfixturevalue("torch")
+def test_both_trainings_leave_their_curves(trained: RealSidecar) -> None:
     final = {}
     for run in RUNS:
-        points = ask(trained.http, "/api/v1/series", run=run, split="val", score="ctl")["points"]
+        points = curve(trained.address, run, "ctl")
         # Of passes that come faster than they are scored, some are left out, but never the last one.
         assert len(points) >= 3
         assert (points[-1]["step"], points[-1]["epoch"]) == (14 * EPOCHS, EPOCHS)
         assert all(point["rows"] == 2000 and not point["incomplete"] for point in points)
         final[run] = points[-1]["value"]
     assert final["lambda 0.01"] > final["lambda 5"] + 0.1
-
-
-def test_prometheus_has_the_curves(trained: RealSidecar, prometheus: str | None) -> None:
-    if prometheus is None:
-        not_tested("prometheus")
-
-    def found(metric: str) -> dict[str, list[float]]:
-        """Values of the last minutes by run, as they were scraped."""
-        answer = ask(prometheus, "/api/v1/query", query=f'{metric}{{split="val"}}[10m]')
-        assert answer["status"] == "success"
-        return {one["metric"]["run"]: [float(value) for _, value in one["values"]] for one in answer["data"]["result"]}
-
-    def newest(gauge: str) -> dict[str, float]:
-        return {run: values[-1] for run, values in found(gauge).items()}
-
-    wait_for(lambda: newest("conceptwatch_step") == dict.fromkeys(RUNS, 14.0 * EPOCHS))
-    wait_for(lambda: newest("conceptwatch_epoch") == dict.fromkeys(RUNS, float(EPOCHS)))
-    for values in found("conceptwatch_step").values():
-        assert values == sorted(values)
-    for score in ("ctl", "icl"):
-        curves = found(f"conceptwatch_{score}")
-        assert sorted(curves) == sorted(RUNS)
-        for run, values in curves.items():
-            points = ask(trained.http, "/api/v1/series", run=run, split="val", score=score)["points"]
-            assert values[-1] == pytest.approx(points[-1]["value"])
-            assert {round(value, 9) for value in values} <= {round(point["value"], 9) for point in points}
-        assert max(curves["lambda 0.01"]) > max(0.02, 2 * curves["lambda 5"][-1])
-    # A curve, not a single value.
-    assert len(set(found("conceptwatch_ctl")["lambda 0.01"])) > 1
 
 
 @pytest.fixture(scope="module")
