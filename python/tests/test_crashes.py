@@ -97,7 +97,7 @@ def killer(sidecar: RealSidecar, seed: int, done: threading.Event, kills: list[f
     return thread
 
 
-@pytest.mark.parametrize(("ranks", "sample_rows"), [(1, 4096), (2, 4096), (2, 48)])
+@pytest.mark.parametrize(("ranks", "sample_rows"), [(1, 4096), (2, 48)])
 def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., RealSidecar], ranks: int, sample_rows: int) -> None:
     steps = 24
     # With a small sample the client leaves out most rows, and keeps few of those that it has sent.
@@ -159,16 +159,6 @@ def after_an_outage(sidecar: RealSidecar, passes: int) -> Run:
     return run
 
 
-def test_sixty_passes_of_an_outage_are_sixty_points(mortal: Callable[..., RealSidecar]) -> None:
-    sidecar = mortal("curves")
-    run = after_an_outage(sidecar, 60)
-    assert run.finish(timeout=300.0), run.stats
-    assert run.stats.passes_settled == {"point": 61}
-    points = curve(sidecar.address, "run", "ctl")
-    assert [point["step"] for point in points] == list(range(61))
-    assert not any(point["incomplete"] for point in points)
-
-
 def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., RealSidecar]) -> None:
     sidecar = mortal("curves")
     run = after_an_outage(sidecar, 40)
@@ -184,14 +174,4 @@ def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mort
     assert run.finish(timeout=300.0), run.stats
     assert (run.stats.passes_settled, run.stats.passes_refused) == ({"point": 41}, 0)
     points = curve(sidecar.address, "run", "ctl")
-    assert [point["step"] for point in points] == list(range(41))
-
-
-def test_what_ends_with_a_kill_is_there_after_a_restart(mortal: Callable[..., RealSidecar]) -> None:
-    sidecar = mortal("curves")
-    run = joined(sidecar.address)
-    log(run, 1)
-    assert run.finish(timeout=60.0)
-    sidecar.kill()
-    sidecar.start()
-    assert point_of(sidecar, 1)["rows"] == ROWS
+    assert [(point["step"], point["incomplete"]) for point in points] == [(step, False) for step in range(41)]

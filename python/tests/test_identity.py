@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_offline import points, replay
 
 import conceptwatch
 from conceptwatch import Run
@@ -184,23 +183,6 @@ def test_ranks_leave_and_join_under_torchrun(torch: Any, address: str, tmp_path:
     ended(torchrun(*how, "--nproc-per-node", "1", *program))
     ended(stays)
     check_elastic(address, name, 4, 2)
-
-
-def test_a_replay_keeps_jobs_apart(address: str, tmp_path: Path) -> None:
-    for step in (1, 2):
-        with conceptwatch.init("recorded", concepts=K, mode="offline", offline_dir=tmp_path) as run:
-            log(run, step, seed=step)
-    first, second = sorted(str(file) for file in tmp_path.iterdir())
-    done = replay("--json", first, second)
-    assert sorted((point["run"], point["step"]) for point in points(done.stdout)) == [
-        ("recorded", 1),
-        ("recorded-2", 2),
-    ]
-    # Sent twice, a recording changes nothing.
-    for _ in range(2):
-        sent = replay("--address", address, first, second)
-        assert sent.returncode == 0, sent.stderr
-    assert (steps(address, "recorded"), steps(address, "recorded-2")) == ([1], [2])
 
 
 def test_a_run_that_goes_on_from_another_folder_stays_in_its_project(address: str) -> None:

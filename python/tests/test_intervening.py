@@ -243,21 +243,18 @@ def test_a_failed_head_is_the_reason_of_an_undefined_score(address: str) -> None
     assert scores["ctl"].value is not None
 
 
-@pytest.mark.parametrize("by", ["name", "object"])
-def test_lightning_finds_the_head(torch: Any, address: str, by: str) -> None:
+def test_lightning_finds_the_head(torch: Any, address: str) -> None:
     lightning = package("lightning.pytorch", "lightning")
     toy = importlib.import_module("toy")
     module = toy.module(lightning, 0.01)
     monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
-        f"lightning head {by}", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0,
-        head="model.head" if by == "name" else module.model.head, raise_errors=True, scores=("intervention_drop",),
+        "lightning head", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0,
+        head="model.head", raise_errors=True, scores=("intervention_drop",),
     )  # fmt: skip
     trainer = toy.trainer(lightning, monitor, max_epochs=2)
     trainer.fit(module, *toy.loaders())
     assert "leakage/intervention_drop" in trainer.callback_metrics
-    before, area = (
-        curve(address, f"lightning head {by}", score)[-1] for score in ("task_accuracy", "intervention_area")
-    )
+    before, area = (curve(address, "lightning head", score)[-1] for score in ("task_accuracy", "intervention_area"))
     # The head's own predictions on untouched concepts are the model's.
     assert before["value"] is not None
     assert area["value"] is not None
