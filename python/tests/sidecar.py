@@ -101,11 +101,6 @@ class Sidecar:
     server: Any = None
 
     def serve(self, address: str = "127.0.0.1:0") -> str:
-        def unary(call: Any, request: Any) -> Any:
-            return grpc.unary_unary_rpc_method_handler(
-                call, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString()
-            )
-
         handlers = {
             "StartRun": unary(self._start, messages.StartRunRequest),
             "FinishRun": unary(self._finish, messages.FinishRunRequest),
@@ -245,6 +240,13 @@ class Sidecar:
     @staticmethod
     def _accepted(sequence: int, rows: int) -> Any:
         return messages.IngestResponse(sequence=sequence, outcome=messages.IngestResponse.OUTCOME_ACCEPTED, rows=rows)
+
+
+def unary(call: Any, request: Any) -> Any:
+    """The handler of a call with requests of this type."""
+    return grpc.unary_unary_rpc_method_handler(
+        call, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString()
+    )
 
 
 def at_once(end: Any) -> Any:

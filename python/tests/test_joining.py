@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,13 @@ def at(job: Starts) -> Starts:
 
 def own(tmp_path: Path) -> str:
     return f"unix://{tmp_path}/runtime/conceptwatch/grpc.sock"
+
+
+def passes_over(job: Job, tmp_path: Path, address: str, why: str) -> None:
+    """A job says why it does not use the sidecar at an address, and starts one of its own."""
+    begin(job, "a")
+    assert job.do("run.address") == own(tmp_path)
+    assert f"the sidecar at {address} is not used: {why}" in job.said()
 
 
 def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Starts, tmp_path: Path) -> None:
@@ -190,9 +197,7 @@ def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Starts, job: S
         one = at("one", port_of(address))
         one.do("import conceptwatch._sidecar_lease as joining")
         one.do("setattr(joining, '__version__', '9.1.0')")
-        begin(one, "a")
-        assert one.do("run.address") == own(tmp_path)
-        assert f"the sidecar at {address} is not used: it has version 0." in one.said()
+        passes_over(one, tmp_path, address, "it has version 0.")
         assert ", this client 9.1.0\n" in one.said()
         one.do("evaluate(run, 1)")
         assert settled(one, 1) == {"point": 1}
@@ -203,43 +208,29 @@ def test_a_sidecar_that_requires_a_token_is_not_joined_without(at: Starts, tmp_p
     token.write_text("0123456789abcdef\n")
     token.chmod(0o600)
     with serving("--token-file", str(token)) as address:
-        one = at("one", port_of(address))
-        begin(one, "a")
-        assert one.do("run.address") == own(tmp_path)
-        assert f"the sidecar at {address} is not used: it requires a token\n" in one.said()
+        passes_over(at("one", port_of(address)), tmp_path, address, "it requires a token\n")
         two = at("two", port_of(address))
         begin(two, "b", token_file=str(token), data_dir=str(tmp_path / "x"))
         assert f"the sidecar at {address} is not used: it keeps curves in memory" in two.said()
 
 
-def web_server() -> AbstractContextManager[str]:
-    class Serving:
-        def __enter__(self) -> str:
-            self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-            threading.Thread(target=self.server.serve_forever, daemon=True).start()
-            return f"127.0.0.1:{self.server.server_address[1]}"
-
-        def __exit__(self, *_: object) -> None:
-            self.server.shutdown()
-            self.server.server_close()
-
-    return Serving()  # type: ignore[return-value]
+@contextlib.contextmanager
+def web_server() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def test_another_program_at_the_port_is_not_joined(at: Starts, tmp_path: Path) -> None:
     with web_server() as address:
-        one = at("one", port_of(address))
-        begin(one, "a")
-        assert one.do("run.address") == own(tmp_path)
-        assert f"the sidecar at {address} is not used: it does not answer as a sidecar (" in one.said()
+        passes_over(at("one", port_of(address)), tmp_path, address, "it does not answer as a sidecar (")
 
 
 def test_a_hub_is_not_joined(at: Starts, tmp_path: Path) -> None:
     with database() as store, serving("--store", store, "--log", "warn") as address:
         one = at("one", port_of(address))
-        begin(one, "a")
-        assert one.do("run.address") == own(tmp_path)
-        assert f"the sidecar at {address} is not used: it takes no runs (" in one.said()
+        passes_over(one, tmp_path, address, "it takes no runs (")
         assert "--upstream" in one.said()
         one.do("evaluate(run, 1)")
         assert settled(one, 1) == {"point": 1}
@@ -259,10 +250,7 @@ def test_a_page_port_that_a_connection_has_is_not_taken(job: Starts) -> None:
 
 def test_one_that_does_not_know_the_question_is_not_joined(at: Starts, tmp_path: Path, sidecar: Sidecar) -> None:
     address = sidecar.serve()
-    one = at("one", port_of(address))
-    begin(one, "a")
-    assert one.do("run.address") == own(tmp_path)
-    assert "is not used: it is no sidecar, or older than this client (" in one.said()
+    passes_over(at("one", port_of(address)), tmp_path, address, "it is no sidecar, or older than this client (")
     assert sidecar.starts == []
 
 

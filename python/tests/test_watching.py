@@ -21,6 +21,7 @@ import pytest
 from conceptwatch._protocol import SERVICE, messages
 from conftest import package, wait_for
 from real_sidecar import binary
+from sidecar import unary
 
 pyte = package("pyte")
 
@@ -39,16 +40,10 @@ class Scripted:
         self.state = messages.RUN_STATE_TRAINING
         self.state_reason = ""
         self.server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
-        calls = {
-            "ListRuns": (self._runs, messages.ListRunsRequest),
-            "GetSeries": (self._series, messages.GetSeriesRequest),
-            "GetDiagnosis": (self._diagnosis, messages.GetDiagnosisRequest),
-        }
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                call, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString()
-            )
-            for name, (call, request) in calls.items()
+            "ListRuns": unary(self._runs, messages.ListRunsRequest),
+            "GetSeries": unary(self._series, messages.GetSeriesRequest),
+            "GetDiagnosis": unary(self._diagnosis, messages.GetDiagnosisRequest),
         }
         handlers["Watch"] = grpc.unary_stream_rpc_method_handler(
             self._watch,
