@@ -97,7 +97,7 @@ def sidecars(folder: Path) -> list[int]:
     return found
 
 
-def begin(job: Job, name: str, address: str | None = None, **arguments: Any) -> None:
+def begin(job: Job, name: str, address: str | None = None, /, **arguments: Any) -> None:
     given = {"concepts": 3, **({} if address is None else {"address": address}), **arguments}
     assert job.do(f"run = conceptwatch.init({name!r}, **{given!r})") is None, job.said()
     assert job.do("run._sender.wait_declared(run._link, 60)"), job.said()

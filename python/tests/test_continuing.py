@@ -52,10 +52,8 @@ def named(monitor: Any) -> None:
 
 
 def lightning_monitor(sidecar: Naming, name: str = "run", **options: Any) -> Any:
-    lightning, toy = modules("conceptwatch.lightning", "toy")
-    return lightning.LeakageMonitor(
-        name, concepts=3, extract=toy.extract_outputs, timeout=0.0, address=sidecar.address, spawn=False, **options
-    )
+    _, toy = modules("lightning", "toy")
+    return toy.monitor(name, sidecar.address, timeout=0.0, **options)
 
 
 def fit(monitor: Any, folder: Path, *callbacks: Any, **options: Any) -> None:

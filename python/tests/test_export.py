@@ -14,26 +14,13 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import not_tested, wait_for
+from conftest import batch, not_tested, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
 EXPORT = Path(__file__).parents[2] / "deploy" / "prometheus" / "export.py"
 RUN, PASSES = "fast: 0.1", 60
 CONCEPTS = ["has_bill: all-purpose", "wing/2.0", "tail"]
-
-
-def quick_pass(leak: float) -> dict[str, np.ndarray]:
-    """200 rows, so that scoring takes milliseconds."""
-    random = np.random.default_rng(0)
-    c = random.random((200, 3)) < 0.5
-    logits = 2.0 * (2 * c - 1) + random.standard_normal(c.shape) + leak * (2 * c.sum(1, keepdims=True) - 3)
-    return {
-        "concept_activations": (1 / (1 + np.exp(-logits))).astype(np.float32),
-        "concept_labels": c,
-        "task_labels": (c.sum(1) > 1).astype(np.int64),
-        "sample_ids": np.arange(200),
-    }
 
 
 @dataclass
@@ -84,7 +71,7 @@ def train(sidecar: RealSidecar) -> None:
     with conceptwatch.init(RUN, concepts=CONCEPTS, address=sidecar.address, spawn=False, raise_errors=True) as run:
         for epoch in range(1, PASSES + 1):
             with run.evaluation("val", step=10 * epoch, epoch=epoch) as p:
-                p.log(**quick_pass(epoch / PASSES))
+                p.log(**batch(200, first_id=0, seed=epoch))
             assert p.scores(timeout=60.0) is not None
 
 

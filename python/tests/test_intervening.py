@@ -247,10 +247,8 @@ def test_lightning_finds_the_head(torch: Any, address: str) -> None:
     lightning = package("lightning.pytorch", "lightning")
     toy = importlib.import_module("toy")
     module = toy.module(lightning, 0.01)
-    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
-        "lightning head", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, timeout=120.0,
-        head="model.head", raise_errors=True, scores=("intervention_drop",),
-    )  # fmt: skip
+    options = {"head": "model.head", "raise_errors": True, "scores": ("intervention_drop",), "timeout": 120.0}
+    monitor = toy.monitor("lightning head", address, **options)
     trainer = toy.trainer(lightning, monitor, max_epochs=2)
     trainer.fit(module, *toy.loaders())
     assert "leakage/intervention_drop" in trainer.callback_metrics
@@ -264,10 +262,7 @@ def test_lightning_finds_the_head(torch: Any, address: str) -> None:
 def test_lightning_names_a_head_that_is_not_there(torch: Any, address: str) -> None:
     lightning = package("lightning.pytorch", "lightning")
     toy = importlib.import_module("toy")
-    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
-        "no head", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, head="model.haed"
-    )
-    trainer = toy.trainer(lightning, monitor, max_epochs=1)
+    trainer = toy.trainer(lightning, toy.monitor("no head", address, head="model.haed"), max_epochs=1)
     with pytest.raises(ValueError, match=r"head: got 'model.haed', expected the name of a part of Toy"):
         trainer.fit(toy.module(lightning, 1.0), *toy.loaders())
 

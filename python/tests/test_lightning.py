@@ -40,21 +40,17 @@ def toy() -> Any:
     return importlib.import_module("toy")
 
 
-def callbacks() -> Any:
-    return importlib.import_module("conceptwatch.lightning")
-
-
 def trainer(lightning: Any, *callbacks: Any, **options: Any) -> Any:
     return toy().trainer(lightning, *callbacks, **{"max_epochs": 8, **options})
 
 
 def leakage_monitor(name: str, address: str, **options: Any) -> Any:
-    options = {"extract": toy().extract_outputs, "timeout": 120.0, "raise_errors": True, **options}
-    return callbacks().LeakageMonitor(name, concepts=3, address=address, spawn=False, **options)
+    return toy().monitor(name, address, **{"timeout": 120.0, "raise_errors": True, **options})
 
 
 def early_stopping(*positional: Any, **options: Any) -> Any:
-    return callbacks().LeakageEarlyStopping(*positional, **{"timeout": 120.0, **options})
+    callbacks = importlib.import_module("conceptwatch.lightning")
+    return callbacks.LeakageEarlyStopping(*positional, **{"timeout": 120.0, **options})
 
 
 def train(lightning: Any, trainer: Any, concept_weight: float = 0.01, **options: Any) -> Any:

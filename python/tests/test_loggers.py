@@ -212,10 +212,7 @@ def test_lightning_logs_at_its_global_step(address: str, folder: Path) -> None:
     package("tensorboard")
     lightning = package("lightning.pytorch", "lightning")
     toy = importlib.import_module("toy")
-    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
-        "lightning", concepts=3, extract=toy.extract_outputs, address=address, spawn=False, log_to="tensorboard"
-    )
-    trainer = toy.trainer(lightning, monitor, max_epochs=2)
+    trainer = toy.trainer(lightning, toy.monitor("lightning", address, log_to="tensorboard"), max_epochs=2)
     trainer.fit(toy.module(lightning, 5.0), *toy.loaders())
     assert [step for step, _ in of_tensorboard(folder / "runs/lightning")[TAG]] == [16, 32]
 

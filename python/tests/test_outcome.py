@@ -166,9 +166,7 @@ def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, j
 def two_ranks(address: str, job: Callable[..., Job], folder: str, attempt: int = 0, name: str = "") -> list[Job]:
     jobs = [job(f"{folder}-{rank}") for rank in range(2)]
     for rank, one in enumerate(jobs):
-        arguments = {"concepts": 3, "address": address, "rank": rank, "world_size": 2, "job": name, "attempt": attempt}
-        assert one.do(f"run = conceptwatch.init({name!r}, **{arguments!r})") is None, one.said()
-        assert one.do("run._sender.wait_declared(run._link, 60)"), one.said()
+        begin(one, name, address, rank=rank, world_size=2, job=name, attempt=attempt)
         one.do("evaluate(run, 1)")
     return jobs
 

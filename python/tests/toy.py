@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ def trainer(lightning: Any, *callbacks: Any, **options: Any) -> Any:
     """A trainer of this Lightning package that is quiet and, unless options say otherwise, keeps no checkpoints."""
     quiet = ("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing")
     return lightning.Trainer(accelerator="cpu", callbacks=list(callbacks), **{**dict.fromkeys(quiet, False), **options})
+
+
+def monitor(name: str, address: str, **options: Any) -> Any:
+    """A callback that streams the validations of such a module."""
+    options = {"extract": extract_outputs, **options}
+    callbacks = importlib.import_module("conceptwatch.lightning")
+    return callbacks.LeakageMonitor(name, concepts=3, address=address, spawn=False, **options)
 
 
 def extract(batch: Any, output: Output) -> dict[str, Any]:
