@@ -13,7 +13,7 @@ import test_keras
 from test_launch import Naming
 
 import conceptwatch
-from conftest import not_tested, wait_for
+from conftest import package, wait_for
 
 
 @pytest.fixture
@@ -26,13 +26,6 @@ def taken() -> Iterator[Naming]:
     server.finished.clear()
     yield server
     server.close()
-
-
-def modules(*names: str) -> list[Any]:
-    try:
-        return [importlib.import_module(name) for name in names]
-    except ImportError as error:
-        not_tested(names[0].partition(".")[0], str(error))
 
 
 def declared(sidecar: Naming) -> list[tuple[str, bool]]:
@@ -52,12 +45,12 @@ def named(monitor: Any) -> None:
 
 
 def lightning_monitor(sidecar: Naming, name: str = "run", **options: Any) -> Any:
-    _, toy = modules("lightning", "toy")
-    return toy.monitor(name, sidecar.address, timeout=0.0, **options)
+    package("lightning")
+    return importlib.import_module("toy").monitor(name, sidecar.address, timeout=0.0, **options)
 
 
 def fit(monitor: Any, folder: Path, *callbacks: Any, **options: Any) -> None:
-    pl, toy = modules("lightning.pytorch", "toy")
+    pl, toy = package("lightning.pytorch"), importlib.import_module("toy")
     trainer = toy.trainer(
         pl, monitor, *callbacks, pl.callbacks.ModelCheckpoint(folder, save_last=True),
         max_epochs=options.pop("epochs", 1), limit_train_batches=1, limit_val_batches=1, enable_checkpointing=True,
@@ -79,7 +72,7 @@ def test_another_fit_of_lightning_continues_the_run(taken: Naming, tmp_path: Pat
 
 
 def test_lightning_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Path) -> None:
-    (pl,) = modules("lightning.pytorch")
+    pl = package("lightning.pytorch")
     first = lightning_monitor(taken)
     fit(first, tmp_path, pl.callbacks.LambdaCallback(on_train_start=lambda *_: named(first)))
     restored = lightning_monitor(taken)
@@ -156,13 +149,12 @@ def test_lightning_ranks_agree_on_the_job_of_the_first(
 
 
 def train(sidecar: Naming, folder: Path, name: str = "run", checkpoint: str | None = None, **options: Any) -> Any:
-    for package in ("torch", "transformers", "accelerate"):
-        modules(package)
-    (toy,) = modules("toy_transformers")
+    transformers = package("transformers")
+    package("accelerate")
+    toy = importlib.import_module("toy_transformers")
     monitor = toy.LeakageMonitor(
         name, concepts=3, extract=toy.extract, timeout=0.0, address=sidecar.address, spawn=False, advice=False
     )
-    (transformers,) = modules("transformers")
 
     class Named(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_begin(self, *positional: Any, **keywords: Any) -> None:
