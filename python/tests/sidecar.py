@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +14,9 @@ from typing import Any
 import grpc
 
 from conceptwatch._protocol import SERVICE, messages, status
+
+# A forked child, such as a worker of a DataLoader, that collects a server of its parent hangs or aborts in gRPC.
+os.register_at_fork(after_in_child=gc.freeze)
 
 
 @dataclass
