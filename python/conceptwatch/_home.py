@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 HISTORY = "history.sqlite3"
@@ -39,23 +38,16 @@ def same_directory(wanted: str | None, stated: str) -> bool:
     return os.path.realpath(wanted) == os.path.realpath(stated)
 
 
-@dataclass(frozen=True)
-class Curves:
-    """A directory of curves."""
-
-    directory: Path
-
-    @property
-    def addresses(self) -> tuple[str, str] | None:
-        """The gRPC and the HTTP address of the sidecar that uses it, as it has stated them; it may be gone."""
-        try:
-            grpc, http = (self.directory / ADDRESS).read_text(encoding="utf-8").split()
-        except (OSError, ValueError):
-            return None
-        return grpc, http
+def stated_page(directory: Path) -> str | None:
+    """The HTTP address of the sidecar that uses a directory of curves, as it has stated it; it may be gone."""
+    try:
+        _, http = (directory / ADDRESS).read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return None
+    return http
 
 
-def curves_in(home: Path) -> list[Curves]:
+def curves_in(home: Path) -> list[Path]:
     """The directories of curves below `home`, the one written last first."""
 
     def written(directory: Path) -> float:
@@ -64,6 +56,6 @@ def curves_in(home: Path) -> list[Curves]:
 
     try:
         found = [path for path in home.iterdir() if (path / HISTORY).is_file()]
-        return [Curves(path) for path in sorted(found, key=lambda path: (-written(path), path))]
+        return sorted(found, key=lambda path: (-written(path), path))
     except OSError:
         return []

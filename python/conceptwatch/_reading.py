@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._home import curves_in, user_home
+from ._home import curves_in, stated_page, user_home
 from ._source import Api, Directory, ReadError, Source, Unknown, Unreachable, source_of
 from ._summary import counted
 from ._tables import framed, html_table
@@ -309,11 +309,9 @@ def runs(
         return Runs(*_of(source_of(source, token_file), search, limit))
     home = user_home()
     places: list[Source] = [Api(USUAL, token_file)]
-    stated = set()
-    for curves in curves_in(home) if home is not None else []:
-        places.append(Directory(curves.directory))
-        stated.add(curves.addresses[1] if curves.addresses is not None else "")
-    if USUAL.removeprefix("http://") in stated:
+    directories = curves_in(home) if home is not None else []
+    places += map(Directory, directories)
+    if USUAL.removeprefix("http://") in map(stated_page, directories):
         del places[0]  # it keeps one of the directories
     found: list[StoredRun] = []
     total = 0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ._declaration import token_of
-from ._home import HISTORY, Curves
+from ._home import HISTORY, stated_page
 from ._sidecar import find_binary
 
 PATIENCE = 60.0
@@ -80,10 +80,10 @@ class Directory:
         return str(self.path)
 
     def ask(self, path: str, **query: Any) -> Any:
-        stated = Curves(self.path).addresses
-        if stated is not None and not stated[1].startswith("unix:"):
+        stated = stated_page(self.path)
+        if stated is not None and not stated.startswith("unix:"):
             try:
-                return Api(_with_scheme(stated[1])).ask(path, **query)
+                return Api(_with_scheme(stated)).ask(path, **query)
             except Unreachable:
                 pass  # it was killed
         binary = find_binary()

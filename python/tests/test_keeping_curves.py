@@ -9,12 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conceptwatch import Run
-from conceptwatch._home import Curves, curves_in, user_home
+from conceptwatch._home import curves_in, stated_page, user_home
 from conceptwatch._protocol import messages
 from conceptwatch._sidecar import Wish
 from conceptwatch._stats import Stats
@@ -44,12 +43,12 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(
     assert settled(one, 2) == {"point": 2}
     # Of the running one, which is at no default port.
     assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
-    assert Curves(Path(directory)).addresses == (address, f"127.0.0.1:{int(address.rpartition(':')[2]) + 1}")
+    assert stated_page(Path(directory)) == f"127.0.0.1:{int(address.rpartition(':')[2]) + 1}"
     assert one.do("run.finish()") is True
     one.end()
     wait_for(lambda: not sidecars(tmp_path))
     # And of one that is gone.
-    assert Curves(Path(directory)).addresses is None
+    assert stated_page(Path(directory)) is None
     assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
     shown = said("watch", "--scores", "ctl,concept_accuracy")
     assert "\ndigits  finished  " in shown
@@ -314,8 +313,7 @@ def test_directories_are_listed_with_the_newest_first(tmp_path: Path) -> None:
         (tmp_path / name / "history.sqlite3").write_bytes(b"")
         os.utime(tmp_path / name / "history.sqlite3", (place, place))
     (tmp_path / "none").mkdir()
-    assert [curves.directory.name for curves in curves_in(tmp_path)] == ["c", "b", "a"]
-    found: Any = Curves(tmp_path / "a").addresses
-    assert found is None
+    assert [directory.name for directory in curves_in(tmp_path)] == ["c", "b", "a"]
+    assert stated_page(tmp_path / "a") is None
     (tmp_path / "a" / "address").write_text("unix:///a 127.0.0.1:1\n")
-    assert Curves(tmp_path / "a").addresses == ("unix:///a", "127.0.0.1:1")
+    assert stated_page(tmp_path / "a") == "127.0.0.1:1"
