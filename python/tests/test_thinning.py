@@ -20,6 +20,12 @@ from sidecar import Sidecar
 MASK = (1 << 64) - 1
 
 
+@pytest.fixture(autouse=True)
+def promptly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small batch does not wait for more: many tests here wait for each before they log the next."""
+    monkeypatch.setattr(_sender, "LONGEST_WAIT", 0.01)
+
+
 def reference(key: tuple[int, int], message: bytes, rounds: tuple[int, int] = (1, 3)) -> int:
     """SipHash with Python's own integers, following the paper."""
     words = [int.from_bytes(b"somepseudorandomlygeneratedbytes"[i : i + 8], "big") for i in range(0, 32, 8)]
