@@ -85,10 +85,14 @@ def test_lightning_continues_the_run_of_a_checkpoint(taken: Naming, tmp_path: Pa
     assert declared(taken)[2:] == [("other", False)]
 
 
-def test_a_run_that_no_sidecar_has_named_is_continued_by_its_job_alone(taken: Naming, tmp_path: Path) -> None:
+def test_a_run_that_no_sidecar_has_named_is_continued_by_its_job_alone(
+    taken: Naming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monitor = lightning_monitor(taken)
     address, monitor._stream._arguments["address"] = taken.address, "127.0.0.1:1"
-    fit(monitor, tmp_path)
+    with monkeypatch.context() as impatient:
+        impatient.setattr("conceptwatch.lightning.EXIT_TIMEOUT", 0.2)
+        fit(monitor, tmp_path)
     job = monitor.run.job
     monitor._stream._arguments["address"] = address
     fit(monitor, tmp_path)
@@ -107,10 +111,11 @@ def test_a_disabled_callback_trains(tmp_path: Path) -> None:
     assert monitor.state_dict() == {}
 
 
-def test_a_checkpoint_names_no_run_that_no_sidecar_has_named(tmp_path: Path) -> None:
+def test_a_checkpoint_names_no_run_that_no_sidecar_has_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere = Naming()
     nowhere.address = "127.0.0.1:1"
     monitor = lightning_monitor(nowhere)
+    monkeypatch.setattr("conceptwatch.lightning.EXIT_TIMEOUT", 0.2)
     assert monitor.state_dict() == {}
     fit(monitor, tmp_path)
     assert monitor.state_dict() == {}

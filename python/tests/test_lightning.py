@@ -358,7 +358,10 @@ def test_a_late_score_counts_once_and_later(lightning: Any, scripted: Scripted) 
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-def test_without_scores_training_goes_on(lightning: Any, scripted: Scripted, reachable: bool, tmp_path: Path) -> None:
+def test_without_scores_training_goes_on(
+    lightning: Any, scripted: Scripted, reachable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conceptwatch.lightning.EXIT_TIMEOUT", 0.2)
     address = scripted.serve() if reachable else f"127.0.0.1:{free_ports()}"
     stock = lightning.callbacks
     watching = [
