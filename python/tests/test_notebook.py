@@ -277,12 +277,11 @@ def normal(rows: int, correlation: float, seed: int = 0) -> Any:
     return np.random.default_rng(seed).multivariate_normal([0.0, 0.0], cov, rows).T
 
 
-@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
 @pytest.mark.parametrize("unit", [1.0, 1e-6, 3e9])
-def test_numbers_have_the_information_of_the_normal_law(correlation: float, unit: float) -> None:
-    x, y = normal(3000, correlation)
+def test_numbers_have_the_information_of_the_normal_law(unit: float) -> None:
+    x, y = normal(3000, 0.6)
     found = mutual_information(unit * x, y)
-    assert found == pytest.approx(-0.5 * math.log(1 - correlation**2), abs=0.06)
+    assert found == pytest.approx(-0.5 * math.log(1 - 0.6**2), abs=0.06)
     assert 0.0 < found.standard_error < 0.05
     assert found == mutual_information(y, unit * x)
 
