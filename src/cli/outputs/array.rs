@@ -3,9 +3,6 @@
 use leakage::field_error::FieldError;
 use leakage::tensor::{DataType, Tensor, TensorName};
 
-/// Bytes of an array that is no tensor, such as a constant of the run: its numbers are copied, as 64-bit ones.
-const MAX_CONSTANT_BYTES: usize = 64 << 20;
-
 /// The bytes that may be used.
 pub struct Memory {
     pub limit: usize,
@@ -29,8 +26,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes what `shape` needs of elements of `item_bytes`, each also a value of the sample, and returns the array's own
-    /// bytes.
+    /// Takes what `shape` needs of elements of `item_bytes`, each also a value of the sample or of a constant, and returns
+    /// the array's own bytes.
     pub fn take_numbers(
         &mut self,
         name: &str,
@@ -42,23 +39,13 @@ impl Memory {
         let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
         let needs = || bytes?.checked_mul(copies)?.checked_add(elements?.checked_mul(size_of::<f64>())?);
         self.take(name, shape, needs())?;
-        let bytes = bytes.unwrap_or(usize::MAX);
-        check_constant(name, shape, bytes)?;
-        Ok(bytes)
+        Ok(bytes.unwrap_or(usize::MAX))
     }
 }
 
 /// How many elements an array has; `None` if they cannot be counted.
 pub fn elements(shape: &[u64]) -> Option<usize> {
     shape.iter().try_fold(1usize, |count, &dim| count.checked_mul(usize::try_from(dim).ok()?))
-}
-
-/// Errors when an array that is no tensor is larger than any constant.
-pub fn check_constant(name: &str, shape: &[u64], bytes: usize) -> Result<(), FieldError> {
-    if TensorName::parse(name).is_none() && bytes > MAX_CONSTANT_BYTES {
-        return Err(FieldError::new(name, format!("has shape {shape:?}, which is too large for a constant")));
-    }
-    Ok(())
 }
 
 /// One array, in row-major order, under the name that scores know it by.

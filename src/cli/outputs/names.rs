@@ -67,7 +67,6 @@ pub struct Target {
 pub struct Names {
     mappings: Vec<(Mapping, Cell<bool>)>,
     passed_over: RefCell<BTreeSet<String>>,
-    seen: Cell<usize>,
 }
 
 impl Names {
@@ -86,7 +85,6 @@ impl Names {
 
     /// Returns the name of a file's array for scores; `None` for one to pass over, which is remembered.
     pub fn target(&self, array: &str) -> Option<Target> {
-        self.seen.set(self.seen.get() + 1);
         let found = self.mapped(array).or_else(|| self.own(array));
         if found.is_none() {
             let mut names = self.passed_over.borrow_mut();
@@ -139,9 +137,7 @@ impl Names {
     pub fn passed_over(&self) -> Vec<String> {
         self.passed_over.borrow().iter().cloned().collect()
     }
-}
 
-impl Names {
     /// Tensors that arrays which were passed over begin with, such as `concept_labels_0` with `concept_labels`.
     pub fn like_tensors(&self) -> Vec<&'static str> {
         let begins = |tensor: &&str| self.passed_over.borrow().iter().any(|name| name.starts_with(*tensor));

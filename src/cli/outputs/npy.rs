@@ -4,19 +4,15 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, TypeStr};
+use ndarray::{ArrayView, IxDyn, ShapeBuilder};
 
 use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::DataType;
 
-use super::array::{Array, Elements, Memory, check_constant, elements};
+use super::array::{Array, Elements, Memory, elements};
 
 /// Longer headers are refused, as NumPy does; a real one has a few hundred bytes.
 const MAX_HEADER_BYTES: usize = 10_000;
-
-/// Brackets within brackets: a plain array's header has two. The parser tries each in several ways, so its time is
-/// exponential in them.
-const MAX_HEADER_DEPTH: usize = 4;
 
 /// Reads the array of a file of its own.
 pub fn read_file(path: &Path, name: &str, memory: &mut Memory) -> Result<Array, FieldError> {
@@ -29,161 +25,145 @@ pub fn read_file(path: &Path, name: &str, memory: &mut Memory) -> Result<Array, 
 /// Reads an array of an entry that states `size` bytes.
 pub fn read(name: String, mut reader: impl Read, size: u64, memory: &mut Memory) -> Result<Array, FieldError> {
     let fault = |message: String| FieldError::new(name.clone(), message);
-    let (header, header_bytes) = read_header(&mut reader)
+    let header = Header::read(&mut reader)
         .map_err(|e| fault(format!("has no readable npy header: {}", in_short(&e.to_string()))))?;
-    let DType::Plain(kind) = header.dtype() else {
-        return Err(fault("is a structured array, expected one plain element type".into()));
-    };
-    if kind.endianness() == Endianness::Big {
-        return Err(fault(format!("has big-endian elements ({kind}), expected little-endian")));
-    }
-    let item_bytes = kind.num_bytes().filter(|_| !kind.uses_pickled_array());
-    let item_bytes = item_bytes.filter(|&bytes| bytes > 0);
-    let item_bytes = item_bytes.ok_or_else(|| fault(format!("has elements of type {kind}, expected plain numbers")))?;
-    let shape = header.shape().to_vec();
-    let is_text = [TypeChar::UnicodeStr, TypeChar::ByteStr].contains(&kind.type_char());
+    let (letter, item_bytes) = element_type(&header.descr).map_err(fault)?;
+    let is_text = ['U', 'S'].contains(&letter);
+    let shape = header.shape;
     // A column-major array is copied once.
-    let copies = if header.order() == Order::Fortran { 2 } else { 1 };
+    let copies = if header.is_column_major { 2 } else { 1 };
     let bytes = if is_text {
         let elements = elements(&shape);
         let bytes = elements.and_then(|elements| elements.checked_mul(item_bytes));
         let of_texts = || elements?.checked_mul(2 * (size_of::<String>() + item_bytes))?.checked_add(copies * bytes?);
         memory.take(&name, &shape, of_texts())?;
-        let bytes = bytes.unwrap_or(usize::MAX);
-        check_constant(&name, &shape, bytes)?;
-        bytes
+        bytes.unwrap_or(usize::MAX)
     } else {
         memory.take_numbers(&name, &shape, item_bytes, copies)?
     };
-    let stated = size.saturating_sub(header_bytes);
-    if stated != bytes as u64 {
-        let got = if stated > bytes as u64 { "more".to_owned() } else { stated.to_string() };
-        return Err(fault(format!("got {got} bytes, expected {bytes} for shape {shape:?}")));
-    }
+    let check = |got: u64| {
+        let shown = if got > bytes as u64 { "more".to_owned() } else { got.to_string() };
+        let fault = || fault(format!("got {shown} bytes, expected {bytes} for shape {shape:?}"));
+        if got == bytes as u64 { Ok(()) } else { Err(fault()) }
+    };
+    check(size.saturating_sub(header.bytes))?;
     let mut data = Vec::new();
     data.try_reserve_exact(bytes + 1).map_err(|e| fault(format!("cannot be read: {e}")))?;
     // The archive may state another size than it has. Reads one byte more than expected, to detect a surplus.
     reader.take(bytes as u64 + 1).read_to_end(&mut data).map_err(|e| fault(format!("cannot be read: {e}")))?;
-    if data.len() != bytes {
-        let got = if data.len() > bytes { "more".to_owned() } else { data.len().to_string() };
-        return Err(fault(format!("got {got} bytes, expected {bytes} for shape {shape:?}")));
-    }
-    if header.order() == Order::Fortran {
+    check(data.len() as u64)?;
+    if header.is_column_major && !data.is_empty() {
         data = to_row_major(&data, &shape, item_bytes);
     }
-    let elements = if is_text {
-        Elements::Texts(texts(&name, kind.type_char(), &data, item_bytes)?)
-    } else {
-        Elements::Numbers(data_type(&name, &kind, item_bytes)?, data)
+    let elements = match is_text {
+        true => Elements::Texts(texts(letter, &data, item_bytes).map_err(fault)?),
+        false => Elements::Numbers(data_type(letter, item_bytes).map_err(fault)?, data),
     };
     Ok(Array { name, shape, elements })
 }
 
-fn data_type(name: &str, kind: &TypeStr, item_bytes: usize) -> Result<DataType, FieldError> {
-    Ok(match (kind.type_char(), item_bytes) {
-        (TypeChar::Float, 2) => DataType::Float16,
-        (TypeChar::Float, 4) => DataType::Float32,
-        (TypeChar::Float, 8) => DataType::Float64,
-        (TypeChar::Int, 1) => DataType::Int8,
-        (TypeChar::Int, 2) => DataType::Int16,
-        (TypeChar::Int, 4) => DataType::Int32,
-        (TypeChar::Int, 8) => DataType::Int64,
-        (TypeChar::Uint, 1) => DataType::UInt8,
-        (TypeChar::Uint, 2) => DataType::UInt16,
-        (TypeChar::Uint, 4) => DataType::UInt32,
-        (TypeChar::Uint, 8) => DataType::UInt64,
-        (TypeChar::Bool, 1) => DataType::Bool,
-        (kind, bytes) => {
-            let message = format!("has {bytes}-byte elements of kind {kind:?}, expected float, int, uint or bool");
-            return Err(FieldError::new(name, message));
-        }
+/// The letter of the element type that a header names, such as `'<f4'`, and the bytes of an element.
+fn element_type(descr: &str) -> Result<(char, usize), String> {
+    if descr.starts_with('[') {
+        return Err("is a structured array, expected one plain element type".to_owned());
+    }
+    let name = descr.trim_start_matches('\'').split('\'').next().unwrap_or_default();
+    if name.starts_with('>') {
+        return Err(format!("has big-endian elements ({}), expected little-endian", in_short(name)));
+    }
+    let mut rest = name.trim_start_matches(['<', '|', '=']).chars();
+    let letter = rest.next();
+    // Characters of Unicode have four bytes.
+    let unit = if letter == Some('U') { 4 } else { 1 };
+    let bytes = rest.as_str().parse().ok().and_then(|size: usize| size.checked_mul(unit)).filter(|bytes| *bytes > 0);
+    letter.zip(bytes).ok_or_else(|| format!("has elements of type {}, expected plain numbers", in_short(name)))
+}
+
+fn data_type(letter: char, item_bytes: usize) -> Result<DataType, String> {
+    Ok(match (letter, item_bytes) {
+        ('f', 2) => DataType::Float16,
+        ('f', 4) => DataType::Float32,
+        ('f', 8) => DataType::Float64,
+        ('i', 1) => DataType::Int8,
+        ('i', 2) => DataType::Int16,
+        ('i', 4) => DataType::Int32,
+        ('i', 8) => DataType::Int64,
+        ('u', 1) => DataType::UInt8,
+        ('u', 2) => DataType::UInt16,
+        ('u', 4) => DataType::UInt32,
+        ('u', 8) => DataType::UInt64,
+        ('b', 1) => DataType::Bool,
+        _ => return Err(format!("has {item_bytes}-byte elements of type {letter}, expected float, int, uint or bool")),
     })
 }
 
-fn texts(name: &str, kind: TypeChar, data: &[u8], item_bytes: usize) -> Result<Vec<String>, FieldError> {
-    let decode = |item: &[u8]| match kind {
-        TypeChar::UnicodeStr => {
+fn texts(letter: char, data: &[u8], item_bytes: usize) -> Result<Vec<String>, String> {
+    let decode = |item: &[u8]| match letter {
+        'U' => {
             let chars = item.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).take_while(|&c| c != 0);
-            let text = chars.map(char::from_u32).collect::<Option<String>>();
-            text.ok_or_else(|| FieldError::new(name, "is not valid text"))
+            chars.map(char::from_u32).collect::<Option<String>>().ok_or_else(|| "is not valid text".to_owned())
         }
         _ => {
             let end = item.iter().position(|&b| b == 0).unwrap_or(item.len());
-            String::from_utf8(item[..end].to_vec()).map_err(|_| FieldError::new(name, "is not valid UTF-8"))
+            String::from_utf8(item[..end].to_vec()).map_err(|_| "is not valid UTF-8".to_owned())
         }
     };
     data.chunks(item_bytes).map(decode).collect()
 }
 
-/// Reads a header, and returns how many bytes it had. Errors when its declared length or shape is implausible.
-fn read_header(reader: &mut impl Read) -> std::io::Result<(NpyHeader, u64)> {
-    let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
-    let mut bytes = vec![0; 10];
-    reader.read_exact(&mut bytes)?;
-    // The length has two bytes in version 1 and four in later versions.
-    let mut length = usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
-    if bytes[6] > 1 {
-        let mut high = [0; 2];
-        reader.read_exact(&mut high)?;
-        bytes.extend(high);
-        length |= usize::from(u16::from_le_bytes(high)) << 16;
-    }
-    if length > MAX_HEADER_BYTES {
-        return Err(fault(&format!("got {length} bytes, expected at most {MAX_HEADER_BYTES}")));
-    }
-    let start = bytes.len();
-    bytes.resize(start + length, 0);
-    reader.read_exact(&mut bytes[start..])?;
-    let text = String::from_utf8_lossy(&bytes[start..]);
-    if depth(&text) > MAX_HEADER_DEPTH {
-        return Err(fault(&format!(
-            "got more than {MAX_HEADER_DEPTH} brackets within each other, expected a plain shape"
-        )));
-    }
-    // The parser multiplies the dimensions without an overflow check.
-    let shape = text.split_once("'shape'").map_or("", |(_, rest)| rest.split([')', ']']).next().unwrap_or_default());
-    let dims = shape.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
-    let product =
-        dims.map(|digits| digits.parse::<u64>().ok()).try_fold(1u64, |product, dim| product.checked_mul(dim?));
-    if product.is_none() {
-        return Err(fault("its shape is too large"));
-    }
-    Ok((NpyHeader::from_reader(bytes.as_slice())?, bytes.len() as u64))
+/// What an array says of itself: the literal of a Python dictionary, whose form NumPy prescribes.
+struct Header {
+    /// Begins with the element type.
+    descr: String,
+    is_column_major: bool,
+    shape: Vec<u64>,
+    /// Its own length.
+    bytes: u64,
 }
 
-/// How many brackets are open at once, at most.
-fn depth(text: &str) -> usize {
-    let (mut open, mut most) = (0usize, 0);
-    for c in text.chars() {
-        match c {
-            '(' | '[' | '{' => open += 1,
-            ')' | ']' | '}' => open = open.saturating_sub(1),
-            _ => {}
+impl Header {
+    /// Errors when it is not as NumPy writes it, or longer than any real one.
+    fn read(reader: &mut impl Read) -> std::io::Result<Self> {
+        let fault = |message: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, message);
+        let (mut start, mut length) = ([0; 8], [0; 4]);
+        reader.read_exact(&mut start)?;
+        // The length has two bytes in version 1 and four in later versions.
+        let of_length = match start.strip_prefix(b"\x93NUMPY") {
+            Some([1, _]) => 2,
+            Some([2 | 3, _]) => 4,
+            _ => return Err(fault("it does not begin as an array")),
+        };
+        reader.read_exact(&mut length[..of_length])?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MAX_HEADER_BYTES {
+            return Err(fault(&format!("got {length} bytes, expected at most {MAX_HEADER_BYTES}")));
         }
-        most = most.max(open);
+        let mut text = vec![0; length];
+        reader.read_exact(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let value = |key: &str| {
+            let (_, rest) = text.split_once(&format!("'{key}':")).ok_or_else(|| fault(&format!("it has no {key}")))?;
+            Ok::<_, std::io::Error>(rest.trim_start())
+        };
+        let sizes = value("shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let (sizes, _) = sizes.ok_or_else(|| fault("its shape is no tuple"))?;
+        let sizes = sizes.split(',').map(str::trim).filter(|size| !size.is_empty()).map(str::parse::<u64>);
+        Ok(Self {
+            descr: value("descr")?.to_owned(),
+            is_column_major: value("fortran_order")?.starts_with("True"),
+            shape: sizes.collect::<Result<_, _>>().map_err(|e| fault(&format!("its shape has no size: {e}")))?,
+            bytes: (start.len() + of_length + length) as u64,
+        })
     }
-    most
 }
 
 /// Reorders the elements of a column-major array in row-major order.
 fn to_row_major(data: &[u8], shape: &[u64], item_bytes: usize) -> Vec<u8> {
-    let dims: Vec<usize> = shape.iter().map(|&dim| dim as usize).collect();
-    let mut index = vec![0; dims.len()];
+    let sizes: Vec<usize> = [item_bytes].into_iter().chain(shape.iter().map(|&size| size as usize)).collect();
+    // The bytes of an element are its first axis, which then becomes the last.
+    let axes: Vec<usize> = (1..sizes.len()).chain([0]).collect();
+    let columns = ArrayView::from_shape(IxDyn(&sizes).f(), data).expect("the length was checked against the shape");
     let mut ordered = Vec::with_capacity(data.len());
-    for _ in 0..data.len() / item_bytes.max(1) {
-        let (mut at, mut stride) = (0, 1);
-        for (i, dim) in index.iter().zip(&dims) {
-            at += i * stride;
-            stride *= dim;
-        }
-        ordered.extend_from_slice(&data[at * item_bytes..(at + 1) * item_bytes]);
-        for axis in (0..dims.len()).rev() {
-            index[axis] += 1;
-            if index[axis] < dims[axis] {
-                break;
-            }
-            index[axis] = 0;
-        }
-    }
+    columns.permuted_axes(axes).rows().into_iter().for_each(|element| ordered.extend(element));
     ordered
 }
