@@ -111,3 +111,14 @@ impl Array {
         }
     }
 }
+
+/// Calls `visit` with the row, the column and the value of each element.
+pub fn each_element(tensor: &Tensor, mut visit: impl FnMut(usize, usize, f64)) {
+    for row in 0..tensor.rows() {
+        let mut column = 0;
+        tensor.for_each_float(row, |value| {
+            visit(row, column, value);
+            column += 1;
+        });
+    }
+}

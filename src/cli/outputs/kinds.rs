@@ -4,6 +4,8 @@ use leakage::batch::ROUNDING;
 use leakage::run::{ActivationKind, Concept, LabelKind, Run};
 use leakage::tensor::{Tensor, TensorName};
 
+use super::array::each_element;
+
 /// Share of activations that may lie beyond 0 and 1 although the others are probabilities.
 const FEW: f64 = 0.01;
 /// Share of rows by which predictions and labels differ where a threshold separates nothing.
@@ -92,16 +94,12 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
 pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
     let mut kinds = vec![LabelKind::Class; columns];
     if labels.dtype().is_float() {
-        for row in 0..labels.rows() {
-            let mut at = 0;
-            labels.for_each_float(row, |value| {
-                let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
-                if !class && !value.is_nan() && value != unknown && at < columns {
-                    kinds[at] = LabelKind::Continuous;
-                }
-                at += 1;
-            });
-        }
+        each_element(labels, |_, at, value| {
+            let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
+            if !class && !value.is_nan() && value != unknown && at < columns {
+                kinds[at] = LabelKind::Continuous;
+            }
+        });
     }
     kinds
 }
@@ -115,17 +113,14 @@ pub fn fractions(
 ) -> Option<String> {
     // For each concept the number of fractions, the first of them, and whether no label is beyond 0 and 1.
     let mut found = vec![(0_usize, f64::NAN, true); concepts.len()];
-    for row in 0..labels.rows() {
-        let mut of = found.iter_mut();
-        labels.for_each_float(row, |label| {
-            let Some((count, first, within)) = of.next() else { return };
-            if label.fract() != 0.0 && !label.is_nan() {
-                *first = if *count == 0 { label } else { *first };
-                *count += 1;
-            }
-            *within &= label.is_nan() || label == -1.0 || (0.0..=1.0).contains(&label);
-        });
-    }
+    each_element(labels, |_, at, label| {
+        let Some((count, first, within)) = found.get_mut(at) else { return };
+        if label.fract() != 0.0 && !label.is_nan() {
+            *first = if *count == 0 { label } else { *first };
+            *count += 1;
+        }
+        *within &= label.is_nan() || label == -1.0 || (0.0..=1.0).contains(&label);
+    });
     let doubtful = |&i: &usize| stated[i].is_none() && kinds[i] == LabelKind::Continuous && found[i].2;
     let doubtful: Vec<usize> = (0..concepts.len()).filter(doubtful).collect();
     let first = *doubtful.first()?;

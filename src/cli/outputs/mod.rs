@@ -112,7 +112,7 @@ pub fn read(
     let mut guesses = Guesses::default();
     if let Some(at) = tensors.iter().position(|tensor| tensor.name() == TensorName::ConceptLabels) {
         if layout.signed_labels {
-            tensors[at] = signed::recoded(&tensors[at], &fields.concepts, layout.missing_labels)?;
+            tensors[at] = signed::unsigned(&tensors[at], &fields.concepts, layout.missing_labels)?;
         }
         let stated: Vec<Option<LabelKind>> = of_labels.iter().map(|of| of.or(stated_labels)).collect();
         if let Some(soft) = layout.soft_labels {

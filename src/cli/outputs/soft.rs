@@ -2,13 +2,11 @@
 
 use std::str::FromStr;
 
-use bytes::Bytes;
-
 use leakage::field_error::FieldError;
 use leakage::run::{Concept, LabelKind};
-use leakage::tensor::{DataType, Tensor, TensorName};
+use leakage::tensor::Tensor;
 
-const FIELD: &str = TensorName::ConceptLabels.text();
+use super::signed::recoded;
 
 /// The rule: present above `high`, absent below `low`, and unknown from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,43 +40,31 @@ impl Soft {
         stated: &[Option<LabelKind>],
         missing: bool,
     ) -> Result<(Tensor, Option<String>), FieldError> {
-        let is_soft = |i: usize| !concepts[i].is_categorical() && stated[i] != Some(LabelKind::Continuous);
-        let mut data = Vec::with_capacity(labels.rows() * labels.width() * size_of::<f64>());
         let (mut soft, mut unknown) = (0_usize, 0_usize);
-        for row in 0..labels.rows() {
-            let (mut i, mut wrong) = (0, None);
-            labels.for_each_float(row, |label| {
-                let mut recoded = label;
-                // Columns of another number are refused later.
-                if i < concepts.len() && is_soft(i) {
-                    recoded = match label {
-                        _ if label > self.high && label <= 1.0 => 1.0,
-                        _ if label < self.low && label >= 0.0 => 0.0,
-                        _ if (0.0..=1.0).contains(&label) || (missing && (label == -1.0 || label.is_nan())) => -1.0,
-                        _ => {
-                            wrong = wrong.or(Some((label, i)));
-                            label
-                        }
-                    };
-                    soft += 1;
-                    unknown += usize::from(recoded == -1.0);
-                }
-                data.extend(recoded.to_le_bytes());
-                i += 1;
-            });
-            if let Some((label, i)) = wrong {
-                let (name, or) = (&concepts[i].name, if missing { ", or -1 or NaN where unknown" } else { "" });
-                let message =
-                    format!("row {row} has {label} for concept '{name}', expected 0 to 1 with --soft-labels{or}");
-                return Err(FieldError::new(FIELD, message));
+        let code = |column: usize, label: f64| {
+            // Columns of another number are refused later.
+            let is_soft =
+                |concept: &Concept| !concept.is_categorical() && stated[column] != Some(LabelKind::Continuous);
+            if !concepts.get(column).is_some_and(is_soft) {
+                return Some(label);
             }
-        }
-        let shape: Vec<u64> = labels.shape().iter().map(|&dim| dim as u64).collect();
+            let recoded = match label {
+                _ if label > self.high && label <= 1.0 => 1.0,
+                _ if label < self.low && label >= 0.0 => 0.0,
+                _ if (0.0..=1.0).contains(&label) || (missing && (label == -1.0 || label.is_nan())) => -1.0,
+                _ => return None,
+            };
+            soft += 1;
+            unknown += usize::from(recoded == -1.0);
+            Some(recoded)
+        };
+        let or = if missing { ", or -1 or NaN where unknown" } else { "" };
+        let labels = recoded(labels, concepts, code, &format!("0 to 1 with --soft-labels{or}"))?;
         let Self { low, high } = self;
         let remark = (unknown > 0).then(|| {
             let rule = if low == high { format!("of exactly {low}") } else { format!("from {low} to {high}") };
             format!("concept_labels: {unknown} of {soft} labels are unknown, being certainties {rule}")
         });
-        Ok((Tensor::numbers(labels.name(), DataType::Float64, &shape, Bytes::from(data))?, remark))
+        Ok((labels, remark))
     }
 }

@@ -4,6 +4,8 @@ use leakage::field_error::FieldError;
 use leakage::run::{LabelKind, MAX_TASKS, Task};
 use leakage::tensor::Tensor;
 
+use super::array::each_element;
+
 /// The tasks, with the classes that occur; none where there is a single one. Errors where `names` are not one for each, or
 /// there are none and the columns are those of one-hot labels.
 pub fn of_labels(
@@ -32,7 +34,7 @@ pub fn of_labels(
     let of_same_shape = |tensor: &&Tensor| tensor.shape() == labels.shape();
     if kind == LabelKind::Class {
         for tensor in [Some(labels), predictions.filter(of_same_shape)].into_iter().flatten() {
-            each_row(tensor, |row| most.iter_mut().zip(row).for_each(|(most, value)| *most = most.max(*value)));
+            each_element(tensor, |_, task, value| most[task] = most[task].max(value));
         }
     }
     let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("t{at}"));
@@ -42,18 +44,10 @@ pub fn of_labels(
 
 /// Whether the columns have 0 and a single 1 in each row, as one-hot labels do.
 fn are_one_hot(labels: &Tensor) -> bool {
-    let mut one_hot = true;
-    each_row(labels, |row| {
-        one_hot &= row.iter().all(|value| [0.0, 1.0].contains(value)) && row.iter().sum::<f64>() == 1.0;
+    let (mut are_flags, mut ones) = (true, vec![0_usize; labels.rows()]);
+    each_element(labels, |row, _, value| {
+        are_flags &= [0.0, 1.0].contains(&value);
+        ones[row] += usize::from(value == 1.0);
     });
-    one_hot
-}
-
-fn each_row(tensor: &Tensor, mut visit: impl FnMut(&[f64])) {
-    let mut values = Vec::new();
-    for row in 0..tensor.rows() {
-        values.clear();
-        tensor.for_each_float(row, |value| values.push(value));
-        visit(&values);
-    }
+    are_flags && ones.iter().all(|count| *count == 1)
 }
