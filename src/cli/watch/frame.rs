@@ -6,12 +6,13 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
+use crate::server::proto::SeriesPoint;
 use crate::server::run_state::State;
 use leakage::diagnosis::VerdictState;
 use leakage::limits::{SHOWN, plus_minus};
 
 use super::lines::verdict_text;
-use super::watched::{Curve, Evaluated, Watched, WatchedRun};
+use super::watched::{Curve, Watched, WatchedRun};
 
 /// Levels of a bar.
 const LEVELS: u64 = 8;
@@ -97,7 +98,7 @@ fn runs(watched: &Watched) -> Vec<Vec<Row>> {
 fn run_rows(watched: &Watched, name: &str, run: &WatchedRun) -> Vec<Row> {
     let reason = if run.reason.is_empty() { String::new() } else { format!(": {}", run.reason) };
     let mut head = vec![Span::from(name.to_owned()).bold(), Span::from(format!("  {}{reason}", run.state))];
-    if let Some(Evaluated { step, epoch, .. }) = run.newest() {
+    if let Some(SeriesPoint { step, epoch, .. }) = run.newest() {
         let epoch = epoch.map_or_else(String::new, |epoch| format!("epoch {epoch}, "));
         head.push(format!("  {epoch}step {step}").into());
     }
@@ -205,16 +206,9 @@ impl Bars {
 mod tests {
     use super::*;
 
-    fn evaluated(step: u64, value: Option<f64>) -> Evaluated {
-        let undefined = "one class".to_owned();
-        Evaluated {
-            step,
-            epoch: Some(0.5 * step as f64),
-            value,
-            standard_error: Some(0.01),
-            undefined,
-            superseded: false,
-        }
+    fn evaluated(step: u64, value: Option<f64>) -> SeriesPoint {
+        let (epoch, standard_error) = (Some(0.5 * step as f64), Some(0.01));
+        SeriesPoint { step, epoch, value, standard_error, undefined: "one class".to_owned(), ..Default::default() }
     }
 
     /// A run with a curve of each score.

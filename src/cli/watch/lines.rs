@@ -5,15 +5,16 @@ use std::pin::pin;
 
 use tokio_stream::{Stream, StreamExt};
 
-use crate::server::client::{ClientError, Heard, Reader};
+use crate::server::client::{ClientError, Reader};
 use crate::server::proto;
+use crate::server::proto::watch_response::Event;
 use leakage::diagnosis::Verdict;
 
 use super::super::terminal::{has_gone, written};
 use super::wanted::Wanted;
 
 /// Prints lines until the sidecar stops or nobody reads.
-pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Item = Heard>) -> Result<(), ClientError> {
+pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Item = Event>) -> Result<(), ClientError> {
     let mut heard = pin!(heard);
     let mut verdicts = HashMap::new();
     for (run, ..) in wanted.known(reader).await? {
@@ -23,8 +24,13 @@ pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Ite
     }
     while let Some(heard) = heard.next().await {
         let mut text = line_of(wanted, &heard).map_or_else(String::new, |line| format!("{line}\n"));
+        let run = match &heard {
+            Event::Point(point) => Some(&point.run),
+            Event::Alert(change) => Some(&change.run),
+            Event::Lost(_) => None,
+        };
         // The run may have been removed meanwhile.
-        if let Some(run) = heard.run()
+        if let Some(run) = run
             && let Ok(Some(verdict)) = reader.verdict(run, &wanted.split).await
         {
             let verdict = verdict_text(&verdict);
@@ -41,10 +47,10 @@ pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Ite
 }
 
 /// Returns the line that an event is printed as; `None` for evaluations of other splits and unfinished ones.
-fn line_of(wanted: &Wanted, heard: &Heard) -> Option<String> {
+fn line_of(wanted: &Wanted, heard: &Event) -> Option<String> {
     match heard {
-        Heard::Point(point) if point.split != wanted.split || point.provisional => None,
-        Heard::Point(point) => {
+        Event::Point(point) if point.split != wanted.split || point.provisional => None,
+        Event::Point(point) => {
             let mut line = format!("{}  step {}", point.run, point.step);
             for score in point.scores.iter().filter(|score| wanted.scores.contains(&score.id)) {
                 let value = score.value.map_or("undefined".to_owned(), |value| format!("{value:.4}"));
@@ -53,8 +59,8 @@ fn line_of(wanted: &Wanted, heard: &Heard) -> Option<String> {
             }
             Some(line)
         }
-        Heard::Alert(change) => Some(alert_text(change)),
-        Heard::Lost(count) => Some(format!("{count} events were missed")),
+        Event::Alert(change) => Some(alert_text(change)),
+        Event::Lost(count) => Some(format!("{count} events were missed")),
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_stream::{Stream, StreamExt};
 
-use crate::server::client::{ClientError, Heard, Reader};
+use crate::server::client::{ClientError, Reader};
+use crate::server::proto::watch_response::Event;
 
 use super::lines::alert_text;
 use super::screen::{Screen, quit};
@@ -20,7 +21,7 @@ const STATES: Duration = Duration::from_secs(5);
 pub async fn follow(
     wanted: &Wanted,
     reader: &mut Reader,
-    heard: impl Stream<Item = Heard>,
+    heard: impl Stream<Item = Event>,
     mut screen: Screen,
 ) -> Result<(), ClientError> {
     let resized = Notify::new();
@@ -33,7 +34,7 @@ pub async fn follow(
 async fn update(
     wanted: &Wanted,
     reader: &mut Reader,
-    heard: impl Stream<Item = Heard>,
+    heard: impl Stream<Item = Event>,
     screen: &mut Screen,
     resized: &Notify,
 ) -> Result<(), ClientError> {
@@ -65,20 +66,20 @@ async fn update(
     Ok(())
 }
 
-async fn take(reader: &mut Reader, watched: &mut Watched, heard: Heard) {
+async fn take(reader: &mut Reader, watched: &mut Watched, heard: Event) {
     match heard {
-        Heard::Point(point) if point.split != watched.split || point.provisional => {}
-        Heard::Point(point) => {
+        Event::Point(point) if point.split != watched.split || point.provisional => {}
+        Event::Point(point) => {
             // Whether the run has returned to an earlier step or a late score completes a point, the history tells.
             let first = if watched.runs.contains_key(&point.run) { point.step } else { 0 };
             watched.run(&point.run).age = point.scores.iter().filter_map(|score| score.age).reduce(f64::max);
             read_run(reader, watched, &point.run, first).await;
         }
-        Heard::Alert(change) => {
+        Event::Alert(change) => {
             watched.add_alert(alert_text(&change));
             read_verdict(reader, watched, &change.run).await;
         }
-        Heard::Lost(_) => {
+        Event::Lost(_) => {
             let names: Vec<String> = watched.runs.keys().cloned().collect();
             for name in names {
                 read_run(reader, watched, &name, 0).await;
@@ -92,7 +93,7 @@ async fn read_run(reader: &mut Reader, watched: &mut Watched, name: &str, first_
     for at in 0..watched.scores.len() {
         // A split is unknown until its first point, and the run may have been removed meanwhile.
         let points = reader.series(name, &watched.split, &watched.scores[at], first_step).await.unwrap_or_default();
-        let finished = points.into_iter().filter(|point| !point.provisional).map(Into::into);
+        let finished = points.into_iter().filter(|point| !point.provisional);
         watched.run(name).curves[at].replace_from(first_step, finished);
     }
     read_verdict(reader, watched, name).await;

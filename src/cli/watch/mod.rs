@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::analysis_query::assessment_of;
 use crate::history::{self, HistoryError};
 use crate::server::client::{ClientError, Reader};
+use crate::server::proto::SeriesPoint;
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::run_state::states_of;
 
@@ -30,7 +31,7 @@ use super::scoring::named;
 use super::terminal::{print, tell};
 use screen::Screen;
 use wanted::Wanted;
-use watched::{Evaluated, Watched};
+use watched::Watched;
 
 /// Show the curves of runs in a terminal
 ///
@@ -125,7 +126,7 @@ fn look_back(wanted: &Wanted, data_dirs: &[DataDir]) -> Result<(), Failure> {
             let name = &stored.run.name;
             let curve = |score: &String| {
                 let points = history.series(name, &wanted.split, score, None, 0, None)?;
-                Ok(points.into_iter().map(Evaluated::from).collect::<Vec<_>>())
+                Ok(points.into_iter().map(SeriesPoint::from).collect::<Vec<_>>())
             };
             let curves: Result<Vec<_>, HistoryError> = wanted.scores.iter().map(curve).collect();
             let run = watched.run(name);

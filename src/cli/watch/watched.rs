@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use leakage::diagnosis::Verdict;
 
-use crate::history::SeriesPoint;
-use crate::server::proto;
+use crate::server::proto::SeriesPoint;
 use crate::server::run_state::State;
 
 /// Alerts kept, the newest last.
@@ -37,36 +36,9 @@ pub struct WatchedRun {
 #[derive(Default)]
 pub struct Curve {
     /// Evaluations of the newest branch, by step.
-    pub current: Vec<Evaluated>,
+    pub current: Vec<SeriesPoint>,
     /// Steps of evaluations in branches that the run has left.
     pub left: Vec<u64>,
-}
-
-/// A score of an evaluation.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Evaluated {
-    pub step: u64,
-    pub epoch: Option<f64>,
-    pub value: Option<f64>,
-    pub standard_error: Option<f64>,
-    /// Why there is no value.
-    pub undefined: String,
-    /// The run has returned to this step or an earlier one since.
-    pub superseded: bool,
-}
-
-impl From<proto::SeriesPoint> for Evaluated {
-    fn from(point: proto::SeriesPoint) -> Self {
-        let proto::SeriesPoint { step, epoch, value, standard_error, undefined, superseded, .. } = point;
-        Self { step, epoch, value, standard_error, undefined, superseded }
-    }
-}
-
-impl From<SeriesPoint> for Evaluated {
-    fn from(point: SeriesPoint) -> Self {
-        let SeriesPoint { step, epoch, value, standard_error, undefined, superseded, .. } = point;
-        Self { step, epoch, value, standard_error, undefined: undefined.unwrap_or_default(), superseded }
-    }
 }
 
 impl Watched {
@@ -93,14 +65,14 @@ impl Watched {
 
 impl WatchedRun {
     /// Returns the newest evaluation of any score.
-    pub fn newest(&self) -> Option<&Evaluated> {
+    pub fn newest(&self) -> Option<&SeriesPoint> {
         self.curves.iter().filter_map(|curve| curve.current.last()).max_by_key(|one| one.step)
     }
 }
 
 impl Curve {
     /// Replaces the evaluations from the step on by those that the history has.
-    pub fn replace_from(&mut self, step: u64, points: impl IntoIterator<Item = Evaluated>) {
+    pub fn replace_from(&mut self, step: u64, points: impl IntoIterator<Item = SeriesPoint>) {
         self.current.retain(|one| one.step < step);
         self.left.retain(|&left| left < step);
         for point in points {
@@ -117,9 +89,9 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn points(steps: &[(u64, f64, bool)]) -> Vec<Evaluated> {
+    fn points(steps: &[(u64, f64, bool)]) -> Vec<SeriesPoint> {
         let evaluated =
-            |&(step, value, superseded)| Evaluated { step, value: Some(value), superseded, ..Default::default() };
+            |&(step, value, superseded)| SeriesPoint { step, value: Some(value), superseded, ..Default::default() };
         steps.iter().map(evaluated).collect()
     }
 

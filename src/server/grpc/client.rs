@@ -22,6 +22,7 @@ use super::convert;
 use super::proto::concept_watch_client::ConceptWatchClient;
 use super::proto::ingest_response::Outcome;
 use super::proto::run_outcome::Kind;
+use super::proto::watch_response::Event;
 use super::proto::{
     self, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, IngestRequest, IngestResponse,
     RunOutcome, StartRunRequest, Tensor, ingest_request,
@@ -235,25 +236,6 @@ pub struct Reader {
     authorization: Authorization,
 }
 
-/// An event received by a [`Reader`].
-pub enum Heard {
-    Point(proto::Point),
-    Alert(proto::AlertChange),
-    /// Number of events lost because the reader was too slow.
-    Lost(u64),
-}
-
-impl Heard {
-    /// The run that an event is about; `None` for events that were lost.
-    pub fn run(&self) -> Option<&str> {
-        match self {
-            Self::Point(point) => Some(&point.run),
-            Self::Alert(change) => Some(&change.run),
-            Self::Lost(_) => None,
-        }
-    }
-}
-
 impl Reader {
     /// Connects. `token` is the server's token, if it requires one.
     pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
@@ -296,14 +278,9 @@ impl Reader {
     }
 
     /// Future events of these runs, or of all runs if the list is empty, until the sidecar stops.
-    pub async fn watch(&mut self, runs: Vec<String>) -> Result<impl Stream<Item = Heard> + use<>, ClientError> {
-        use proto::watch_response::Event;
+    pub async fn watch(&mut self, runs: Vec<String>) -> Result<impl Stream<Item = Event> + use<>, ClientError> {
         let stream = self.calls.watch(self.request(proto::WatchRequest { runs })).await?.into_inner();
-        Ok(stream.filter_map(|response| match response.ok()?.event? {
-            Event::Point(point) => Some(Heard::Point(point)),
-            Event::Alert(change) => Some(Heard::Alert(change)),
-            Event::Lost(count) => Some(Heard::Lost(count)),
-        }))
+        Ok(stream.filter_map(|response| response.ok()?.event))
     }
 }
 

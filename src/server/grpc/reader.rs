@@ -105,23 +105,7 @@ impl Reader {
                 history.series(&request.run, &request.split, &request.score, concept, request.first_step, last)
             })
             .await?;
-        let message = |point: SeriesPoint| proto::SeriesPoint {
-            step: point.step,
-            epoch: point.epoch,
-            time: point.time,
-            value: point.value,
-            standard_error: point.standard_error,
-            undefined: point.undefined.unwrap_or_default(),
-            rows: point.rows,
-            tie_fraction: point.tie_fraction,
-            provisional: point.provisional,
-            incomplete: point.incomplete,
-            left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
-            left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
-            p_value: point.p_value,
-            superseded: point.superseded,
-        };
-        Ok(proto::GetSeriesResponse { points: points.into_iter().map(message).collect() })
+        Ok(proto::GetSeriesResponse { points: points.into_iter().map(proto::SeriesPoint::from).collect() })
     }
 
     /// The verdict on a split and its diagnosis, from the points that `admits` takes.
@@ -167,6 +151,27 @@ impl Reader {
             futures::future::ready(event.map(|event| Ok(proto::WatchResponse { event: Some(event) })))
         });
         Ok(events.take_until(Box::pin(stop.cancelled_owned())).boxed())
+    }
+}
+
+impl From<SeriesPoint> for proto::SeriesPoint {
+    fn from(point: SeriesPoint) -> Self {
+        Self {
+            step: point.step,
+            epoch: point.epoch,
+            time: point.time,
+            value: point.value,
+            standard_error: point.standard_error,
+            undefined: point.undefined.unwrap_or_default(),
+            rows: point.rows,
+            tie_fraction: point.tie_fraction,
+            provisional: point.provisional,
+            incomplete: point.incomplete,
+            left_out_pairs: point.left_out.as_ref().map_or(0, |left_out| left_out.pairs),
+            left_out: point.left_out.map(|left_out| left_out.concepts).unwrap_or_default(),
+            p_value: point.p_value,
+            superseded: point.superseded,
+        }
     }
 }
 
