@@ -31,6 +31,9 @@ pub mod schedule;
 // The search for runs.
 pub mod search;
 
+// Certificates in files.
+mod certificates;
+
 // Points in SQLite.
 pub mod history;
 

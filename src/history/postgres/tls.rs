@@ -1,17 +1,18 @@
 //! TLS to the database, by the library that all connections use.
 
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 
+use crate::certificates::client;
 use crate::history::error::HistoryError;
 
 /// Checks the server's certificate and name, always.
@@ -21,30 +22,8 @@ pub(super) struct Tls(TlsConnector);
 impl Tls {
     /// Trusts the certificates of the file `roots`, or those of the system.
     pub fn new(roots: Option<&str>) -> Result<Self, HistoryError> {
-        let wrong = |message: String| HistoryError::invalid("store", message);
-        let mut trusted = RootCertStore::empty();
-        match roots {
-            Some(path) => {
-                let unread =
-                    |error: &dyn std::fmt::Display| wrong(format!("sslrootcert {path} cannot be read: {error}"));
-                let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unread(&error))?;
-                for certificate in certificates {
-                    let certificate = certificate.map_err(|error| unread(&error))?;
-                    trusted.add(certificate).map_err(|error| unread(&error))?;
-                }
-            }
-            None => {
-                trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            }
-        }
-        if trusted.is_empty() {
-            return Err(wrong("found no certificates to trust, expected a file of them as sslrootcert".to_owned()));
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| wrong(error.to_string()))?
-            .with_root_certificates(trusted)
-            .with_no_client_auth();
+        let trusting = client("sslrootcert", roots.map(Path::new));
+        let config = trusting.map_err(|fault| HistoryError::invalid("store", fault.to_string()))?.with_no_client_auth();
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 }

@@ -4,17 +4,17 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hyper_rustls::ConfigBuilderExt;
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::{TlsConnector, TlsStream};
 use tokio_util::either::Either;
 
 use super::address::Remote;
 use super::listener::Socket;
-use super::tls::{Protocol, authorities, provider};
+use super::tls::Protocol;
+use crate::certificates::{certificates, client, unreadable};
 use leakage::field_error::FieldError;
 
 /// A connection, with TLS or without.
@@ -71,27 +71,17 @@ impl From<Remote> for Dialer {
 }
 
 fn client_config(trust: &Trust, protocol: Protocol) -> Result<ClientConfig, FieldError> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| FieldError::new("ca_file", error.to_string()))?;
-    let builder = match &trust.ca_file {
-        Some(path) => builder.with_root_certificates(authorities("ca_file", path)?),
-        None => builder.with_native_roots().map_err(|error| {
-            FieldError::new("ca_file", format!("got none, and the system has no certificates of authorities: {error}"))
-        })?,
-    };
+    let builder = client("ca_file", trust.ca_file.as_deref())?;
     let mut config = match &trust.identity {
         None => builder.with_no_client_auth(),
         Some((cert, key)) => {
-            let fault = |field: &str, path: &PathBuf, error: String| {
-                FieldError::new(field, format!("{} cannot be used: {error}", path.display()))
+            let unusable = |error: rustls::Error| {
+                FieldError::new("cert_file", format!("{} cannot be used: {error}", cert.display()))
             };
-            let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let chain = chain.map_err(|error| fault("cert_file", cert, error.to_string()))?;
-            let private = PrivateKeyDer::from_pem_file(key);
-            let private = private.map_err(|error| fault("key_file", key, error.to_string()))?;
-            builder
-                .with_client_auth_cert(chain, private)
-                .map_err(|error| fault("cert_file", cert, error.to_string()))?
+            let chain = certificates("cert_file", cert)?;
+            let private = PrivateKeyDer::from_pem_file(key)
+                .map_err(|error| unreadable("key_file", key, &error, "a private key"))?;
+            builder.with_client_auth_cert(chain, private).map_err(unusable)?
         }
     };
     config.alpn_protocols = vec![protocol.name().to_vec()];

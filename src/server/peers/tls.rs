@@ -2,13 +2,12 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -20,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::Socket;
 use super::private::check_private;
+use crate::certificates::{authorities, certificates, provider, unreadable};
 use crate::server::clock::unix_time;
 use leakage::field_error::FieldError;
 
@@ -201,42 +201,6 @@ impl Loaded {
         config.alpn_protocols = vec![protocol.name().to_vec()];
         Ok(config)
     }
-}
-
-pub(super) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
-}
-
-/// The certificates of a PEM file, at least one.
-fn certificates(field: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, FieldError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = read.map_err(|error| unreadable(field, path, &error, "certificates"))?;
-    if certificates.is_empty() {
-        return Err(FieldError::new(field, format!("{} holds no certificate in PEM", path.display())));
-    }
-    Ok(certificates)
-}
-
-/// The authorities of a PEM file.
-pub(super) fn authorities(field: &str, path: &Path) -> Result<RootCertStore, FieldError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(field, path)? {
-        roots
-            .add(certificate)
-            .map_err(|error| FieldError::new(field, format!("{} cannot be used: {error}", path.display())))?;
-    }
-    Ok(roots)
-}
-
-fn unreadable(field: &str, path: &Path, error: &rustls::pki_types::pem::Error, expected: &str) -> FieldError {
-    use rustls::pki_types::pem::Error;
-    let path = path.display();
-    let message = match error {
-        Error::Io(error) => format!("{path} cannot be read: {error}"),
-        Error::NoItemsFound => format!("{path} holds no PEM, expected {expected}"),
-        other => format!("{path} cannot be read as PEM: {other}"),
-    };
-    FieldError::new(field, message)
 }
 
 /// Errors when the certificate is not valid at this time, in seconds since 1970, by the verifier that clients use.
