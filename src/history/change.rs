@@ -1,6 +1,6 @@
 //! A change of a history that another history can make, too: a hub makes those of its sidecars.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::outcome::RunOutcome;
 use super::run::Remark;
@@ -62,7 +62,6 @@ pub struct Declared {
     /// The name that the job asked for, if the run has another.
     pub declared_name: Option<String>,
     pub launch: Launch,
-    #[serde(serialize_with = "rank", deserialize_with = "stored_rank")]
     pub rank: Rank,
     pub client: String,
     pub resume: bool,
@@ -98,12 +97,4 @@ impl Change {
             Self::FinishRun { run, .. } | Self::Remark { run, .. } | Self::RemoveRun(run) => run,
         }
     }
-}
-
-fn rank<S: Serializer>(rank: &Rank, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u32(rank.get())
-}
-
-fn stored_rank<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rank, D::Error> {
-    u32::deserialize(deserializer).map(Rank::stored)
 }

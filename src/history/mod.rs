@@ -33,7 +33,7 @@ pub use error::HistoryError;
 pub use listing::{Cursor, Listing, StoredSplit, Wanted};
 pub use outcome::RunOutcome;
 pub use point::{Recorded, ScoreMatrix, SeriesPoint, WholePoint};
-pub use postgres::{Applying, CurveState, Postgres, Removed, StoredAlert, Tables};
+pub use postgres::{Applying, CurveState, Postgres, StoredAlert, Tables};
 pub use run::{
     DEFAULT_PROJECT, Identity, LabelledRun, MAX_NOTE, Remark, RunRecord, StoredLaunch, StoredRank, StoredRun,
 };

@@ -32,6 +32,8 @@ pub struct Dropped {
     pub runs: u64,
     /// Records of passes without a complete point.
     pub unscored: u64,
+    /// Changes that no hub had been sent.
+    pub unsent: u64,
 }
 
 /// A disk is slow that takes at least this long.

@@ -58,7 +58,7 @@ fn the_newest_point_stays_under_any_limit() {
         history.record_point(&point("a", "val", step, 2), None).unwrap();
         assert_eq!(history.point("a", "val", None, true).unwrap(), Some(point("a", "val", step, 2)));
     }
-    assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1, unscored: 0 });
+    assert_eq!(history.usage().unwrap().dropped, Dropped { matrices: 2, points: 2, runs: 1, ..Dropped::default() });
     history.record_point(&point("waiting", "val", 1, 1), None).expect("a run whose evaluations wait stays");
 }
 

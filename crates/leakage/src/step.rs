@@ -111,7 +111,7 @@ impl Epoch {
 }
 
 /// Index, from 0, of a process among those that train one model together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(u32);
 
 impl Rank {

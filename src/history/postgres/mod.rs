@@ -45,7 +45,6 @@ use leakage::sample::Attempt;
 use leakage::step::{Ordinal, Rank};
 
 pub use apply::Applying;
-pub use retain::Removed;
 pub use shown::{CurveState, StoredAlert, Tables};
 pub use store::Postgres;
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::link::Link;
 use super::store::Postgres;
 use crate::history::error::HistoryError;
+use crate::history::usage::Dropped;
 
 /// Held by the process that removes. The number has no meaning.
 const LOCK: &str = "SELECT pg_try_advisory_xact_lock(7220211870110003)";
@@ -16,20 +17,13 @@ const AT_ONCE: i64 = 1000;
 /// Runs that are removed in one transaction.
 const RUNS_AT_ONCE: i64 = 20;
 
-/// The numbers of removed rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    pub runs: u64,
-    pub matrices: u64,
-}
-
 impl Postgres {
     /// Removes runs of which nothing was heard for `age`, and matrices other than those of each split's newest points and of
     /// the points whose index in the newest branch of their split is a power of two: those that have come since the last
     /// call, in as many transactions as they take, unless `most` has passed. Each process calls it once a minute; one does
     /// the work.
-    pub fn retain(&self, age: Option<Duration>, most: Duration) -> Result<Removed, HistoryError> {
-        let (began, mut removed) = (Instant::now(), Removed::default());
+    pub fn retain(&self, age: Option<Duration>, most: Duration) -> Result<Dropped, HistoryError> {
+        let (began, mut removed) = (Instant::now(), Dropped::default());
         while let Some(age) = age {
             let Some(runs) = self.alone(|link| remove_old_runs(link, age))? else { return Ok(removed) };
             removed.runs += runs;

@@ -104,7 +104,7 @@ pub(super) fn sync(directory: &Path) -> std::io::Result<()> {
 
 /// Whether a directory lies on a file system of the network, or on one whose program may be.
 #[cfg(target_os = "linux")]
-pub(super) fn is_remote(directory: &Path) -> bool {
+pub fn is_remote(directory: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     /// Numbers of linux/magic.h and of the file systems' own headers.
     const REMOTE: [u32; 15] = [
@@ -137,6 +137,6 @@ pub(super) fn is_remote(directory: &Path) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_remote(_: &Path) -> bool {
+pub fn is_remote(_: &Path) -> bool {
     false
 }

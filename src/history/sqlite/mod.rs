@@ -48,13 +48,13 @@ use leakage::sample::Attempt;
 use leakage::step::{Ordinal, Rank};
 
 pub use copied::check_access;
-pub use data_file::FILE_NAME;
+pub use data_file::{FILE_NAME, is_remote as on_network};
 pub use examine::{Examination, examine};
 pub use intact::Contents;
 pub use outbox::Source;
 pub use pending_changes::{Numbered, OutboxUsage, Parcel};
 pub use pending_writes::MOST_WAITING;
-pub use repair::{Repair, make_private, on_network, repair};
+pub use repair::{Repair, make_private, repair};
 pub use store::Sqlite;
 pub use tables::SCHEMA;
 pub use user_data_dir::{ADDRESS_FILE, histories, user_home};
@@ -83,7 +83,7 @@ impl Store for Sqlite {
         let ((record, removed, unsent), _) = self.write(apply, entry, Vec::new())?;
         let mut store = self.store();
         store.dropped.runs += removed;
-        store.lose(unsent);
+        store.dropped.unsent += unsent;
         store.tell_removed(&self.limits);
         self.note(&store);
         Ok(record)
@@ -136,7 +136,10 @@ impl Store for Sqlite {
         let ((removed, unsent), durable) = self.write(|db| record_unscored(db, passes), entry, reports)?;
         let mut store = self.store();
         store.dropped.unscored += removed;
-        store.lose(unsent);
+        store.dropped.unsent += unsent;
+        if unsent > 0 {
+            store.tell_removed(&self.limits);
+        }
         self.note(&store);
         Ok(durable)
     }

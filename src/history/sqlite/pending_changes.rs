@@ -123,7 +123,7 @@ impl Sqlite {
 
     pub fn outbox_usage(&self) -> Result<OutboxUsage, HistoryError> {
         let store = self.store();
-        Ok(OutboxUsage { waiting: count(&mut Db::Sqlite(&store.connection))?, lost: store.unsent })
+        Ok(OutboxUsage { waiting: count(&mut Db::Sqlite(&store.connection))?, lost: store.dropped.unsent })
     }
 }
 

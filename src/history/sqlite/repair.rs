@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::data_file::{FILE_NAME, emptied, is_remote, sync};
+use super::data_file::{FILE_NAME, emptied, sync};
 use super::fault::is_busy;
 use super::intact::{Contents, Found, for_each_intact};
 use super::open;
@@ -70,11 +70,6 @@ pub fn repair(directory: &Path) -> Result<Repair, HistoryError> {
 pub fn make_private(directory: &Path) -> Result<(), HistoryError> {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))
         .map_err(|source| HistoryError::Directory { path: directory.to_owned(), source })
-}
-
-/// Whether the directory is on a network file system.
-pub fn on_network(directory: &Path) -> bool {
-    is_remote(directory)
 }
 
 fn copy(old: &Connection, new: &Connection, path: &Path, lost: &mut Contents) -> Result<(), HistoryError> {

@@ -80,30 +80,18 @@ impl Inner {
                 }
             }
         }
-        let unsent = waited.saturating_sub(outbox::count(&mut Db::Sqlite(&transaction))?);
+        dropped.unsent += waited.saturating_sub(outbox::count(&mut Db::Sqlite(&transaction))?);
         transaction.commit()?;
         dropped.points += superseded;
         self.dropped = dropped;
-        self.lose(unsent);
         self.tell_removed(limits);
         Ok(())
-    }
-
-    /// Counts entries of the outbox that were removed before they were sent. Logged at most once a minute.
-    pub(super) fn lose(&mut self, entries: u64) {
-        self.unsent += entries;
-        let now = Instant::now();
-        if entries > 0 && self.told_unsent.is_none_or(|told| now - told >= TELL) {
-            self.told_unsent = Some(now);
-            let lost = self.unsent;
-            tracing::warn!(lost, "the size limit of the history removed changes before they were sent to the hub");
-        }
     }
 
     /// Logs what the limit has removed, at most once a minute.
     pub(super) fn tell_removed(&mut self, limits: &Limits) {
         let now = Instant::now();
-        let Dropped { matrices, points, runs, unscored } = self.dropped;
+        let Dropped { matrices, points, runs, unscored, unsent } = self.dropped;
         if self.dropped == self.told.0 || self.told.1.is_some_and(|told| now - told < TELL) {
             return;
         }
@@ -113,6 +101,7 @@ impl Inner {
             points,
             runs,
             unscored,
+            unsent,
             limit_bytes = limits.bytes,
             "the history has reached its size limit; removed since the start"
         );

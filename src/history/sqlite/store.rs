@@ -77,9 +77,6 @@ pub(super) struct Inner {
     copy_of: Option<PathBuf>,
     /// Every file that is opened from now on has an outbox.
     has_outbox: bool,
-    /// Entries of the outbox that were removed before they were sent, and when that was logged last.
-    pub unsent: u64,
-    pub told_unsent: Option<Instant>,
 }
 
 impl Sqlite {
@@ -219,8 +216,6 @@ impl Inner {
             refused: 0,
             copy_of: None,
             has_outbox: false,
-            unsent: 0,
-            told_unsent: None,
         };
         let Some(directory) = directory else { return Ok(store) };
         match open::open(directory, mode) {

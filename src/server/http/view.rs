@@ -44,7 +44,7 @@ pub(super) struct PointView<'a> {
     change_errors: BTreeMap<&'a str, f64>,
     /// The launch of the run that made it, and how often that had been restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<AttemptView>,
+    attempt: Option<Attempt>,
     /// The number of the pass among those of its step; absent for the first.
     #[serde(skip_serializing_if = "Ordinal::is_first")]
     ordinal: Ordinal,
@@ -55,12 +55,6 @@ pub(super) struct PointView<'a> {
 
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-#[derive(Serialize)]
-struct AttemptView {
-    launch: u32,
-    restart: u32,
 }
 
 /// The parts of a score that are shown.
@@ -89,8 +83,7 @@ impl<'a> PointView<'a> {
 
     /// Returns a point as it is stored, with the matrices that it has.
     pub fn whole(stored: &'a WholePoint) -> Self {
-        let attempt = stored.attempt.map(|Attempt { launch, restart }| AttemptView { launch, restart });
-        Self { attempt, superseded: stored.superseded, ..Self::new(&stored.point, Detail::Pairs) }
+        Self { attempt: stored.attempt, superseded: stored.superseded, ..Self::new(&stored.point, Detail::Pairs) }
     }
 
     /// A point without matrices and values per concept.
