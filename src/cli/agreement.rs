@@ -2,15 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
 
 use leakage::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
-
-use super::failure::{BAD_INPUT, conclude};
-use super::terminal::tell;
 
 /// Compare scores of items with human ratings of them
 ///
@@ -27,23 +23,13 @@ pub struct Options {
     json: bool,
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    match agreement(options) {
-        Ok(text) => conclude("agreement", Ok(text)),
-        Err(message) => {
-            tell(&message);
-            ExitCode::from(BAD_INPUT)
-        }
-    }
-}
-
 /// A CSV file: named columns of numbers, and a row for each item; `None` is an empty cell.
 struct Table {
     columns: Vec<String>,
     rows: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-fn agreement(options: &Options) -> Result<String, String> {
+pub fn run(options: &Options) -> Result<String, String> {
     let (scores, ratings) = (read(&options.scores)?, read(&options.ratings)?);
     let mean = |row: &Vec<Option<f64>>| {
         let given: Vec<f64> = row.iter().flatten().copied().collect();

@@ -1,7 +1,6 @@
 //! `conceptwatch compare`: compares two runs, groups of runs by a label, or two splits of a run.
 
 use std::fmt::Write;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -13,7 +12,7 @@ use leakage::compare::{
 use leakage::diagnosis::Assessment;
 use leakage::field_error::in_short;
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::source::Source;
 
 /// Compare two runs, groups of runs by a label, or two splits of a run
@@ -55,11 +54,7 @@ pub struct Options {
     source: Source,
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    conclude("compare", compare(options))
-}
-
-fn compare(options: &Options) -> Result<String, Failure> {
+pub fn run(options: &Options) -> Result<String, Failure> {
     // In the terms of the command line; what the question refuses is named as in the API.
     match (&options.run_a, &options.run_b, &options.with_split, &options.by) {
         (None, None, None, None) => {

@@ -2,7 +2,6 @@
 //! history, where one runs.
 
 use std::io::{BufRead, IsTerminal};
-use std::process::ExitCode;
 
 use axum::http::Method;
 use clap::Args;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use crate::history::HistoryError;
 use leakage::field_error::printable;
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::source::Source;
 use super::terminal::{print, tell, tell_part};
 
@@ -57,15 +56,15 @@ pub struct RemoveOptions {
     source: Source,
 }
 
-pub fn rename(options: &RenameOptions) -> ExitCode {
+pub fn rename(options: &RenameOptions) -> Result<String, Failure> {
     let (run, title) = (printable(&options.run), options.title.trim());
     let said =
         if title.is_empty() { format!("{run} has its name as title") } else { format!("{run}: {}", printable(title)) };
-    conclude("rename", change(&options.source, &options.run, &json!({"title": title}), said))
+    change(&options.source, &options.run, &json!({"title": title}), said)
 }
 
-pub fn note(options: &NoteOptions) -> ExitCode {
-    let done = match &options.text {
+pub fn note(options: &NoteOptions) -> Result<String, Failure> {
+    match &options.text {
         Some(text) => {
             let said = if text.trim().is_empty() { "removed the note of" } else { "noted to" };
             let said = format!("{said} {}", printable(&options.run));
@@ -76,15 +75,6 @@ pub fn note(options: &NoteOptions) -> ExitCode {
             // Lines stay lines; what could move a cursor does not.
             Ok(note.lines().map(|line| format!("{}\n", printable(line))).collect())
         }),
-    };
-    conclude("note", done)
-}
-
-pub fn remove(options: &RemoveOptions) -> ExitCode {
-    match remove_all(options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(failure) => conclude("rm", Err(failure)),
     }
 }
 
@@ -97,7 +87,7 @@ fn change(source: &Source, run: &str, change: &Value, said: String) -> Result<St
 }
 
 /// Whether all runs were removed. Runs that cannot be are reported, one per line, before any is removed.
-fn remove_all(options: &RemoveOptions) -> Result<bool, Failure> {
+pub fn remove(options: &RemoveOptions) -> Result<bool, Failure> {
     let mut questions: Vec<(&str, String)> = Vec::new();
     let mut refused: Option<Failure> = None;
     for run in &options.runs {

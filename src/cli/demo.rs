@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -19,7 +18,6 @@ use leakage::nn::tabular_toy::{Split, TabularToy};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::tensor::TensorName;
 
-use super::failure::{Failure, conclude};
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{DEFAULT_ADDRESSES, ServeOptions};
@@ -61,11 +59,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Epochs between two lines where the output is not a terminal.
 const EVERY: u32 = 10;
 
-pub fn run(options: &DemoOptions) -> ExitCode {
-    conclude("demo", demo(options).map(|()| String::new()).map_err(Failure::running))
-}
-
-fn demo(options: &DemoOptions) -> Result<(), String> {
+pub fn run(options: &DemoOptions) -> Result<(), String> {
     let started = Instant::now();
     logs::start("warn", false).map_err(|fault| fault.to_string())?;
     let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;

@@ -2,13 +2,12 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
 use leakage::diagnosis::{Assessment, State};
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::report::{Page, Report};
 use super::source::Source;
 
@@ -33,11 +32,7 @@ pub struct Options {
     source: Source,
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    conclude("diagnose", diagnose(options))
-}
-
-fn diagnose(options: &Options) -> Result<String, Failure> {
+pub fn run(options: &Options) -> Result<String, Failure> {
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose().map_err(Failure::bad_input)?;
     let asked = [("run", options.run.clone()), ("split", options.split.clone())];

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::builder::PossibleValue;
@@ -14,7 +13,7 @@ use crate::history::{Limits, Sqlite};
 use crate::search::Search;
 use leakage::field_error::{FieldError, in_short};
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::import::{copy, database};
 use super::run_targets::Target;
 use super::source::Source;
@@ -101,11 +100,7 @@ impl Kind {
     }
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    conclude("export", export(options))
-}
-
-fn export(options: &Options) -> Result<String, Failure> {
+pub fn run(options: &Options) -> Result<String, Failure> {
     if options.format == Format::Parquet {
         let how = "got parquet, which the Python package writes: python -m conceptwatch export, with pyarrow or Polars";
         return Err(FieldError::new("format", how).into());

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::analysis_query::Refused;
-use leakage::field_error::FieldError;
+use leakage::field_error::{FieldError, printable};
 
 use super::terminal::{has_gone, tell, written};
 
@@ -56,19 +56,36 @@ impl From<Refused> for Failure {
 
 /// Prints the output of a command, or its failure.
 pub fn conclude(command: &str, result: Result<String, Failure>) -> ExitCode {
-    match result {
-        Ok(text) => {
-            if let Err(error) = written(&text)
-                && !has_gone(&error)
-            {
-                tell(&format!("conceptwatch {command}: the output cannot be written: {error}"));
-                return ExitCode::FAILURE;
-            }
-            ExitCode::SUCCESS
+    match result.map(|text| written(&text)) {
+        Ok(Err(error)) if !has_gone(&error) => {
+            tell(&format!("conceptwatch {command}: the output cannot be written: {error}"));
+            ExitCode::FAILURE
         }
+        Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
             tell(&format!("conceptwatch {command}: {}", failure.message));
             ExitCode::from(failure.status)
         }
+    }
+}
+
+/// As [`conclude`], of a command that reads files: what is wrong begins with the name of an array.
+pub fn conclude_files(command: &str, result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(text) => conclude(command, Ok(text)),
+        Err(message) => {
+            // Names in a file are untrusted: they must not break the line or send escape sequences to the terminal.
+            tell(&printable(&message));
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+/// As [`conclude`], of a command that has printed its output, and says whether all is as it should be.
+pub fn conclude_check(command: &str, result: Result<bool, Failure>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => conclude(command, Err(failure)),
     }
 }

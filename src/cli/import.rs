@@ -1,7 +1,6 @@
 //! `conceptwatch import`: copies the curves of a stopped sidecar into the database that many share.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -9,7 +8,7 @@ use crate::history::{DEFAULT_PROJECT, HistoryError, Postgres, Sqlite, Store, Sto
 use leakage::name::check_name;
 
 use super::data_dirs::check_curves;
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 
 /// Copy the curves of a stopped sidecar into a database
 ///
@@ -28,11 +27,7 @@ pub struct Options {
     project: String,
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    conclude("import", import(options))
-}
-
-fn import(options: &Options) -> Result<String, Failure> {
+pub fn run(options: &Options) -> Result<String, Failure> {
     check_curves("directory", &options.directory)?;
     let from = Sqlite::open_to_read(&options.directory).map_err(Failure::running)?;
     check_name("project", &options.project)?;

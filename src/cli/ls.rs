@@ -1,7 +1,6 @@
 //! `conceptwatch ls`: lists runs.
 
 use std::fmt::Write;
-use std::process::ExitCode;
 
 use clap::Args;
 use prost_types::Timestamp;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use leakage::field_error::printable;
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::source::Source;
 use super::terminal::tell;
 
@@ -30,11 +29,7 @@ pub struct Options {
     source: Source,
 }
 
-pub fn run(options: &Options) -> ExitCode {
-    conclude("ls", list(options))
-}
-
-fn list(options: &Options) -> Result<String, Failure> {
+pub fn run(options: &Options) -> Result<String, Failure> {
     let asked = [("search", options.search.join(" ")), ("limit", options.limit.to_string())];
     let (mut runs, mut total, mut targets) = (Vec::new(), 0, 0);
     let unread = options.source.each_target(|target| {

@@ -43,13 +43,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use options::ServeOptions;
 
 use crate::memory;
 
-use failure::BAD_INPUT;
+use failure::{BAD_INPUT, Failure, conclude, conclude_check, conclude_files};
 
 /// Measures concept leakage while a concept-based model trains.
 #[derive(Parser)]
@@ -102,8 +102,12 @@ fn variable_of(error: &clap::Error) -> Option<String> {
 /// Runs the program. Exit status 0: done; 1: failed; 2: bad input or usage.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     memory::keep_freed();
-    let command = match CommandLine::try_parse_from(arguments) {
-        Ok(line) => line.command,
+    let parsed = CommandLine::command().try_get_matches_from(arguments).and_then(|mut matches| {
+        let name = matches.subcommand_name().unwrap_or_default().to_owned();
+        Ok((name, CommandLine::from_arg_matches_mut(&mut matches)?.command))
+    });
+    let (name, command) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             if let Some(name) = variable_of(&error) {
                 let said = error.to_string();
@@ -118,26 +122,28 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
             return status;
         }
     };
-    match command {
-        Command::Demo(options) => demo::run(&options),
+    let silent = |()| String::new();
+    let done = match command {
+        Command::Demo(options) => demo::run(&options).map_err(Failure::running).map(silent),
         Command::Read(options) => read::run(&options),
-        Command::Replay(options) => replay::run(&options),
-        Command::Rules(options) => rules::run(options),
-        Command::Serve(options) => serve::run(*options),
-        Command::Score(options) => score::run(options),
-        Command::Watch(options) => watch::run(&options),
-        Command::Agreement(options) => agreement::run(&options),
+        Command::Replay(options) => replay::run(&options).map(silent),
+        Command::Rules(options) => rules::run(&options),
+        Command::Serve(options) => serve::run(*options).map(silent),
+        Command::Score(options) => return conclude_files(&name, score::run(&options)),
+        Command::Watch(options) => watch::run(&options).map(silent),
+        Command::Agreement(options) => return conclude_files(&name, agreement::run(&options)),
         Command::Compare(options) => compare::run(&options),
         Command::Diagnose(options) => diagnose::run(&options),
-        Command::Doctor(options) => doctor::run(&options),
+        Command::Doctor(options) => return conclude_check(&name, doctor::run(&options)),
         Command::Ls(options) => ls::run(&options),
         Command::Export(options) => export::run(&options),
         Command::Import(options) => import::run(&options),
         Command::Push(options) => push::run(options),
         Command::Rename(options) => curate::rename(&options),
         Command::Note(options) => curate::note(&options),
-        Command::Rm(options) => curate::remove(&options),
-        Command::ScoreTensors(options) => notebook::score(&options),
+        Command::Rm(options) => return conclude_check(&name, curate::remove(&options)),
+        Command::ScoreTensors(options) => return conclude_check(&name, notebook::score(&options)),
         Command::Estimate(options) => notebook::estimate(&options),
-    }
+    };
+    conclude(&name, done)
 }

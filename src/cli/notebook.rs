@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{Write, stderr, stdin, stdout};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -18,22 +17,11 @@ use leakage::point::Point;
 
 use crate::server::pipe::{self, Columns};
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::scoring::{Scoring, TOO_FEW, assessment_on};
 
 /// Score the tensors on standard input
-pub fn score(options: &Scoring) -> ExitCode {
-    match scored(options) {
-        // Where nobody reads any more, nobody misses it.
-        Ok(answer) => match stdout().write_all(&answer) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
-        Err(failure) => conclude("score-tensors", Err(failure)),
-    }
-}
-
-fn scored(options: &Scoring) -> Result<Vec<u8>, Failure> {
+pub fn score(options: &Scoring) -> Result<bool, Failure> {
     options.named().map_err(Failure::bad_input)?;
     let memory = options.memory();
     let (run, batch, used) = pipe::batch(&mut stdin().lock(), memory)?;
@@ -44,7 +32,8 @@ fn scored(options: &Scoring) -> Result<Vec<u8>, Failure> {
     let concluded = assessment_on(&run, &point).filter(|_| !point.scores.is_empty());
     let concluded = concluded
         .ok_or_else(|| Failure::bad_input(format!("no score can be computed from these tensors, {TOO_FEW}")))?;
-    Ok(pipe::answer(&point, concluded))
+    // Where nobody reads any more, nobody misses it.
+    Ok(stdout().write_all(&pipe::answer(&point, concluded)).is_ok())
 }
 
 /// Estimate mutual information of the arrays on standard input
@@ -55,11 +44,7 @@ pub struct EstimateOptions {
     neighbours: u16,
 }
 
-pub fn estimate(options: &EstimateOptions) -> ExitCode {
-    conclude("estimate", estimated(options))
-}
-
-fn estimated(options: &EstimateOptions) -> Result<String, Failure> {
+pub fn estimate(options: &EstimateOptions) -> Result<String, Failure> {
     let mut of_name: BTreeMap<String, Vec<Variable>> = BTreeMap::new();
     for (name, columns) in pipe::columns(&mut stdin().lock())? {
         of_name.entry(name).or_default().extend(variables(columns));

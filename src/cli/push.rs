@@ -1,7 +1,6 @@
 //! `conceptwatch push`: sends what a stopped sidecar left for its hub.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,7 +9,7 @@ use crate::history::{HistoryError, Limits, Sqlite};
 use crate::server::push as push_outbox;
 
 use super::data_dirs::check_curves;
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::logs;
 use super::options::upstream;
 
@@ -37,11 +36,7 @@ pub struct Options {
     shared_secrets: Option<bool>,
 }
 
-pub fn run(options: Options) -> ExitCode {
-    conclude("push", push(options))
-}
-
-fn push(options: Options) -> Result<String, Failure> {
+pub fn run(options: Options) -> Result<String, Failure> {
     logs::start("error", false)?;
     let Options { data_dir, upstream_token_file: token, upstream_ca: ca, shared_secrets, .. } = options;
     let hubs = upstream(&options.upstream, token, ca, shared_secrets.unwrap_or(false))?;

@@ -1,7 +1,6 @@
 //! `conceptwatch read`: answers requests of the API from the curves of a stopped sidecar.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use axum::http::Method;
 use clap::Args;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use crate::server::http::StoredApi;
 
 use super::data_dirs::{DataDir, check_curves};
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::http_request::waiting;
 use super::options::ServeOptions;
 
@@ -30,11 +29,7 @@ pub struct ReadOptions {
     config: Option<PathBuf>,
 }
 
-pub fn run(options: &ReadOptions) -> ExitCode {
-    conclude("read", read(options))
-}
-
-fn read(options: &ReadOptions) -> Result<String, Failure> {
+pub fn run(options: &ReadOptions) -> Result<String, Failure> {
     let rules = ServeOptions::of_file(options.config.clone())?.server()?.alerts;
     check_curves("data_dir", &options.data_dir)?;
     let history = DataDir::at(options.data_dir.clone()).open()?;

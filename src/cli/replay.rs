@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,7 +16,7 @@ use leakage::field_error::FieldError;
 use leakage::limits::plus_minus;
 
 use super::client_options::Contact;
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::ServeOptions;
@@ -67,11 +66,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-pub fn run(options: &ReplayOptions) -> ExitCode {
-    conclude("replay", replay(options).map(|()| String::new()))
-}
-
-fn replay(options: &ReplayOptions) -> Result<(), Failure> {
+pub fn run(options: &ReplayOptions) -> Result<(), Failure> {
     named(&options.scores).map_err(Failure::bad_input)?;
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;

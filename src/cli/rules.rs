@@ -2,15 +2,13 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::server::metrics::names;
 use leakage::alert::Rules;
-use leakage::field_error::FieldError;
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::options::ServeOptions;
 
 /// Print the alert rules for Prometheus
@@ -41,11 +39,7 @@ fn duration(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("is empty, expected a duration such as 90s".into()) } else { Ok(text.to_owned()) }
 }
 
-pub fn run(options: RulesOptions) -> ExitCode {
-    conclude("rules", rules(&options).map_err(Failure::from))
-}
-
-fn rules(options: &RulesOptions) -> Result<String, FieldError> {
+pub fn run(options: &RulesOptions) -> Result<String, Failure> {
     let server = ServeOptions::of_file(options.config.clone())?.server()?;
     server.check()?;
     Ok(prometheus(&server.alerts, &options.r#for))

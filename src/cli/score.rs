@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
@@ -18,7 +17,6 @@ use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
 use leakage::sample::Sample;
 use leakage::tensor::TensorName;
 
-use super::failure::{BAD_INPUT, conclude};
 use super::named::named;
 use super::outputs;
 use super::progress::Progress;
@@ -89,18 +87,7 @@ fn label_kind() -> impl TypedValueParser<Value = LabelKind> {
         .map(|text| text.parse().expect("one of the possible values"))
 }
 
-pub fn run(options: Options) -> ExitCode {
-    match score(&options) {
-        Ok(text) => conclude("score", Ok(text)),
-        Err(message) => {
-            // Names in a file are untrusted: they must not break the line or send escape sequences to the terminal.
-            tell(&printable(&message));
-            ExitCode::from(BAD_INPUT)
-        }
-    }
-}
-
-fn score(options: &Options) -> Result<String, String> {
+pub fn run(options: &Options) -> Result<String, String> {
     let started = Instant::now();
     let scoring = &options.scoring;
     scoring.named()?;

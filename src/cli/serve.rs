@@ -4,7 +4,6 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -18,15 +17,11 @@ use crate::server::peers::{Endpoint, Listener, Tls, fitting, raise_file_limit};
 use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
 use leakage::field_error::FieldError;
 
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::logs;
 use super::options::ServeOptions;
 
-pub fn run(options: ServeOptions) -> ExitCode {
-    conclude("serve", serve(options).map(|()| String::new()))
-}
-
-fn serve(options: ServeOptions) -> Result<(), Failure> {
+pub fn run(options: ServeOptions) -> Result<(), Failure> {
     let options = options.with_file()?;
     // Before the first thread starts, which is the logger's.
     memory::limit_arenas(ARENAS + options.scoring_threads());

@@ -5,7 +5,6 @@ mod machine;
 mod timing;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -13,7 +12,7 @@ use leakage::field_error::FieldError;
 
 use super::client_options::Contact;
 use super::data_dirs::check_curves;
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 
 /// Check this machine; examine the history of a stopped sidecar, and repair it
 ///
@@ -33,16 +32,10 @@ pub struct DoctorOptions {
     contact: Contact,
 }
 
-pub fn run(options: &DoctorOptions) -> ExitCode {
-    let Some(directory) = &options.data_dir else {
-        return ExitCode::from(u8::from(!machine::check(&options.contact)));
-    };
-    let examined = check_curves("data_dir", directory).map_err(Failure::bad_input).and_then(|()| {
-        history::examined(directory, options.repair)
-            .map_err(|error| Failure::bad_input(FieldError::new("data_dir", error.to_string())))
-    });
-    match examined {
-        Ok(healthy) => ExitCode::from(u8::from(!healthy)),
-        Err(failure) => conclude("doctor", Err(failure)),
-    }
+/// Whether all is healthy.
+pub fn run(options: &DoctorOptions) -> Result<bool, Failure> {
+    let Some(directory) = &options.data_dir else { return Ok(machine::check(&options.contact)) };
+    check_curves("data_dir", directory)?;
+    history::examined(directory, options.repair)
+        .map_err(|error| Failure::bad_input(FieldError::new("data_dir", error.to_string())))
 }

@@ -9,7 +9,6 @@ mod watched;
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -19,13 +18,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::analysis_query::assessment_of;
 use crate::history::{self, HistoryError};
 use crate::server::client::{ClientError, Reader};
-use crate::server::proto::SeriesPoint;
 use crate::server::peers::{Dialer, Protocol, Remote};
+use crate::server::proto::SeriesPoint;
 use crate::server::run_state::states_of;
 
 use super::client_options::{Contact, default_address};
 use super::data_dirs::{DataDir, data_dirs};
-use super::failure::{Failure, conclude};
+use super::failure::Failure;
 use super::http_request::{Answering, who_answers};
 use super::scoring::named;
 use super::terminal::{print, tell};
@@ -59,11 +58,7 @@ const LOOKED_BACK: usize = 20;
 /// Width of frames that are printed, not shown on a terminal: nothing is cut.
 const UNCUT: u16 = 1000;
 
-pub fn run(options: &WatchOptions) -> ExitCode {
-    conclude("watch", watch(options).map(|()| String::new()))
-}
-
-fn watch(options: &WatchOptions) -> Result<(), Failure> {
+pub fn run(options: &WatchOptions) -> Result<(), Failure> {
     named(&options.wanted.scores).map_err(Failure::bad_input)?;
     let token = options.contact.token()?;
     let runtime = Runtime::new().map_err(Failure::running)?;
