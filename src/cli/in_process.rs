@@ -1,10 +1,9 @@
 //! A sidecar inside the process of a command, for as long as the command runs.
 
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -27,19 +26,17 @@ impl Port {
     /// A free port of this machine.
     pub const ANY: Self = Self::At(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)));
 
-    async fn bind(self) -> Result<TcpListener, String> {
-        let cannot = |address: SocketAddr, error: Error| {
-            format!("{address} cannot be opened: {error}; choose another with --grpc-address or --http-address")
-        };
+    async fn bind(self) -> Result<Listener, String> {
         let (Self::At(address) | Self::Preferably(address)) = self;
-        let bound = TcpListener::bind(address).await;
-        match (self, bound) {
+        let bound = match (self, Listener::bind(&address.into()).await) {
             (Self::Preferably(_), Err(error)) if error.kind() == ErrorKind::AddrInUse => {
-                let anywhere = SocketAddr::new(address.ip(), 0);
-                TcpListener::bind(anywhere).await.map_err(|error| cannot(anywhere, error))
+                Listener::bind(&SocketAddr::new(address.ip(), 0).into()).await
             }
-            (_, bound) => bound.map_err(|error| cannot(address, error)),
-        }
+            (_, bound) => bound,
+        };
+        bound.map_err(|error| {
+            format!("{address} cannot be opened: {error}; choose another with --grpc-address or --http-address")
+        })
     }
 }
 
@@ -58,12 +55,9 @@ impl InProcess {
         options.niceness = Some(0);
         let server = options.server().map_err(|fault| fault.to_string())?;
         server.check().map_err(|fault| fault.to_string())?;
-        let (grpc, http) = (runtime.block_on(grpc.bind())?, runtime.block_on(http.bind())?);
-        let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
-        let addresses = (address(&grpc)?, address(&http)?);
-        let port = |listener: TcpListener| Listener::try_from(listener).map_err(|error| error.to_string());
-        let listeners = Listeners { grpc: port(grpc)?, http: port(http)? };
-        let (grpc, http) = addresses;
+        let listeners = Listeners { grpc: runtime.block_on(grpc.bind())?, http: runtime.block_on(http.bind())? };
+        let address = |listener: &Listener| listener.local().tcp().expect("it was opened at an IP address");
+        let (grpc, http) = (address(&listeners.grpc), address(&listeners.http));
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = runtime.spawn(run(listeners, server, async {
             // An error means that the sender was dropped, which is the stop signal.

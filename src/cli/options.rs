@@ -281,10 +281,8 @@ impl ServeOptions {
     /// `None` without a collector.
     fn otlp(&self) -> Result<Option<OtlpOptions>, FieldError> {
         let Some(endpoint) = &self.otlp_endpoint else {
-            return match self.otlp_interval {
-                Some(_) => Err(FieldError::new("otlp_interval", "got one without otlp_endpoint, expected both")),
-                None => Ok(None),
-            };
+            let alone = [("otlp_interval", self.otlp_interval.is_some())];
+            return refuse_any(&alone, "got one without otlp_endpoint, expected both").map(|()| None);
         };
         let endpoint = endpoint.parse().map_err(|message| FieldError::new("otlp_endpoint", message))?;
         let interval = within("otlp_interval", self.otlp_interval.unwrap_or(15.0), 1.0, 86_400.0)?;
@@ -296,13 +294,9 @@ impl ServeOptions {
     /// `None` without a hub.
     fn upstream(&self) -> Result<Option<UpstreamOptions>, FieldError> {
         let Some(addresses) = self.upstream.as_ref().filter(|addresses| !addresses.is_empty()) else {
-            let alone = [("upstream_token_file", &self.upstream_token_file), ("upstream_ca", &self.upstream_ca)];
-            return match alone.iter().find(|(_, file)| file.is_some()) {
-                Some((field, _)) => {
-                    Err(FieldError::new(*field, "got one without upstream, expected the hub's address beside it"))
-                }
-                None => Ok(None),
-            };
+            let (token_file, ca) = (self.upstream_token_file.is_some(), self.upstream_ca.is_some());
+            let alone = [("upstream_token_file", token_file), ("upstream_ca", ca)];
+            return refuse_any(&alone, "got one without upstream, expected the hub's address beside it").map(|()| None);
         };
         let (token_file, ca_file) = (self.upstream_token_file.clone(), self.upstream_ca.clone());
         upstream(addresses, token_file, ca_file, self.shares_secrets()).map(Some)
@@ -341,31 +335,19 @@ impl ServeOptions {
     pub fn hub(&self) -> Result<Option<HubOptions>, FieldError> {
         let Some(store) = self.store.clone() else {
             let of_hubs = [("projects", self.projects.is_some()), ("history_days", self.history_days.is_some())];
-            return match of_hubs.iter().find(|(_, given)| *given) {
-                None => Ok(None),
-                Some((field, _)) => Err(FieldError::new(*field, "is an option of a hub, expected store as well")),
-            };
+            return refuse_any(&of_hubs, "is an option of a hub, expected store as well").map(|()| None);
         };
         let of_sidecars = [
             ("alerts", self.alerts.is_some()),
             ("webhook", self.webhook.is_some()),
             ("alertmanager", self.alertmanager.is_some()),
         ];
-        if let Some((field, _)) = of_sidecars.iter().find(|(_, given)| *given) {
-            return Err(FieldError::new(
-                *field,
-                "is an option of sidecars, which judge and notify: a hub does neither",
-            ));
-        }
-        if self.data_dir.is_some() {
-            return Err(FieldError::new("store", "cannot be combined with data_dir, expected one of them"));
-        }
-        if self.upstream.is_some() {
-            return Err(FieldError::new(
-                "store",
-                "cannot be combined with upstream, expected one of them: a hub does not push to another hub",
-            ));
-        }
+        refuse_any(&of_sidecars, "is an option of sidecars, which judge and notify: a hub does neither")?;
+        let of_store = |given| [("store", given)];
+        refuse_any(&of_store(self.data_dir.is_some()), "cannot be combined with data_dir, expected one of them")?;
+        let with_upstream =
+            "cannot be combined with upstream, expected one of them: a hub does not push to another hub";
+        refuse_any(&of_store(self.upstream.is_some()), with_upstream)?;
         let of_file = self.projects.as_deref().map(projects).transpose()?.unwrap_or_default();
         let read =
             |(name, path): (String, PathBuf)| Ok((name, read_token("token_file", &path, self.shares_secrets())?));
@@ -471,6 +453,12 @@ pub(super) fn upstream(
     let options = UpstreamOptions { addresses, token_file, shared_secrets, ca_file };
     options.check()?;
     Ok(options)
+}
+
+/// Errors where one of these options is given; the fault names it.
+fn refuse_any(options: &[(&str, bool)], why: &str) -> Result<(), FieldError> {
+    let given = options.iter().find(|(_, given)| *given);
+    given.map_or(Ok(()), |(field, _)| Err(FieldError::new(*field, why)))
 }
 
 /// The line of a rule's key in a file that parses; of the rule where the key is missing.

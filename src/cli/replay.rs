@@ -73,7 +73,7 @@ pub fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let token = options.contact.token()?;
     logs::start("warn", false)?;
     let runtime = Runtime::new().map_err(Failure::running)?;
-    let mut replay = Replay { options, merged: Merged::new(recordings)?, tallies: BTreeMap::new() };
+    let mut replay = Replay { options, parts: parts(recordings)?, tallies: BTreeMap::new() };
     if let Some(address) = &options.address {
         let dialer = options.contact.dialer(address, Protocol::Http2)?;
         let done = runtime.block_on(async { replay.to(&dialer, token.as_deref(), false).await });
@@ -103,7 +103,7 @@ struct Tally {
 
 struct Replay<'o> {
     options: &'o ReplayOptions,
-    merged: Merged,
+    parts: Vec<Part>,
     tallies: BTreeMap<String, Tally>,
 }
 
@@ -111,7 +111,7 @@ impl Replay<'_> {
     /// Sends everything. With `scored`, waits for the scores of each pass and prints them.
     async fn to(&mut self, dialer: &Dialer, token: Option<&str>, scored: bool) -> Result<(), Failure> {
         let mut relay = Relay::connect(dialer, token).await?;
-        for part in &mut self.merged.parts {
+        for part in &mut self.parts {
             // Recordings come in any order, so processes do not tell which attempt is newer.
             let start = proto::StartRunRequest { process: String::new(), ..part.recording.start().clone() };
             part.run = relay.start(start).await?;
@@ -119,8 +119,9 @@ impl Replay<'_> {
         }
         // Number of ranks that have ended each open pass.
         let mut ended: BTreeMap<(String, String, u64), u32> = BTreeMap::new();
-        let mut printer = Printer::new(self.options);
-        while let Some((run, ranks, item)) = self.merged.next()? {
+        let ReplayOptions { scores, json, .. } = self.options;
+        let mut title = (!*json).then(|| title(scores));
+        while let Some((run, ranks, item)) = self.next()? {
             let tally = self.tallies.entry(run.clone()).or_default();
             let pass = item.ended_pass().map(|(split, step)| (run.clone(), split.to_owned(), step));
             let answers = match item {
@@ -156,12 +157,24 @@ impl Replay<'_> {
             if scored {
                 let (run, split, step) = pass;
                 match relay.scores(&run, &split, step, PATIENCE).await? {
-                    Some(point) => printer.print(&point),
+                    Some(point) if *json => print(&format!("{}\n", as_json(&point))),
+                    Some(point) => print(&(title.take().unwrap_or_default() + &line(&point, scores))),
                     None => tell(&format!("run '{run}', split '{split}', step {step}: got no scores")),
                 }
             }
         }
         Ok(())
+    }
+
+    /// The next item by step, with its run and that run's number of ranks. Items of one file keep their order.
+    fn next(&mut self) -> Result<Option<(String, u32, Item)>, Failure> {
+        let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
+        let Some(part) = waiting.min_by_key(|part| part.next.as_ref().map_or(u64::MAX, Item::step)) else {
+            return Ok(None);
+        };
+        let following = part.recording.next_item().map_err(Failure::bad_input)?;
+        let item = std::mem::replace(&mut part.next, following);
+        Ok(item.map(|item| (part.run.clone(), part.ranks, item.of_run(&part.run))))
     }
 
     /// Prints the counts of each run to standard error. Errors when a message was refused.
@@ -177,18 +190,15 @@ impl Replay<'_> {
                 ));
             }
         }
-        for (path, bytes) in self.merged.cut_off() {
-            tell(&format!("{}: ignored the last {bytes} bytes: the message is incomplete", path.display()));
+        for recording in self.parts.iter().map(|part| &part.recording).filter(|recording| recording.cut_off() > 0) {
+            let (path, bytes) = (recording.path().display(), recording.cut_off());
+            tell(&format!("{path}: ignored the last {bytes} bytes: the message is incomplete"));
         }
         if refused.is_empty() { Ok(()) } else { Err(Failure::running(refused.join("\n"))) }
     }
 }
 
-/// Several recordings, merged in the order of their steps.
-struct Merged {
-    parts: Vec<Part>,
-}
-
+/// A recording, of which the first item that was not sent is read.
 struct Part {
     recording: Recording,
     /// The run's name in the sidecar.
@@ -198,82 +208,43 @@ struct Part {
     ranks: u32,
 }
 
-impl Merged {
-    fn new(recordings: Vec<Recording>) -> Result<Self, Failure> {
-        let mut of_run: BTreeMap<String, u32> = BTreeMap::new();
-        for recording in &recordings {
-            *of_run.entry(recording.run().to_owned()).or_default() += 1;
+/// Begins to read recordings. Errors when a run lacks that of a rank.
+fn parts(recordings: Vec<Recording>) -> Result<Vec<Part>, Failure> {
+    let mut of_run: BTreeMap<String, u32> = BTreeMap::new();
+    for recording in &recordings {
+        *of_run.entry(recording.run().to_owned()).or_default() += 1;
+    }
+    let mut parts = Vec::new();
+    for mut recording in recordings {
+        let ranks = of_run.get(recording.run()).copied().unwrap_or(1);
+        let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
+        if ranks < world_size {
+            let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
+            return Err(FieldError::new(recording.path().display().to_string(), message).into());
         }
-        let mut parts = Vec::new();
-        for mut recording in recordings {
-            let ranks = of_run.get(recording.run()).copied().unwrap_or(1);
-            let world_size = recording.start().run.as_ref().map_or(1, |run| run.world_size.max(1));
-            if ranks < world_size {
-                let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
-                return Err(FieldError::new(recording.path().display().to_string(), message).into());
-            }
-            let next = read(&mut recording)?;
-            let run = recording.run().to_owned();
-            parts.push(Part { recording, run, next, ranks: world_size });
-        }
-        Ok(Self { parts })
+        let next = recording.next_item().map_err(Failure::bad_input)?;
+        let run = recording.run().to_owned();
+        parts.push(Part { recording, run, next, ranks: world_size });
     }
-
-    /// The next item by step, with its run and that run's number of ranks. Items of one file keep their order.
-    fn next(&mut self) -> Result<Option<(String, u32, Item)>, Failure> {
-        let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
-        let Some(part) = waiting.min_by_key(|part| part.next.as_ref().map_or(u64::MAX, Item::step)) else {
-            return Ok(None);
-        };
-        let following = read(&mut part.recording)?;
-        let item = std::mem::replace(&mut part.next, following);
-        Ok(item.map(|item| (part.run.clone(), part.ranks, item.of_run(&part.run))))
-    }
-
-    fn cut_off(&self) -> impl Iterator<Item = (&std::path::Path, u64)> {
-        let parts = self.parts.iter().map(|part| (part.recording.path(), part.recording.cut_off()));
-        parts.filter(|(_, bytes)| *bytes > 0)
-    }
+    Ok(parts)
 }
 
-fn read(recording: &mut Recording) -> Result<Option<Item>, Failure> {
-    recording.next_item().map_err(Failure::bad_input)
+/// The heads of the columns of [`line`].
+fn title(scores: &[String]) -> String {
+    let scores: String = scores.iter().map(|score| format!("  {score:>18}")).collect();
+    format!("{:24} {:8} {:>8} {:>7}{scores}  (± 95 %)\n", "run", "split", "step", "rows")
 }
 
-/// Prints one line or JSON object for each pass.
-struct Printer<'o> {
-    options: &'o ReplayOptions,
-    titled: bool,
-}
-
-impl<'o> Printer<'o> {
-    fn new(options: &'o ReplayOptions) -> Self {
-        Self { options, titled: options.json }
+fn line(point: &proto::Point, scores: &[String]) -> String {
+    let mut text = format!("{:24} {:8} {:>8} {:>7}", point.run, point.split, point.step, point.rows);
+    for id in scores {
+        let found = point.scores.iter().find(|score| score.id == *id);
+        let shown = found
+            .and_then(|score| Some(format!("{:.4}{}", score.value?, plus_minus(score.standard_error))))
+            .unwrap_or_else(|| "-".to_owned());
+        text += &format!("  {shown:>18}");
     }
-
-    fn print(&mut self, point: &proto::Point) {
-        let mut text = String::new();
-        if !self.titled {
-            self.titled = true;
-            text += &format!("{:24} {:8} {:>8} {:>7}", "run", "split", "step", "rows");
-            self.options.scores.iter().for_each(|score| text += &format!("  {score:>18}"));
-            text += "  (± 95 %)\n";
-        }
-        if self.options.json {
-            text += &format!("{}\n", as_json(point));
-        } else {
-            text += &format!("{:24} {:8} {:>8} {:>7}", point.run, point.split, point.step, point.rows);
-            for id in &self.options.scores {
-                let found = point.scores.iter().find(|score| score.id == *id);
-                let shown = found
-                    .and_then(|score| Some(format!("{:.4}{}", score.value?, plus_minus(score.standard_error))))
-                    .unwrap_or_else(|| "-".to_owned());
-                text += &format!("  {shown:>18}");
-            }
-            text.push('\n');
-        }
-        print(&text);
-    }
+    text + "\n"
 }
 
 fn as_json(point: &proto::Point) -> Value {

@@ -63,22 +63,26 @@ groups:
 "
     );
     for rule in rules.as_slice() {
-        let mut alert = |line: String| {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{line}");
-        };
-        alert(format!("      - alert: {}", quoted(rule.name())));
         let (name, split) = (label(rule.name()), label(rule.split()));
-        alert(format!("        expr: {}", quoted(&format!("{ONCE} ({state}{{rule={name}, split={split}}}) == 2"))));
-        alert(format!("        for: {wait}"));
-        alert("        labels:".into());
         // The severity of the series, not of the rule: a doubtful rise has a lower one.
-        alert("          severity: '{{ $labels.severity }}'".into());
-        alert("        annotations:".into());
-        alert(format!("          summary: {}", quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name()))));
-        alert(format!("          description: {}", quoted(&rule.meaning())));
+        let _ = write!(
+            text,
+            "      - alert: {alert}
+        expr: {expression}
+        for: {wait}
+        labels:
+          severity: '{{{{ $labels.severity }}}}'
+        annotations:
+          summary: {summary}
+          description: {description}
+",
+            alert = quoted(rule.name()),
+            expression = quoted(&format!("{ONCE} ({state}{{rule={name}, split={split}}}) == 2")),
+            summary = quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name())),
+            description = quoted(&rule.meaning()),
+        );
         if let Some(runbook) = rule.runbook() {
-            alert(format!("          runbook_url: {}", quoted(runbook)));
+            let _ = writeln!(text, "          runbook_url: {}", quoted(runbook));
         }
     }
     let _ = write!(

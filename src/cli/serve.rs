@@ -14,7 +14,7 @@ use crate::VERSION;
 use crate::history::HistoryError;
 use crate::memory;
 use crate::server::peers::{Endpoint, Listener, Tls, fitting, raise_file_limit};
-use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, run as run_server, run_hub};
+use crate::server::{Listeners, ServeError, Streams, UpstreamOptions, page_url, run as run_server, run_hub};
 use leakage::field_error::FieldError;
 
 use super::failure::Failure;
@@ -68,11 +68,11 @@ pub fn run(options: ServeOptions) -> Result<(), Failure> {
             (_, Some(true)) => End::Unused(server.streams.clone(), server.sampling.linger),
             _ => End::BySignal,
         };
-        let addresses = Addresses { grpc: listeners.grpc.local().clone(), http: listeners.http.local().clone(), tls };
+        let (grpc, http) = (listeners.grpc.local().clone(), listeners.http.local().clone());
         let mut announced = Ok(());
         // Called once the server is up, so ports that would close at once are not announced.
         let mut announce = || {
-            announced = addresses.announce(options.port_file.as_deref());
+            announced = announce(&grpc, &http, tls, options.port_file.as_deref());
             announced.is_ok()
         };
         match hub {
@@ -120,25 +120,16 @@ async fn bind(field: &str, address: &Endpoint) -> Result<Listener, Failure> {
     bound.map_err(|error| Failure::running(format!("{field}: {address} cannot be opened: {error}")))
 }
 
-/// The addresses at which both ports were opened.
-struct Addresses {
-    grpc: Endpoint,
-    http: Endpoint,
-    tls: bool,
-}
-
-impl Addresses {
-    fn announce(&self, port_file: Option<&Path>) -> Result<(), Failure> {
-        let Self { grpc, http, tls } = self;
-        let page = match http {
-            Endpoint::Tcp(address) => format!("{}://{address}/", if *tls { "https" } else { "http" }),
-            Endpoint::Unix(_) => http.to_string(),
-        };
-        tracing::info!(%grpc, page, tls, version = VERSION, "listening");
-        let Some(path) = port_file else { return Ok(()) };
-        write_owned(path, &format!("{grpc} {http}\n"))
-            .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))
-    }
+/// Tells the addresses of the ports, in the log and in the port file.
+fn announce(grpc: &Endpoint, http: &Endpoint, tls: bool, port_file: Option<&Path>) -> Result<(), Failure> {
+    let page = match http {
+        Endpoint::Tcp(_) => page_url(http, tls),
+        Endpoint::Unix(_) => http.to_string(),
+    };
+    tracing::info!(%grpc, page, tls, version = VERSION, "listening");
+    let Some(path) = port_file else { return Ok(()) };
+    write_owned(path, &format!("{grpc} {http}\n"))
+        .map_err(|error| Failure::running(format!("port_file: {} cannot be written: {error}", path.display())))
 }
 
 /// Writes a file that only this user can read. It is written beside and renamed: no reader sees half a line, and a link that

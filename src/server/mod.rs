@@ -54,7 +54,7 @@ pub use grpc::tensor_of;
 pub use grpc::{IngestLimits, client, hub as hub_protocol, pipe, proto, recording};
 pub use hub::{HubOptions, projects, run_hub};
 pub use notify::{Options as NotifyOptions, Target, WebhookFormat};
-pub use options::{Listeners, Options, ServeError};
+pub use options::{Listeners, Options, ServeError, page_url};
 pub use runs::SamplingOptions;
 pub use scoring::pool::WorkerOptions;
 pub use streams::Streams;

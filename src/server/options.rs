@@ -72,7 +72,7 @@ impl Listeners {
 }
 
 /// The address of the page; empty for a Unix socket, which browsers cannot open.
-pub(super) fn page_url(http: &Endpoint, tls: bool) -> String {
+pub fn page_url(http: &Endpoint, tls: bool) -> String {
     let scheme = if tls { "https" } else { "http" };
     http.tcp().map(|address| format!("{scheme}://{address}/")).unwrap_or_default()
 }
