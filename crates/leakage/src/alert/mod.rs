@@ -153,7 +153,8 @@ impl Alerts {
     }
 
     /// Judges a point that the scores `late` have joined, perhaps after a newer evaluation: only the rules on these scores, and
-    /// those that waited for scores of [`Cost::Fast`], see it. Returns the rules that changed their state.
+    /// those that waited for scores of [`Cost::Fast`], count it. Others note their exceptions. Returns the rules that changed
+    /// their state.
     pub fn observe_late(&mut self, point: &Point, late: &[&str]) -> Vec<Change> {
         if self.finished {
             return Vec::new();
@@ -171,8 +172,11 @@ impl Alerts {
         let are_fast = late.iter().any(|id| is_fast(id));
         for (at, rule) in here() {
             let is_judged = late.contains(&rule.score()) || (are_fast && reads_fast(rule));
-            if is_judged && of_other_order(point).is_none() {
-                changed[at] = self.watches[at].observe(rule, &seen, &judged.concepts, doubt);
+            if of_other_order(point).is_none() {
+                changed[at] = match is_judged {
+                    true => self.watches[at].observe(rule, &seen, &judged.concepts, doubt),
+                    false => self.watches[at].excuse(rule, &seen, late),
+                };
             }
         }
         self.changes(changed)

@@ -347,6 +347,28 @@ fn an_exception_holds_for_slow_scores_that_come_without_it() {
 }
 
 #[test]
+fn an_exception_whose_score_joins_later_ends_the_alert_and_is_known_from_then_on() {
+    let all = json!([{"score": "intervention_drop", "above": 0.1}]);
+    let rule = json!({"name": "breaks", "all": all, "unless": {"score": "ois", "below": 0.5}, "evaluations": 2});
+    let mut alerts = alerts(vec![rule]);
+    let of = |step| conditions(step, 0.3, 0.6, Some(0.2));
+    let late = |step, ois| {
+        let mut point = of(step);
+        point.scores.push(("ois".into(), Outcome::Value(score(ois))));
+        point
+    };
+    assert_eq!(alerts.observe(&of(0))[0].standing.state, Pending);
+    assert!(alerts.observe_late(&late(0, 0.6), &["ois"]).is_empty());
+    assert_eq!(alerts.observe(&of(1))[0].standing.state, Firing);
+    let ended = alerts.observe_late(&late(1, 0.4), &["ois"]);
+    assert_eq!(ended[0].standing.state, Inactive);
+    assert!(ended[0].standing.evidence.ends_with("is 0.4000, below 0.5"), "{ended:?}");
+    assert!(alerts.observe(&of(2)).is_empty() && alerts.observe(&of(3)).is_empty());
+    assert!(alerts.observe_late(&late(3, 0.6), &["ois"]).is_empty());
+    assert_eq!(alerts.observe(&of(4))[0].standing.state, Pending);
+}
+
+#[test]
 fn faulty_and_contradictory_rules_are_named() {
     let scoreless = |more: Value| merged(json!({"name": "leak"}), more);
     let cases = [

@@ -69,6 +69,15 @@ impl Watch {
         self.settle(rule, state, point.time) || before != state
     }
 
+    /// Notes exceptions whose scores joined a point `late`; whether one that holds ends an alert or a suspicion.
+    pub fn excuse(&mut self, rule: &Rule, point: &Point, late: &[&str]) -> bool {
+        let Some(exception) = self.judging.excuse(point, late) else { return false };
+        self.counts.clear();
+        self.fired_for = 0;
+        let evidence = format!("{}; {exception}", self.standing.evidence);
+        self.turn(rule, State::Inactive, point.time, evidence)
+    }
+
     fn count(&mut self, beyond: &[bool], warming_up: bool) {
         self.counts.resize(beyond.len(), 0);
         for (count, beyond) in self.counts.iter_mut().zip(beyond) {

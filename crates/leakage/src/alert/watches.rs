@@ -45,15 +45,27 @@ impl Watches {
 
     /// As [`Watch::observe`].
     pub fn observe(&mut self, rule: &Rule, seen: &SeenPoint, concepts: &[String], doubt: bool) -> bool {
+        self.change_each(rule, seen, |watch, point| {
+            watch.observe(rule, point, concepts, doubt);
+        })
+    }
+
+    /// As [`Watch::excuse`].
+    pub fn excuse(&mut self, rule: &Rule, seen: &SeenPoint, late: &[&str]) -> bool {
+        self.change_each(rule, seen, |watch, point| {
+            watch.excuse(rule, point, late);
+        })
+    }
+
+    /// Changes the watch of each task, or the only one, by the point as it is for that task.
+    fn change_each(&mut self, rule: &Rule, seen: &SeenPoint, with: impl Fn(&mut Watch, &Point)) -> bool {
         if seen.of_tasks.is_empty() || !rule.judge.reads().into_iter().filter_map(find).any(reads_task) {
-            return self.change(|each| {
-                each[0].observe(rule, seen.point, concepts, doubt);
-            });
+            return self.change(|each| with(&mut each[0], seen.point));
         }
         self.change(|each| {
             each.resize_with(seen.of_tasks.len(), || Watch::new(rule));
             for (watch, (name, point)) in each.iter_mut().zip(&seen.of_tasks) {
-                watch.observe(rule, point, concepts, doubt);
+                with(watch, point);
                 let (evidence, own) = (&mut watch.standing.evidence, of_task(name));
                 if !evidence.is_empty() && !evidence.starts_with(&own) {
                     evidence.insert_str(0, &own);

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::fields::{Fields, KeyFault};
 use super::kind::{Kind, Pace, Seen, Verdict};
 use super::target::Target;
+use crate::point::Point;
 
 pub use few_rows::FewRows;
 pub use rise::Rise;
@@ -92,6 +93,10 @@ macro_rules! kinds {
         impl Judging {
             pub fn judge(&mut self, seen: &Seen) -> Option<Verdict> {
                 match self { $(Self::$kind(kind, memory) => kind.judge(memory, seen)),+ }
+            }
+
+            pub fn excuse(&mut self, point: &Point, late: &[&str]) -> Option<String> {
+                match self { $(Self::$kind(kind, memory) => kind.excuse(memory, point, late)),+ }
             }
         }
 

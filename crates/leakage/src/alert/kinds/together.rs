@@ -233,6 +233,16 @@ impl Kind for Together {
         })
     }
 
+    fn excuse(&self, known: &mut [Option<Reading>; MOST], point: &Point, late: &[&str]) -> Option<String> {
+        for (exception, known) in self.exceptions.iter().zip(known.iter_mut()) {
+            let joined = exception.filter(|exception| late.contains(&exception.score));
+            *known = joined.and_then(|exception| exception.read_of(point)).or(*known);
+        }
+        let known = self.exceptions.iter().zip(known.iter()).filter_map(|(one, known)| Some(((*one)?, (*known)?)));
+        let mut holding = known.filter(|(one, reading)| one.holds(*reading));
+        holding.next().map(|(exception, reading)| exception.evidence(reading))
+    }
+
     fn meaning(&self) -> String {
         let all: Vec<String> = self.conditions().map(Condition::words).collect();
         let exceptions: Vec<String> = self.exceptions.iter().flatten().map(Condition::words).collect();
