@@ -48,6 +48,8 @@ pub struct LeakingRow {
     /// Its own term. The mean over all rows is the score.
     pub term: f64,
     pub task_label: f64,
+    /// The number of its group, where `groups` were logged.
+    pub group: Option<i32>,
 }
 
 /// The part of the rows of one class or group.
@@ -123,6 +125,7 @@ struct Task {
     /// The rows of each class, and of each of the `groups`.
     by_class: Members,
     by_group: Members,
+    groups: Option<Vec<i32>>,
 }
 
 type Members = BTreeMap<i32, Vec<usize>>;
@@ -141,7 +144,7 @@ impl Task {
         let classes = column.integers(0);
         let groups = p.column(TensorName::Groups).and_then(|groups| groups.integers(0));
         let (by_class, by_group) = (members(classes.as_deref()), members(groups.as_deref()));
-        Ok(Self { numbers: column.floats(0), by_class, by_group })
+        Ok(Self { numbers: column.floats(0), by_class, by_group, groups })
     }
 }
 
@@ -188,6 +191,7 @@ impl Parts {
             local: self.local[row],
             term: self.own[row],
             task_label: task.numbers[row],
+            group: task.groups.as_ref().map(|groups| groups[row]),
         };
         let share = |(&label, rows): (&i32, &Vec<usize>)| {
             let sum: f64 = rows.iter().map(|&row| self.own[row]).sum();

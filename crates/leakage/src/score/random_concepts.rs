@@ -48,7 +48,7 @@ fn accuracy(p: &Prepared) -> Result<Term, String> {
         };
         let inputs = encoded(p, random)?.select(ndarray::Axis(0), &folds.rows);
         let (train, test) = (folds.without(&[fold]), folds.within(&[fold]));
-        let hits = hits(p, &inputs, (&classes.labels, classes.classes), &[], &train, &test);
+        let hits = hits(p, &inputs, (&classes.labels, classes.classes), &[], &train, &test).as_trained;
         let labels: Vec<i32> = test.iter().map(|&at| classes.labels[at] as i32).collect();
         of_folds.push(mean_over_classes(&hits, &labels).value);
         test.iter().zip(hits).for_each(|(&at, hit)| all[at] = hit);

@@ -165,6 +165,24 @@ fn the_task_excess_is_what_true_concepts_do_not_determine() {
 }
 
 #[test]
+fn weights_of_classes_are_no_task_excess() {
+    // y in one of five rows with c0 and c1; the model's head was trained on true concepts with weights of classes.
+    let both = |row: usize| row & 3 == 3;
+    let rare = |row: usize| f64::from(u8::from(both(row) && (row / 8).is_multiple_of(5)));
+    let columns = every_combination(100).with(TensorName::TaskLabels, &[], (0..800).map(rare).collect()).with(
+        TensorName::TaskPredictions,
+        &[],
+        (0..800).map(|row| f64::from(u8::from(both(row)))).collect(),
+    );
+    assert!((columns.value("task_balanced_accuracy") - 0.895).abs() < 0.01);
+    let excess = columns.value("task_excess");
+    assert!(excess.abs() < 0.05, "{excess}");
+    let knowing = columns.with(TensorName::TaskPredictions, &[], (0..800).map(rare).collect());
+    let excess = knowing.value("task_excess");
+    assert!((excess - 0.105).abs() < 0.05, "{excess}");
+}
+
+#[test]
 fn alignment_distinguishes_aligned_from_unaligned_embeddings() {
     let columns = model(400, 2, 0.0, 5);
     // ĉ⁺ predicts the task only where the concept is present, ĉ⁻ only where it is absent.

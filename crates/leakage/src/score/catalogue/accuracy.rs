@@ -160,8 +160,8 @@ pub(super) const ROWS: [Score; 29] = [
         unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
-        help: "Balanced task accuracy less that of heads trained on the true concepts, or task accuracy less the \
-               run's reference_task_accuracy. Above 0 the model predicts what the concepts do not determine. \
+        help: "Balanced task accuracy less that of heads on the true concepts, with or without weights of classes, or \
+               task accuracy less the run's reference_task_accuracy. Above 0 the model predicts what the concepts do not determine. \
                Undefined with fewer than 10 rows a class.",
         trust: &[
             FIFTH,
