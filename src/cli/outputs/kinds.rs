@@ -1,5 +1,7 @@
 //! Guesses the kind of activations and labels from their values, where neither the command nor the file states it.
 
+use std::collections::BTreeSet;
+
 use leakage::batch::ROUNDING;
 use leakage::run::{ActivationKind, Concept, LabelKind, Run};
 use leakage::tensor::{Tensor, TensorName};
@@ -104,6 +106,28 @@ pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn
     kinds
 }
 
+/// The remark that task labels read as classes may be amounts in whole numbers, since most numbers up to the largest do not
+/// occur.
+pub fn sparse_classes(labels: &Tensor) -> Option<String> {
+    /// Fewer values than that are classes whatever their numbers.
+    const FEW_CLASSES: usize = 20;
+    let mut found = BTreeSet::new();
+    for row in 0..labels.rows() {
+        labels.for_each_float(row, |value| {
+            if value >= 0.0 {
+                found.insert(value as u64);
+            }
+        });
+    }
+    let (count, last) = (found.len(), *found.last()?);
+    (count > FEW_CLASSES && last > 2 * count as u64).then(|| {
+        format!(
+            "task_labels: {count} different whole numbers up to {last}: read as classes. If they are amounts, pass \
+             --task-kind continuous"
+        )
+    })
+}
+
 /// The remark that some concepts are read as numbers because of labels within 0 and 1, which certainties have as well.
 pub fn fractions(
     labels: &Tensor,
@@ -170,4 +194,24 @@ fn share_off(activations: &Tensor, labels: &Tensor, binary: &[(usize, usize)], t
     let both: Vec<&[usize; 3]> = counts.iter().filter(|count| count[1] > 0 && count[1] < count[2]).collect();
     let off = |count: &&[usize; 3]| count[0].abs_diff(count[1]) as f64 / count[2] as f64;
     if both.is_empty() { 0.0 } else { both.iter().map(off).sum::<f64>() / both.len() as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use leakage::tensor::DataType;
+
+    use super::*;
+
+    #[test]
+    fn whole_numbers_of_which_most_do_not_occur_may_be_amounts() {
+        let remark = |labels: &[i64]| {
+            let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
+            let shape = [labels.len() as u64];
+            sparse_classes(&Tensor::numbers(TensorName::TaskLabels, DataType::Int64, &shape, bytes.into()).unwrap())
+        };
+        let rents: Vec<i64> = (0..100).map(|row| 300 + 37 * row).collect();
+        assert!(remark(&rents).unwrap().starts_with("task_labels: 100 different whole numbers up to 3963: read as"));
+        let birds: Vec<i64> = (0..1000).map(|row| row % 200).collect();
+        assert_eq!([remark(&birds), remark(&[-100, 4, 900])], [None, None]);
+    }
 }

@@ -147,7 +147,10 @@ pub fn read(
         let guess = kinds::of_labels(labels, columns, -100.0, |_| MAX_CLASS as u32 + 1);
         // One kind for all tasks.
         let guess = guess.into_iter().find(|kind| *kind == LabelKind::Continuous).unwrap_or_default();
-        guesses.guessed.extend(layout.task_kind.is_none().then_some("task_kind"));
+        if layout.task_kind.is_none() {
+            guesses.guessed.push("task_kind");
+            guesses.doubts.extend(kinds::sparse_classes(labels).filter(|_| guess == LabelKind::Class));
+        }
         fields.task_label_kind = layout.task_kind.unwrap_or(guess);
         fields.tasks =
             tasks::of_labels(labels, find(TensorName::TaskPredictions), &task_names, fields.task_label_kind)?;

@@ -397,9 +397,17 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         let lowest = measured.min_by(|a, b| a.value.total_cmp(&b.value)).map(|one| one.beside(CONCEPT_ACCURACY));
         return Sign { concepts: unlearnt, ..sign.by(lowest) };
     }
-    if let (Err(why), Err(_)) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
-        let why = if curve.is_due("ctl_conditional") { "task_labels were not logged" } else { &why };
-        return Sign::of(Says::Nothing, format!("leakage to the task was not looked for: {why}")).by(deciding());
+    if let (Err(why), other) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
+        // CTL alone shows no leakage to a task of so many classes, or of so few rows, that the conditional score is undefined.
+        let is_due = curve.is_due("ctl_conditional");
+        let why = match other {
+            Err(_) if is_due => Some("leakage to the task was not looked for: task_labels were not logged".to_owned()),
+            Err(_) => Some(format!("leakage to the task was not looked for: {why}")),
+            Ok(_) => Some(why).filter(|_| !hold && !is_due),
+        };
+        if let Some(why) = why {
+            return Sign::of(Says::Nothing, why).by(deciding());
+        }
     }
     let rows = curve.newest().rows;
     let well = learnt.as_ref().is_ok_and(|concepts| concepts.well);

@@ -637,6 +637,16 @@ fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
     let told = judged(&soft(), no_task);
     assert_eq!(told.state, VerdictState::NothingFound);
     assert_eq!(told.reason, "leakage to the task was not looked for: task_labels were not logged");
+    // CTL is low for a task of hundreds of classes, leak or none.
+    let undefined = |scores: &[(&str, f64)]| {
+        let mut point = with(1, scores);
+        point.scores.push(("ctl_conditional".into(), Outcome::undefined("802 of 1500 rows are alone")));
+        judged(&soft(), point)
+    };
+    let told = undefined(&[]);
+    assert_eq!(told.state, VerdictState::NothingFound);
+    assert_eq!(told.reason, "leakage to the task (ctl_conditional) is undefined: 802 of 1500 rows are alone");
+    assert_eq!(undefined(&[("intervention_drop", 0.0)]).state, VerdictState::Sound);
 }
 
 #[test]
