@@ -2,7 +2,7 @@
 import { count, epochText, localTime, number, plural, signed } from "./text.js";
 
 /**
- * @import { Point, Row, Run, Score, Unscored } from "./data/api.js"
+ * @import { Outcome, Point, Row, Run, Score, Unscored } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, digits?: number, axis?: [number, number], tip?: string}} Word
  *   digits: after the point; axis: least range of a chart
  */
@@ -167,6 +167,13 @@ export function halfText(id, error) {
   if (!(id in WORDS)) return number(half, error);
   const least = 10 ** -digitsOf(id);
   return Math.max(half, least).toFixed(digitsOf(id));
+}
+
+/** The values of several tasks; empty for one. @param {string} id @param {string[]} names @param {Outcome[]} [outcomes] */
+export function tasksText(id, names, outcomes = []) {
+  const one = (/** @type {Outcome} */ { value, undefined: why, standard_error: error }, /** @type {number} */ i) =>
+    `${names[i]} ${value === undefined ? `undefined (${why})` : `${valueText(id, value)}${error ? ` ± ${halfText(id, error)}` : ""}`}`;
+  return outcomes.length ? `Of each task: ${outcomes.map(one).join(", ")}` : "";
 }
 
 /**

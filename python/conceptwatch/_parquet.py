@@ -38,6 +38,10 @@ TYPES = {
         "launch": "uint32", "restart": "uint32",
     },
     "unscored": {"step": "uint64", "time": "time", "rows_seen": "uint64"},
+    "rows": {
+        "step": "uint64", "id": "uint64", "local": "float64", "term": "float64", "task_label": "float64",
+        "group": "int32",
+    },
 }  # fmt: skip
 PACKAGES = ("pyarrow", "polars")
 
@@ -138,7 +142,7 @@ def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
 
 def _by_polars(source: Path, target: Path, types: dict[str, str]) -> None:
     polars = import_module("polars")
-    named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32", "bool": "Boolean"}
+    named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32", "int32": "Int32", "bool": "Boolean"}
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
     schema = {name: getattr(polars, named.get(types.get(name, ""), "String")) for name in header}

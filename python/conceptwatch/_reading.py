@@ -32,7 +32,7 @@ POINT = (
     "superseded",
 )
 ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
-LEAKING = ("id", "local", "term", "task_label")
+LEAKING = ("id", "local", "term", "task_label", "group")
 SHARE = ("label", "rows", "share", "mean")
 RUN = ("name", "title", "started", "finished", "splits", "points", "last_step", "labels", "source")
 # Runs of one answer.
@@ -146,7 +146,7 @@ class StoredRun:
         """The rows of the newest evaluation that contribute most to a score, which the run's sidecar has in memory.
 
         Columns: id, the row's sample id, meaningless if none were logged; local, the mean of the terms of the rows
-        around it, by which they are ordered; term, its own; and task_label. For `frame` see `series`.
+        around it, by which they are ordered; term, its own; task_label; and group. For `frame` see `series`.
 
         score: "ctl_conditional".
         concept: this concept's score instead of the mean.

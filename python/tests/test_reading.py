@@ -253,7 +253,14 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
             rows = run.rows(top=5, frame="records")
             assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)
             assert len(rows) == 5
-            assert all(0 <= row["id"] < 300 for row in rows)
+            assert all(0 <= row["id"] < 300 and row["group"] == row["id"] % 3 for row in rows)
+            tables = ["--to", str(tmp_path / "tables"), "--data-dir", str(tmp_path / "curves")]
+            subprocess.run([binary(), "export", *tables], check=True, timeout=60)
+            with (tmp_path / "tables" / "rows.csv").open(newline="") as file:
+                exported = list(csv.DictReader(file))
+            of_mean = [(int(row["id"]), float(row["local"])) for row in exported if not row["concept"]]
+            assert of_mean == [(row["id"], row["local"]) for row in run.rows(frame="records")]
+            assert {row["concept"] for row in exported} == {"", *found[0].concepts}
             assert rows != run.rows(concept=found[0].concepts[1], top=5, frame="records")
             for by in ("class", "group"):
                 shares = run.shares(by=by, frame="records")
@@ -489,7 +496,7 @@ def test_parquet_has_what_the_tables_have(
     assert _parquet.export(binary(), asked) == 0
     assert f"rows in {tmp_path}/out\n" in capfd.readouterr().out
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "concepts.parquet", "points.parquet", "runs.parquet", "scores.parquet", "unscored.parquet",
+        "concepts.parquet", "points.parquet", "rows.parquet", "runs.parquet", "scores.parquet", "unscored.parquet",
     ]  # fmt: skip
     scores = polars.read_parquet(tmp_path / "out/scores.parquet").filter(polars.col("run") == "cub")
     run = conceptwatch.runs(curves)["cub"]

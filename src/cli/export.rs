@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::history::{Limits, Sqlite};
 use crate::search::Search;
 use leakage::field_error::{FieldError, in_short};
+use leakage::score::SCORE_OF_ROWS;
 
 use super::failure::Failure;
 use super::import::{copy, database};
@@ -22,7 +24,8 @@ use super::terminal::tell;
 /// Write runs as tables
 ///
 /// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and
-/// pairs (its values), and unscored (passes without an evaluation).
+/// pairs (its values), unscored (passes without an evaluation), and rows (those that leak most at the newest evaluation,
+/// while its sidecar runs).
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.
@@ -69,6 +72,7 @@ enum Kind {
     Concepts,
     Pairs,
     Unscored,
+    Rows,
 }
 
 impl Kind {
@@ -86,7 +90,7 @@ impl Kind {
             ],
             Self::Scores => &[
                 "split", "step", "superseded", "launch", "restart", "ordinal", "score", "value", "standard_error",
-                "undefined", "p_value", "change_error", "age", "left_out", "curve",
+                "undefined", "p_value", "change_error", "age", "left_out", "curve", "per_task",
             ],
             Self::Concepts => &[
                 "split", "step", "superseded", "launch", "restart", "ordinal", "score", "concept", "value", "q",
@@ -96,6 +100,7 @@ impl Kind {
                 "age",
             ],
             Self::Unscored => &["split", "step", "ordinal", "time", "outcome", "reason", "rows_seen"],
+            Self::Rows => &["split", "step", "score", "concept", "id", "local", "term", "task_label", "group"],
         }
     }
 }
@@ -295,6 +300,30 @@ impl Tables {
                 self.point(of, point)?;
             }
         }
+        if self.wants(Kind::Rows) { self.rows(target, of, split) } else { Ok(()) }
+    }
+
+    /// The rows that leak most, those of the mean over concepts first, where the sidecar has them in memory.
+    fn rows(&mut self, target: &Target<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
+        let concepts: Vec<Option<&str>> = std::iter::once(None).chain(of.concepts.iter().copied().map(Some)).collect();
+        for concept in concepts {
+            let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
+            asked.push(("score", SCORE_OF_ROWS.to_owned()));
+            asked.extend(concept.map(|concept| ("concept", concept.to_owned())));
+            let answer = target.ask("/api/v1/rows", &asked)?;
+            if answer.status == StatusCode::NOT_FOUND {
+                match concept {
+                    None => return Ok(()),
+                    Some(_) => continue,
+                }
+            }
+            let found = answer.expect_ok()?;
+            let first = [&[json!(split)], &pick(&found, &["step", "score", "concept"])[..]].concat();
+            for row in found["rows"].as_array().into_iter().flatten() {
+                let row = pick(row, &["id", "local", "term", "task_label", "group"]);
+                self.row(Kind::Rows, of, &[&first[..], &row].concat())?;
+            }
+        }
         Ok(())
     }
 
@@ -314,7 +343,7 @@ impl Tables {
             let mut row = first.clone();
             row.extend(pick(found, &["value", "standard_error", "undefined", "p_value"]));
             row.push(changes.get(score).cloned().unwrap_or_default());
-            row.extend(pick(found, &["age", "left_out", "curve"]));
+            row.extend(pick(found, &["age", "left_out", "curve", "per_task"]));
             self.row(Kind::Scores, of, &row)?;
             self.concepts(of, &first, found)?;
             self.pairs(of, &first, found)?;

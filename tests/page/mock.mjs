@@ -138,6 +138,7 @@ function pointOf(run, at, perConcept) {
     if (id === "clarity_best") scores[id].value = bestOf(curveOf(run, id, at))[1];
     if (id === "clarity_best_threshold") scores[id] = { value: bestOf(curveOf(run, id, at))[0], standard_error: null };
     if (curve && perConcept) scores[id].curve = curveOf(run, id, at);
+    if (run.tasks && id === "task_accuracy") scores[id].per_task = [{ value: 0.8, standard_error: 0.01 }, { undefined: "one class" }];
     if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
       if (id === "ctl_conditional") scores[id].per_concept_q = run.concepts.map(() => 0.012);
@@ -352,7 +353,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
     name: one.name, title: one.title ?? null, note: one.note ?? null, finished: one.finished, open: !one.finished,
       state: one.finished ? "finished" : one.counts ? "training" : "lost", reason: null, updated: one.started + one.points * 7.5,
       started: one.started, activation_kind: "probability",
-      concepts: one.concepts, labels: one.labels, ...one.ended,
+      concepts: one.concepts, tasks: one.tasks ?? [], labels: one.labels, ...one.ended,
     world_size: 1, splits: [one.split, ...(one.twin ? [one.twin] : [])].map((split) => ({
       split, window: one.counts ? "pass" : null, points: one.unevaluated ? 0 : one.points,
       last_step: one.unevaluated ? null : one.points * PASS,
@@ -414,6 +415,10 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         const [a, b] = ["run_a", "run_b"].map((key) => runs.find((one) => one.name === query.get(key)));
         return a && b && comparisonOf(a, b);
       }
+      case "rows": return run && {
+        score: query.get("score"), step: at * PASS, value: 0.3,
+        rows: [7, 3].map((id, i) => ({ id, local: query.get("concept") ? 0.5 : 0.4 - 0.1 * i, term: 0.9, task_label: i, group: null })),
+      };
       case "matrix": return run && {
         step: at * PASS, concepts: run.concepts, matrix: matrixOf(run, query.get("score"), at),
         ...(query.get("score") === "icl_conditional" && { matrix_q: run.concepts.map((_, i) => run.concepts.map((_, j) => (i === j ? null : 0.034))) }),

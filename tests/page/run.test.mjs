@@ -473,12 +473,26 @@ test("a model with embeddings shows what its vectors carry", async (t) => {
 });
 
 test("all scores are a table that opens", async (t) => {
-  const { page } = await open(t, { run: SOUND });
-  const panel = page.locator("details.panel");
+  const { page } = await open(t, { run: SOUND, rename: (run) => { run.tasks = ["edema", "effusion"]; } });
+  const panel = page.locator("details.panel", { hasText: "All scores" });
   assert.equal(await panel.locator("tr").count(), 0);
   await panel.locator(":scope > summary").click();
   await eventually("its rows", async () => (await panel.locator('tr[data-score="icl_label"]').count()) === 1);
   assert.match(await panel.innerText(), /activations are float16: the ICL normaliser is lowered/);
+  assert.match(await panel.locator('tr[data-score="task_accuracy"]').innerText(), /Of each task: edema 0\.800 ± 0\.020, effusion undefined \(one class\)/);
+});
+
+test("the rows that leak most are a table that opens, of each concept or of their mean", async (t) => {
+  const { page, complaints } = await open(t);
+  const panel = page.locator("details.panel", { hasText: "Rows that leak most" });
+  assert.equal(await panel.locator("tr").count(), 0);
+  await panel.locator(":scope > summary").click();
+  await eventually("its rows", async () => (await panel.locator("tbody tr").count()) === 2);
+  assert.match(await panel.locator("tbody").innerText(), /^7\s+0\.40\s+0\.90\s+0\s+3\s+0\.30\s+0\.90\s+1$/);
+  assert.match(await panel.innerText(), /Step 600\. Rows are ordered by the mean over rows like them/);
+  await panel.getByLabel("Concept of the rows").selectOption("c1");
+  await eventually("those of a concept", async () => /^7\s+0\.50/.test(await panel.locator("tbody").innerText()));
+  assert.deepEqual(complaints, []);
 });
 
 test("a new evaluation changes the page of its run", async (t) => {

@@ -2,7 +2,7 @@
 import { saveMenu } from "../saving.js";
 import { el, headRow, icon, number, overText, probability, scroller } from "../text.js";
 import { term } from "../tip.js";
-import { halfText, nameOf, scoreOf, tipOf, valueText, wordOf } from "../labels.js";
+import { halfText, nameOf, scoreOf, tasksText, tipOf, valueText, wordOf } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /** @import { Outcome, Point } from "../data/api.js" */
@@ -18,8 +18,8 @@ export function allScoresPanel(host) {
     el("div", { class: "save-line" }, saveMenu("all scores", { csv: () => table })), remarks, body);
   const isNew = watcher();
 
-  /** @param {Point|null} point */
-  return function draw(point) {
+  /** @param {Point|null} point @param {string[]} tasks */
+  return function draw(point, tasks) {
     host.hidden = !point;
     if (!point || !host.open) return;
     if (!isNew(point.run, point.step, point.time, point.seconds)) return;
@@ -37,21 +37,22 @@ export function allScoresPanel(host) {
     const said = [`${at}${point.rows} rows of ${point.rows_seen}${copies}, ${made}.`, ...(point.warnings ?? [])];
     remarks.replaceChildren(...said.map((text) => el("p", {}, text)));
     body.replaceChildren(...[...families].map(([family, scores]) => el("section", {}, el("h3", { class: "family" }, family),
-      scroller(`Scores: ${family}`, "", tableOf(scores)))));
+      scroller(`Scores: ${family}`, "", tableOf(scores, tasks)))));
   };
 }
 
-/** @param {[string, Outcome][]} scores */
-function tableOf(scores) {
+/** @param {[string, Outcome][]} scores @param {string[]} tasks */
+function tableOf(scores, tasks) {
   const row = (/** @type {[string, Outcome]} */ [id, one]) => el("tr", { "data-score": id },
     el("th", { scope: "row" }, term(nameOf(id), tipOf(id))), el("td", { class: "n" }, one.value === undefined ? "–" : valueText(id, one.value)),
-    el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit), el("td", { class: "remark" }, remark(one)));
+    el("td", { class: "n" }, halfText(id, one.standard_error) || "–"), el("td", {}, wordOf(id).unit), el("td", { class: "remark" }, remark(id, one, tasks)));
   return el("table", { class: "plain" },
     headRow(["Score"], ["Value", "n"], ["±, 95 %", "n"], ["Unit"], ["Remarks"]),
     el("tbody", {}, ...scores.map(row)));
 }
 
-/** @param {Outcome} one */
-function remark({ undefined: why, left_out: left, p_value: p }) {
-  return [why !== undefined && `Undefined: ${why}`, left && overText(left), typeof p === "number" && `p ${probability(p)}`].filter(Boolean).join(" · ");
+/** @param {string} id @param {Outcome} one @param {string[]} tasks */
+function remark(id, { undefined: why, left_out: left, p_value: p, per_task: perTask }, tasks) {
+  return [why !== undefined && `Undefined: ${why}`, left && overText(left), typeof p === "number" && `p ${probability(p)}`, tasksText(id, tasks, perTask)]
+    .filter(Boolean).join(" · ");
 }

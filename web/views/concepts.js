@@ -7,10 +7,10 @@ import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
 import { breakable, byText, el, headRow, icon, number, scroller, shortened } from "../text.js";
 import { afterFrame, watcher } from "../scheduler.js";
-import { halfText, nameOf, scoreOf, suited, valueText } from "../labels.js";
+import { halfText, nameOf, scoreOf, suited, tasksText, valueText } from "../labels.js";
 
 /**
- * @import { ConceptCurves, Outcome, Point } from "../data/api.js"
+ * @import { ConceptCurves, Point } from "../data/api.js"
  * @import { Shown } from "../data/shown.js"
  */
 
@@ -67,7 +67,8 @@ export function conceptsPanel(host, again) {
     said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${outcome.undefined}. Concepts that have a value are shown.`
       : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.`
         + `${limit ? " The red line is the limit of the mean." : ""}${half}`;
-    said.textContent += ofTasks(id, shown.runs.find((one) => one.name === run)?.tasks ?? [], outcome.per_task ?? []);
+    const tasks = tasksText(id, shown.runs.find((one) => one.name === run)?.tasks ?? [], outcome.per_task);
+    if (tasks) said.textContent += ` ${tasks}.`;
     const wanted = search.value.trim().toLocaleLowerCase();
     const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))
       .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
@@ -92,13 +93,6 @@ export function conceptsPanel(host, again) {
       list.append(...rows.slice(at, at + NEXT).map(one));
     }
   }
-}
-
-/** The values of several tasks. @param {string} id @param {string[]} names @param {Outcome[]} outcomes */
-function ofTasks(id, names, outcomes) {
-  const one = (/** @type {Outcome} */ { value, undefined: why, standard_error: error }, /** @type {number} */ i) =>
-    `${names[i]} ${value === undefined ? `undefined (${why})` : `${valueText(id, value)}${error ? ` ± ${halfText(id, error)}` : ""}`}`;
-  return outcomes.length ? ` Of each task: ${outcomes.map(one).join(", ")}.` : "";
 }
 
 /** The usual ones first. @param {string} id */

@@ -7,6 +7,7 @@ import { conceptsPanel } from "./concepts.js";
 import { curveControls, curves } from "../charts/curves.js";
 import { figure } from "../charts/figure.js";
 import { lanesPanel } from "./alert_timeline.js";
+import { leakingRowsPanel } from "./leaking_rows.js";
 import { chartText, linesOf } from "../charts/lines.js";
 import { pairsPanel } from "./pairs.js";
 import { runHead } from "./run_head.js";
@@ -43,6 +44,7 @@ export function runView(again) {
   const [concepts, pairs] = [panel("w7", "Concepts", { id: "concepts" }), panel("w5", "Pairs of concepts")];
   const embeddings = panel("w12", "Embeddings", { hidden: true });
   const all = el("details", { class: "panel w12", open: carried !== null });
+  const rows = el("details", { class: "panel w12", hidden: true });
   const own = el("div", { class: "stats" });
   embeddings.append(el("header", {}, el("h2", {}, "Embeddings"),
     el("p", {}, "Each as a share of the entropy of the task or of the concept.")),
@@ -58,12 +60,13 @@ export function runView(again) {
   const drawPairs = pairsPanel(pairs, again);
   const drawEmbeddings = statsPanel(own);
   const drawAll = allScoresPanel(all);
+  const drawRows = leakingRowsPanel(rows, again);
   all.addEventListener("toggle", again);
   const points = answers("point", again);
   const assessments = answers("verdict", again);
   const passes = answers("unscored", again);
   const root = el("div", {}, head.root, verdict, stats,
-    el("div", { class: "grid" }, since, published, lanes, behind, concepts, pairs, embeddings, all));
+    el("div", { class: "grid" }, since, published, lanes, behind, concepts, pairs, embeddings, rows, all));
 
   /** @param {Shown} shown */
   function draw(shown) {
@@ -103,7 +106,8 @@ export function runView(again) {
     const vectors = Object.fromEntries(Object.entries(point?.scores ?? {}).filter(([id]) => EMBEDDINGS.includes(id)));
     embeddings.hidden = Object.keys(vectors).length === 0;
     if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true, EMBEDDINGS);
-    drawAll(point);
+    drawAll(point, shown.runs.find((one) => one.name === shown.view.run)?.tasks ?? []);
+    drawRows(shown, point);
   }
 
   return { root, draw };

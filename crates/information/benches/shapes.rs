@@ -42,8 +42,7 @@ struct Data {
     discrete: bool,
 }
 
-const LOGITS: Data =
-    Data { name: "logits", value: |z, _| z as f32, ties: 0.0, correlation: 0.0, discrete: false };
+const LOGITS: Data = Data { name: "logits", value: |z, _| z as f32, ties: 0.0, correlation: 0.0, discrete: false };
 const DEPENDENT: Data = Data { name: "logits, correlation 0.9", correlation: 0.9, ..LOGITS };
 const SIGMOIDS: Data = Data { name: "sigmoids", value: |z, _| sigmoid(z) as f32, ..LOGITS };
 const TIES: Data = Data { name: "50 % ties", ties: 0.5, ..LOGITS };
@@ -92,8 +91,7 @@ fn columns(count: usize, rows: usize, data: Data) -> Vec<Variable> {
     let column = |coordinate: u64| {
         let mut normal = |common: &f64| together * common + alone * random.sample::<f64, _>(StandardNormal);
         let normal: Vec<f64> = common.iter().map(&mut normal).collect();
-        let mut values: Vec<f64> =
-            normal.into_iter().map(|z| f64::from((data.value)(z, random.random()))).collect();
+        let mut values: Vec<f64> = normal.into_iter().map(|z| f64::from((data.value)(z, random.random()))).collect();
         let mut order: Vec<usize> = (0..rows).collect();
         order.shuffle(&mut random);
         (0..tied).for_each(|at| values[order[at]] = values[order[tied + at]]);

@@ -213,11 +213,12 @@ pub(super) async fn leaking_rows(State(shared): State<Shared>, uri: Uri) -> Answ
         let Some((concepts, kept)) = app.live.leaking_rows(&run, &split) else {
             return Err(nothing_there(app, &run, &split, None, "rows in memory: its sidecar keeps those of the newest evaluation"));
         };
+        let all = kept.rows.as_ref().map_err(|why| Refusal::new(StatusCode::NOT_FOUND, "score", why.clone()))?;
         let rows = match &concept {
-            None => &kept.rows.mean,
+            None => &all.mean,
             Some(name) => {
                 let at = concepts.iter().position(|concept| concept == name);
-                let of_concept = at.map(|at| kept.rows.concepts[at].as_ref());
+                let of_concept = at.map(|at| all.concepts[at].as_ref());
                 let of_concept = of_concept.ok_or_else(|| Refusal::unknown("concept", name))?;
                 of_concept.ok_or_else(|| {
                     Refusal::new(StatusCode::NOT_FOUND, "concept", format!("'{}' has no {score}", in_short(name)))

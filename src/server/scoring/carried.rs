@@ -36,7 +36,7 @@ struct OfSplit {
 impl OfSplit {
     fn bytes(&self) -> usize {
         let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.bytes);
-        pairs + self.rows.as_ref().map_or(0, |rows| rows.rows.bytes())
+        pairs + self.rows.as_ref().and_then(|of_step| of_step.rows.as_ref().ok()).map_or(0, LeakingRowsOfAll::bytes)
     }
 }
 
@@ -45,8 +45,11 @@ pub struct RowsOfStep {
     pub step: u64,
     /// Seconds since 1970-01-01 UTC at which the sample was closed.
     pub time: f64,
-    pub rows: LeakingRowsOfAll,
+    pub rows: RowsOrWhy,
 }
+
+/// The rows that leak most, or why there are none.
+pub type RowsOrWhy = Result<LeakingRowsOfAll, String>;
 
 struct Pairs {
     kept: Kept,
@@ -81,7 +84,7 @@ impl Carried {
         &self,
         evaluation: &Evaluation,
         influences: &Influences,
-        rows: Option<LeakingRowsOfAll>,
+        rows: Option<RowsOrWhy>,
     ) -> Vec<(String, f64)> {
         let split = &evaluation.key.split;
         if let Some(rows) = rows {
