@@ -24,8 +24,7 @@ use super::terminal::tell;
 /// Write runs as tables
 ///
 /// Writes a file for each kind of row: runs, points (an evaluation), scores (a score of an evaluation), concepts and
-/// pairs (its values), unscored (passes without an evaluation), and rows (those that leak most at the newest evaluation,
-/// while its sidecar runs).
+/// pairs (its values), unscored (passes without an evaluation), and rows (those that leak most, of a running sidecar).
 #[derive(Args)]
 pub struct Options {
     /// Runs by name; by default all.
