@@ -20,7 +20,7 @@ from test_integration_docs import blocks
 
 import conceptwatch
 from conceptwatch import ReadError, Run, _parquet, _plotting, _reading, _scores, _source, _tables
-from conftest import K, batch, package, python_environment
+from conftest import K, batch, package, python_environment, wait_for
 from real_sidecar import binary, eager, page
 
 ROOT = Path(__file__).parents[2]
@@ -249,7 +249,8 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
             # The run in training reads the same.
             assert run.series("ctl", frame="records") == found[0].series("ctl", frame="records")
             assert np.asarray(run.matrix("icl")).shape == (K, K)
-            assert {row["rule"] for row in run.alerts(frame="records")} == {"few rows"}
+            # Rules are judged when the point has been stored.
+            wait_for(lambda: {row["rule"] for row in run.alerts(frame="records")} == {"few rows"})
             rows = run.rows(top=5, frame="records")
             assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)
             assert len(rows) == 5
