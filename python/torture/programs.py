@@ -60,6 +60,9 @@ def inputs(setting: Setting) -> list[Part]:
 
     def run(setting: Setting) -> Outcome:
         outcome = tested(setting, "bad_input", "", line, 0, 0)
+        of_library = tested(setting, "core", "declarations", line, 0, 0)
+        outcome.figures["cases"] = outcome.figures.get("cases", 0) + of_library.figures.get("cases", 0)
+        outcome.faults += of_library.faults
         if outcome.figures.get("cases", 0) < INPUTS:
             outcome.faults.append(f"{outcome.figures.get('cases', 0)} bad inputs")
         return outcome

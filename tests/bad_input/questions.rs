@@ -7,10 +7,10 @@ use conceptwatch::server::proto::{
 use tonic::{Code, Status};
 
 use super::declarations::check_status;
-use super::{Faults, names};
+use super::{Faults, NO_NAME, NOT_SHOWN};
 use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, run};
 
-pub struct Case {
+struct Case {
     name: String,
     code: Code,
     field: &'static str,
@@ -50,7 +50,7 @@ fn advice() -> GetAdviceRequest {
     GetAdviceRequest { run: "known".into(), ..Default::default() }
 }
 
-pub fn cases() -> Vec<Case> {
+fn cases() -> Vec<Case> {
     let case = |name: &str, code, field, says, call| Case { name: format!("call: {name}"), code, field, says, call };
     let (bad, unknown) = (Code::InvalidArgument, Code::NotFound);
     let other = || "other".to_owned();
@@ -101,20 +101,18 @@ pub fn cases() -> Vec<Case> {
         let request = FinishRunRequest { run: "known".into(), outcome, ..Default::default() };
         cases.push(case(&format!("the end of a run with {what}"), bad, field, says, Call::Finish(request)));
     }
-    for (what, name, says) in names::hostile() {
-        let mut hostile = |call: &str, field, request| {
-            cases.push(case(&format!("{call} {what}"), bad, field, says, request));
-        };
-        hostile("scores of a run", "run", Call::Scores(GetScoresRequest { run: name.clone(), ..scores() }));
-        hostile("scores of a split", "split", Call::Scores(GetScoresRequest { split: name.clone(), ..scores() }));
-        hostile("a series of a run", "run", Call::Series(GetSeriesRequest { run: name.clone(), ..series() }));
-        hostile("a series of a split", "split", Call::Series(GetSeriesRequest { split: name.clone(), ..series() }));
-        hostile("advice for a run", "run", Call::Advice(GetAdviceRequest { run: name.clone(), ..advice() }));
-        hostile("the end of a run", "run", Call::Finish(FinishRunRequest { run: name.clone(), ..Default::default() }));
-        hostile("a watch of a run", "runs", Call::Watch(WatchRequest { runs: vec![name.clone()] }));
-        if !name.is_empty() {
-            hostile("a series of a concept", "concept", Call::Series(GetSeriesRequest { concept: name, ..series() }));
-        }
+    let no_name = || NO_NAME.to_owned();
+    for (call, field, request) in [
+        ("scores of a run", "run", Call::Scores(GetScoresRequest { run: no_name(), ..scores() })),
+        ("scores of a split", "split", Call::Scores(GetScoresRequest { split: no_name(), ..scores() })),
+        ("a series of a run", "run", Call::Series(GetSeriesRequest { run: no_name(), ..series() })),
+        ("a series of a split", "split", Call::Series(GetSeriesRequest { split: no_name(), ..series() })),
+        ("a series of a concept", "concept", Call::Series(GetSeriesRequest { concept: no_name(), ..series() })),
+        ("advice for a run", "run", Call::Advice(GetAdviceRequest { run: no_name(), ..advice() })),
+        ("the end of a run", "run", Call::Finish(FinishRunRequest { run: no_name(), ..Default::default() })),
+        ("a watch of a run", "runs", Call::Watch(WatchRequest { runs: vec![no_name()] })),
+    ] {
+        cases.push(case(&format!("{call} that is no name"), bad, field, NOT_SHOWN, request));
     }
     cases
 }

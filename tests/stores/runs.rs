@@ -5,7 +5,7 @@ use conceptwatch::history::{
 };
 use conceptwatch::search::Search;
 use leakage::point::Outcome;
-use leakage::run::{Run, RunFields};
+use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run, RunFields};
 use leakage::sample::Attempt;
 use leakage::step::Rank;
 
@@ -20,12 +20,16 @@ pub fn a_declaration_does_not_change(history: &dyn Store) {
     assert!(history.record_run(&declared(&fields), &Identity::default(), 1.0).unwrap().resumed);
 
     type Change = fn(&mut RunFields);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 9] = [
         ("run.concepts", |f| drop(f.concepts.pop())),
         ("run.concepts[1].name", |f| f.concepts[1].name = "other".into()),
         ("run.labels.lambda", |f| f.labels.clear()),
         ("run.constants.reference_task_accuracy", |f| f.constants.reference_task_accuracy = Some(0.3)),
-        ("run.activation_kind", |f| f.activation_kind = leakage::run::ActivationKind::Logit),
+        ("run.activation_kind", |f| f.activation_kind = ActivationKind::Logit),
+        ("run.concepts[1].cardinality", |f| f.concepts[1].cardinality = 5),
+        ("run.activation_columns", |f| f.activation_columns = ActivationColumns::TwoPerConcept),
+        ("run.latents", |f| f.latents = Some(7)),
+        ("run.task_label_kind", |f| f.task_label_kind = LabelKind::Continuous),
     ];
     for (expected, change) in changes {
         let mut other = fields.clone();

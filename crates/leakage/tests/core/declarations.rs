@@ -5,7 +5,7 @@ use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::FieldError;
 use leakage::name::check_name;
 use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields, Task};
-use leakage::tensor::{DataType, MAX_TEXT, Tensor, TensorName};
+use leakage::tensor::{Content, DataType, MAX_TEXT, Tensor, TensorName};
 
 fn fields(cardinalities: &[u32]) -> RunFields {
     let concepts = cardinalities.iter().enumerate();
@@ -49,6 +49,11 @@ fn assert_fault<T: std::fmt::Debug>(result: Result<T, FieldError>, field: &str, 
     let fault = result.expect_err(&format!("{field}: expected a fault that says '{says}'"));
     assert_eq!(fault.field, field, "{fault}");
     assert!(fault.message.contains(says), "'{fault}' does not say '{says}'");
+}
+
+/// Prints how many invalid inputs a test has, which `make torture` adds up.
+fn counted(cases: usize) {
+    println!("{cases} bad inputs");
 }
 
 use TensorName::*;
@@ -179,6 +184,7 @@ fn texts_are_short_and_one_per_row() {
     assert_eq!(texts(&[2], &["a", &longest]).unwrap().text(0), "a");
     assert_fault(texts(&[1], &[&format!("{longest}y")]), "tensors.predicted_text.texts", "row 0 has 4097 bytes");
     assert_fault(texts(&[2], &["a"]), "tensors.predicted_text.texts", "got 1 strings");
+    assert_fault(texts(&[1 << 63], &["a"]), "tensors.predicted_text.texts", "got 1 strings");
     assert_fault(texts(&[1, 1], &["a"]), "tensors.predicted_text.texts", "one string for each row");
     assert_fault(texts(&[0], &[]), "tensors.predicted_text.shape", "expected every dimension to be at least 1");
 }
@@ -218,6 +224,15 @@ fn texts_hold_no_numbers() {
 
 #[test]
 fn the_first_non_finite_row_is_found_wherever_it_is() {
+    for (dtype, bytes) in [
+        (DataType::Float16, &0x7e00_u16.to_le_bytes()[..]),
+        (DataType::BFloat16, &0x7f80_u16.to_le_bytes()),
+        (DataType::Float64, &f64::INFINITY.to_le_bytes()),
+    ] {
+        let data = [&vec![0; bytes.len()], bytes].concat();
+        let tensor = Tensor::numbers(ConceptActivations, dtype, &[2, 1], data.into()).unwrap();
+        assert_eq!(tensor.first_non_finite_row(0), Some(1), "{dtype:?}");
+    }
     for (rows, bad) in [(1, 0), (200, 0), (200, 130), (1000, 999)] {
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -f32::NAN] {
             let mut values = vec![1e38; rows * 3];
@@ -240,33 +255,37 @@ fn ids_take_every_non_negative_integer() {
 
 // ---------------------------------------------------------------- batches
 
+/// A shape that a tensor may have in a run of three binary concepts, and a type.
+fn example(name: TensorName) -> (&'static [u64], DataType) {
+    match name {
+        ConceptActivations => (&[4, 3], DataType::Float16),
+        ConceptLabels => (&[4, 3], DataType::Bool),
+        TaskLabels | TaskPredictions | IntervenedTaskPredictions | AblatedTaskPredictions | Groups => {
+            (&[4], DataType::Int64)
+        }
+        InterventionPredictions | WrongInterventionPredictions => (&[4, 3], DataType::Int16),
+        SampleIds => (&[4], DataType::UInt64),
+        TaskLogits => (&[4, 7], DataType::BFloat16),
+        ConceptEmbeddings | PositiveEmbeddings | NegativeEmbeddings => (&[4, 3, 8], DataType::Float32),
+        ActiveConcepts => (&[4, 3], DataType::UInt8),
+        ImageEmbeddings | PredictedTextEmbeddings | ReferenceTextEmbeddings => (&[4, 5], DataType::Float64),
+        PredictedText | ReferenceText => (&[4], DataType::String),
+        LocalizationMaps => (&[4, 3, 6, 5], DataType::Float32),
+        LocalizationPeaks => (&[4, 3, 2], DataType::Float32),
+        DeepFeatures | ShallowFeatures | CrossImageDifference => (&[4, 6, 2, 3], DataType::Float32),
+        PartLocations => (&[4, 9, 2], DataType::Float32),
+    }
+}
+
 #[test]
 fn every_tensor_passes_with_a_shape_and_type_of_its_table_row() {
-    let run = run(&[2, 2, 2]);
     for &name in TensorName::ALL {
-        let (shape, dtype): (&[u64], _) = match name {
-            ConceptActivations => (&[4, 3], DataType::Float16),
-            ConceptLabels => (&[4, 3], DataType::Bool),
-            TaskLabels | TaskPredictions | IntervenedTaskPredictions | AblatedTaskPredictions | Groups => {
-                (&[4], DataType::Int64)
-            }
-            InterventionPredictions | WrongInterventionPredictions => (&[4, 3], DataType::Int16),
-            SampleIds => (&[4], DataType::UInt64),
-            TaskLogits => (&[4, 7], DataType::BFloat16),
-            ConceptEmbeddings | PositiveEmbeddings | NegativeEmbeddings => (&[4, 3, 8], DataType::Float32),
-            ActiveConcepts => (&[4, 3], DataType::UInt8),
-            ImageEmbeddings | PredictedTextEmbeddings | ReferenceTextEmbeddings => (&[4, 5], DataType::Float64),
-            PredictedText | ReferenceText => (&[4], DataType::String),
-            LocalizationMaps => (&[4, 3, 6, 5], DataType::Float32),
-            LocalizationPeaks => (&[4, 3, 2], DataType::Float32),
-            DeepFeatures | ShallowFeatures | CrossImageDifference => (&[4, 6, 2, 3], DataType::Float32),
-            PartLocations => (&[4, 9, 2], DataType::Float32),
-        };
+        let (shape, dtype) = example(name);
         let mut tensors = vec![zeros(name, dtype, shape)];
         if name == SampleIds {
             tensors.push(zeros(TaskLabels, DataType::Int32, &[4]));
         }
-        let batch = Batch::new(tensors, &run, NonFinite::Reject).unwrap_or_else(|fault| panic!("{fault}"));
+        let batch = Batch::new(tensors, &run(&[2, 2, 2]), NonFinite::Reject).unwrap_or_else(|fault| panic!("{fault}"));
         assert_eq!((batch.rows(), batch.schema().contains(name)), (4, true));
         assert_eq!(TensorName::parse(name.text()), Some(name));
     }
@@ -284,13 +303,10 @@ fn wrong_shapes_are_refused() {
         (&binary, ConceptActivations, float, &[4, 2]),
         (&binary, ConceptActivations, float, &[4, 4]),
         (&binary, ConceptActivations, float, &[4, 2, 5]),
-        (&binary, ConceptActivations, float, &[4, 3, 5, 1]),
         (&binary, ConceptLabels, float, &[4]),
         (&binary, ConceptLabels, float, &[4, 6]),
         (&binary, TaskLabels, float, &[4, 2]),
-        (&binary, TaskLabels, float, &[4, 1, 1]),
         (&binary, TaskPredictions, float, &[4, 2]),
-        (&binary, TaskLogits, float, &[4, 2, 1]),
         (&binary, IntervenedTaskPredictions, float, &[4, 3]),
         (&binary, ConceptEmbeddings, float, &[4, 3]),
         (&binary, ConceptEmbeddings, float, &[4, 8, 3]),
@@ -306,9 +322,18 @@ fn wrong_shapes_are_refused() {
         (&mixed, ConceptActivations, float, &[4, 4]),
         (&mixed, ConceptActivations, float, &[4, 8]),
     ];
+    counted(cases.len());
     for (run, name, dtype, shape) in cases {
         let batch = Batch::new(vec![zeros(*name, *dtype, shape)], run, NonFinite::DropRow);
         assert_fault(batch, &format!("tensors.{name}.shape"), "expected [");
+    }
+    for &name in TensorName::ALL.iter().filter(|name| name.content() != Content::Texts) {
+        let six = zeros(name, example(name).1, &[4, 2, 2, 2, 2, 2]);
+        assert_fault(
+            Batch::new(vec![six], &binary, NonFinite::DropRow),
+            &format!("tensors.{name}.shape"),
+            "expected [n",
+        );
     }
     let (two, latents) = (in_two_columns(&[2, 4]), with_latents(&[2, 4], 6));
     for (run, columns) in [(&mixed, 5), (&two, 6), (&latents, 6)] {
@@ -332,25 +357,27 @@ fn wrong_shapes_are_refused() {
     }
 }
 
+/// Each tensor in each type of numbers that it may not have, and where a row is one element, in texts.
 #[test]
 fn wrong_types_are_refused() {
-    let run = run(&[2, 2, 2]);
-    let cases: &[(TensorName, DataType, &[u64])] = &[
-        (TaskLogits, DataType::Int32, &[4, 2]),
-        (ConceptEmbeddings, DataType::Bool, &[4, 3, 8]),
-        (ImageEmbeddings, DataType::UInt8, &[4, 8]),
-        (PartLocations, DataType::Int16, &[4, 9, 2]),
-        (ActiveConcepts, DataType::Float32, &[4, 3]),
-        (SampleIds, DataType::Float64, &[4]),
-        (SampleIds, DataType::Bool, &[4]),
-        (SampleIds, DataType::String, &[4]),
-        (TaskLabels, DataType::String, &[4]),
-        (TaskPredictions, DataType::String, &[4]),
-        (PredictedText, DataType::Int8, &[4]),
-    ];
-    for (name, dtype, shape) in cases {
-        let batch = Batch::new(vec![zeros(*name, *dtype, shape)], &run, NonFinite::Reject);
-        assert_fault(batch, &format!("tensors.{name}.dtype"), dtype.name());
+    for &name in TensorName::ALL {
+        let shape = example(name).0;
+        let is_allowed = |dtype: DataType| match (name.content(), dtype) {
+            (_, DataType::String) => name.content() == Content::Texts || shape.len() > 1,
+            // Of hard concepts.
+            (Content::Floats, _) if name == ConceptActivations => true,
+            (Content::Floats | Content::FloatsOrNan, _) => dtype.is_float(),
+            (Content::Labels | Content::LabelsOrNone, _) => true,
+            (Content::Flags, _) => !dtype.is_float(),
+            (Content::Ids, _) => dtype.is_integer(),
+            (Content::Texts, _) => false,
+        };
+        let wrong: Vec<DataType> = DataType::ALL.into_iter().filter(|dtype| !is_allowed(*dtype)).collect();
+        counted(wrong.len());
+        for dtype in wrong {
+            let batch = Batch::new(vec![zeros(name, dtype, shape)], &run(&[2, 2, 2]), NonFinite::Reject);
+            assert_fault(batch, &format!("tensors.{name}.dtype"), &format!("got {}, expected ", dtype.name()));
+        }
     }
 }
 
@@ -382,6 +409,7 @@ fn labels_out_of_range_are_refused() {
     let bools = |name, shape: &[u64], bytes: Vec<u8>| Tensor::numbers(name, DataType::Bool, shape, bytes.into());
     let logits = |columns: u64| zeros(TaskLogits, DataType::Float32, &[1, columns]);
     let task = |name, value| integers(name, &[1], &[value]);
+    let unsigned = Tensor::numbers(TaskLabels, DataType::UInt64, &[1], u64::MAX.to_le_bytes().to_vec().into()).unwrap();
     let cases: Vec<(Vec<Tensor>, TensorName, &str)> = vec![
         (vec![labels(2, 0)], ConceptLabels, "has 2 for concept 'c0', expected 0 to 1"),
         (vec![labels(-1, 0)], ConceptLabels, "has -1"),
@@ -393,6 +421,7 @@ fn labels_out_of_range_are_refused() {
         (vec![integers(ActiveConcepts, &[1, 2], &[0, 2])], ActiveConcepts, "flag"),
         (vec![task(TaskLabels, -1)], TaskLabels, "has -1"),
         (vec![task(TaskLabels, 65_536)], TaskLabels, "expected 0 to 65535"),
+        (vec![unsigned], TaskLabels, "expected 0 to 65535"),
         (vec![task(TaskPredictions, 1 << 40)], TaskPredictions, "expected 0 to 65535"),
         (vec![task(IntervenedTaskPredictions, -5)], IntervenedTaskPredictions, "has -5"),
         (vec![integers(InterventionPredictions, &[1, 2], &[0, -2])], InterventionPredictions, "or -1 for none"),
@@ -411,6 +440,7 @@ fn labels_out_of_range_are_refused() {
         (vec![task(TaskPredictions, 2), logits(1)], TaskPredictions, "expected 0 to 1"),
         (vec![task(IntervenedTaskPredictions, 3), logits(3)], IntervenedTaskPredictions, "classes of task_logits"),
     ];
+    counted(cases.len());
     for (tensors, name, says) in cases {
         assert_fault(Batch::new(tensors, &run, NonFinite::Reject), &format!("tensors.{name}"), says);
     }
@@ -576,6 +606,7 @@ fn names_are_text_that_a_person_can_read() {
         ("e\u{301}", "normalisation form C"),
         ("\u{212b}", "normalisation form C"),
     ];
+    counted(refused.len());
     for (name, says) in refused {
         let fault = check_name("run.name", name).expect_err(name);
         assert_eq!(fault.field, "run.name");
@@ -621,6 +652,7 @@ fn wrong_declarations_are_refused() {
         (labels(&[("", "v")]), "run.labels key", "got none"),
         (labels(&[("lambda", "\u{7}")]), "run.labels['lambda']", "character \\u{7}"),
         (accuracy(1.1), "run.constants.reference_task_accuracy", "got 1.1"),
+        (accuracy(-0.1), "run.constants.reference_task_accuracy", "got -0.1"),
         (accuracy(f64::NAN), "run.constants.reference_task_accuracy", "got NaN"),
         (omega(0.0), "run.constants.concept_score_weight", "got 0"),
         (omega(f64::INFINITY), "run.constants.concept_score_weight", "got inf"),
@@ -644,6 +676,7 @@ fn wrong_declarations_are_refused() {
         (image((5, 65_537)), "run.constants.image_size", "got 5 x 65537"),
         (parts(&[vec![1]]), "run.constants.concept_parts", "got 1 lists, expected 2"),
     ];
+    counted(cases.len());
     for (fields, field, says) in cases {
         assert_fault(Run::try_from(fields), field, says);
     }
