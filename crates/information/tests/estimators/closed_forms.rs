@@ -212,25 +212,6 @@ fn standard_errors_are_the_scatter_over_samples() {
 }
 
 #[test]
-fn standard_errors_agree_with_disjoint_parts() {
-    // Holmes and Nemenman 2019, DOI 10.1103/PhysRevE.100.022404: the variance of the whole is that of a part, divided
-    // by the number of parts. Independent rows may be cut anywhere.
-    let (parts, rows) = (24, 3600);
-    let (x, y) = correlated(0.7, rows, 41);
-    let labels: Vec<i32> = y.iter().map(|&v| i32::from(v > 0.3)).collect();
-    let pair = |range: std::ops::Range<usize>, discrete: bool| {
-        let y = if discrete { Variable::discrete(&labels[range.clone()]) } else { scalar(&y[range.clone()], Y) };
-        estimate(&scalar(&x[range], X), &y, &tie_aware(3))
-    };
-    for discrete in [false, true] {
-        let size = rows / parts;
-        let values: Vec<f64> = (0..parts).map(|part| pair(part * size..(part + 1) * size, discrete).value).collect();
-        let ratio = pair(0..rows, discrete).sampling_error() / error_of_mean(&values);
-        assert!((0.65..1.5).contains(&ratio), "{ratio}");
-    }
-}
-
-#[test]
 fn estimates_with_each_label_are_those_of_one_label_at_a_time() {
     let (x, labels) = shifted(1.0, 3, 200, 9);
     let sparse: Vec<i32> = (0..200).map(|row| if row < 190 { row % 7 } else { row }).collect();

@@ -106,33 +106,6 @@ fn counted_without_adjustment_it_obeys_the_chain_rule() {
     assert!((forward.estimate.value - adjusted - 3.0 * 20.0 / (2.0 * rows as f64)).abs() < 0.01);
 }
 
-#[test]
-fn over_random_orders_within_strata_the_mean_is_0() {
-    let rows = 120;
-    let mut random = random(6);
-    let c = classes(rows, 3, &mut random);
-    let y: Vec<i32> = classes(rows, 6, &mut random).iter().map(|y| y * y / 6).collect();
-    let values = gaussians(rows, &mut random);
-    let coarse: Vec<f64> = values.iter().map(|x| (2.0 * x).round()).collect();
-    let codes: Vec<i32> = coarse.iter().map(|&x| x as i32).collect();
-    for x in [scalar(&values, X), scalar(&coarse, X), Variable::discrete(&codes)] {
-        let order = |random: &mut ChaCha8Rng| {
-            let mut order: Vec<usize> = (0..rows).collect();
-            order.shuffle(random);
-            order.sort_by_key(|&row| c[row]);
-            let mut of_rows: Vec<usize> = (0..rows).collect();
-            of_rows.sort_by_key(|&row| c[row]);
-            let mut shuffled = vec![0; rows];
-            of_rows.iter().zip(order).for_each(|(&row, from)| shuffled[row] = y[from]);
-            shuffled
-        };
-        let found: Vec<f64> = (0..400)
-            .map(|_| conditional(&x, &Variable::discrete(&order(&mut random)), &c, &tie_aware(3)).estimate.value)
-            .collect();
-        assert!(mean(&found).abs() < 4.0 * error_of_mean(&found), "{} ± {}", mean(&found), error_of_mean(&found));
-    }
-}
-
 /// Ross's estimator within each stratum by brute force: the value, and the rows left out.
 fn by_brute_force(x: &[Vec<f64>], y: &[i32], c: &[i32], k: usize) -> Option<(f64, usize)> {
     let mut strata = c.to_vec();
