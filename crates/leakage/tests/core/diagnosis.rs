@@ -7,13 +7,19 @@ use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{ActivationKind, Concept, Run, RunConstants, RunFields, Training};
 use leakage::score::OTHER_ORDER;
 
+use super::curves;
+
 const SE: f64 = 0.005;
 
-fn run_of(kind: ActivationKind, constants: RunConstants) -> Run {
+/// A run of three concepts with these fields.
+fn declared(fields: RunFields) -> Run {
     let concepts =
         ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
-    Run::try_from(RunFields { name: "r".into(), concepts, activation_kind: kind, constants, ..RunFields::default() })
-        .unwrap()
+    Run::try_from(RunFields { name: "r".into(), concepts, ..fields }).unwrap()
+}
+
+fn run_of(activation_kind: ActivationKind, constants: RunConstants) -> Run {
+    declared(RunFields { activation_kind, constants, ..RunFields::default() })
 }
 
 fn soft() -> Run {
@@ -49,6 +55,14 @@ fn with(step: u64, changes: &[(&str, f64)]) -> Point {
         }
     }
     point(step, &scores)
+}
+
+/// The same evaluation with values of each concept for a score.
+fn with_concepts(mut point: Point, id: &str, values: [f64; 3]) -> Point {
+    let outcome = point.scores.iter_mut().find(|(known, _)| known == id);
+    let Some((_, Outcome::Value(value))) = outcome else { panic!("{id} has no value") };
+    value.per_concept = Some(values.map(Some).to_vec());
+    point
 }
 
 fn read(run: &Run, points: &[Point]) -> Diagnosis {
@@ -480,32 +494,16 @@ fn too_few_rows() {
     assert!(wide(0.025).is_empty());
 }
 
-/// Checks the statements of docs/diagnosis.md about the recorded runs (see `tests/core/alert_curves.rs`).
+/// Checks the statements of docs/diagnosis.md about the recorded runs.
 #[test]
 fn recorded_runs_are_read_by_their_supervision() {
-    let mut lines = include_str!("../alerts/curves.csv").lines();
-    let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
     let mut counts = std::collections::BTreeMap::<(&str, &str), [usize; 3]>::new();
-    for line in lines {
-        let row: std::collections::BTreeMap<&str, &str> = columns.iter().copied().zip(line.split(',')).collect();
-        if row["epoch"] != "15" {
-            continue;
-        }
-        let number = |column: &str| row.get(column)?.parse::<f64>().ok();
-        let score = |&id: &&str| {
-            let value = ScoreValue {
-                value: number(id).unwrap(),
-                standard_error: number(&format!("{id}_error")),
-                ..ScoreValue::default()
-            };
-            (id.to_owned(), Outcome::Value(value))
-        };
-        let scores = ["ctl_excess", "icl_excess", "icl_label_excess", "concept_accuracy", "task_accuracy"];
-        let mut point = point(15, &[]);
-        point.scores = scores.iter().map(score).collect();
-        let kind = if row["bottleneck"] == "logit" { ActivationKind::Logit } else { ActivationKind::Probability };
-        let rules = found(&run_of(kind, RunConstants::default()), &[point]);
-        let count = counts.entry((row["bottleneck"], row["lambda"])).or_default();
+    let scores = ["ctl_excess", "icl_excess", "icl_label_excess", "concept_accuracy", "task_accuracy"];
+    for ([_, bottleneck, lambda, _], points) in curves::recorded(&scores) {
+        let last = points.into_iter().find(|point| point.epoch == Some(15.0)).unwrap();
+        let kind = if bottleneck == "logit" { ActivationKind::Logit } else { ActivationKind::Probability };
+        let rules = found(&run_of(kind, RunConstants::default()), &[last]);
+        let count = counts.entry((bottleneck, lambda)).or_default();
         count[0] += 1;
         count[1] += usize::from(rules.iter().any(|rule| rule == "insufficient_supervision"));
         count[2] += usize::from(rules.iter().any(|rule| rule == "over_expressive_encoding"));
@@ -614,6 +612,12 @@ fn a_verdict_says_what_it_cannot_tell() {
     assert_eq!((window.state, window.or_earlier), (VerdictState::Leaking, true));
 }
 
+/// The verdict on a run that ended after four evaluations with these scores.
+fn ended(run: &Run, scores: &[(&str, f64)]) -> Verdict {
+    let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
+    verdict(run, &points, true, true, None).unwrap()
+}
+
 /// The verdict on the only evaluation of a run that ended.
 fn judged(run: &Run, point: Point) -> Verdict {
     verdict(run, &[point], true, true, None).unwrap()
@@ -654,12 +658,7 @@ fn a_concept_at_chance_is_named_whatever_the_mean_says() {
     let of = |aucs: [f64; 3], drop: Option<f64>| {
         let drop = drop.map(|drop| ("intervention_drop", drop));
         let scores: Vec<_> = [("ctl_conditional", 0.05)].into_iter().chain(drop).collect();
-        let mut point = with(1, &scores);
-        let auc = point.scores.iter_mut().find(|(id, _)| id == "concept_auc");
-        if let Some((_, Outcome::Value(value))) = auc {
-            value.per_concept = Some(aucs.map(Some).to_vec());
-        }
-        judged(&soft(), point)
+        judged(&soft(), with_concepts(with(1, &scores), "concept_auc", aucs))
     };
     assert_eq!(of([0.99, 0.98, 0.97], None).state, VerdictState::Sound);
     let one = of([0.99, 0.5, 0.99], Some(0.0));
@@ -685,13 +684,8 @@ fn leakage_that_true_concepts_explain_or_embeddings_hold_is_possible_leakage() {
 
 #[test]
 fn the_deciding_number_is_beyond_its_limit_and_names_its_concepts() {
-    let mut point = with(1, &[("ctl_conditional", 0.1), ("icl_conditional", 0.4), ("joint_leakage", 0.9)]);
-    for (id, outcome) in &mut point.scores {
-        if let (true, Outcome::Value(value)) = (id == "icl_conditional", outcome) {
-            value.per_concept = Some(vec![Some(0.3), Some(0.1), Some(0.5)]);
-        }
-    }
-    let told = judged(&soft(), point);
+    let point = with(1, &[("ctl_conditional", 0.1), ("icl_conditional", 0.4), ("joint_leakage", 0.9)]);
+    let told = judged(&soft(), with_concepts(point, "icl_conditional", [0.3, 0.1, 0.5]));
     let deciding = told.deciding.as_ref().unwrap();
     assert_eq!((told.state, deciding.score.as_str()), (VerdictState::PossiblyLeaking, "icl_conditional"));
     assert_eq!(told.concepts, ["z", "x"]);
@@ -713,11 +707,8 @@ fn a_verdict_never_contradicts_advice_to_stop() {
 
 #[test]
 fn leakage_by_advice_alone_names_no_concept_that_is_merely_unlearnt() {
-    let mut point = with(10, &[("ctl_conditional", 0.05), ("concept_auc", 0.7)]);
-    let auc = point.scores.iter_mut().find(|(id, _)| id == "concept_auc");
-    if let Some((_, Outcome::Value(value))) = auc {
-        value.per_concept = Some(vec![Some(0.5), Some(0.6), Some(0.99)]);
-    }
+    let point = with(10, &[("ctl_conditional", 0.05), ("concept_auc", 0.7)]);
+    let point = with_concepts(point, "concept_auc", [0.5, 0.6, 0.99]);
     assert_eq!(judged(&soft(), point.clone()).concepts, ["x", "y"]);
     let advised =
         StopAdvised { rule: "interconcept leakage rises".into(), since: 10, evidence: "icl_excess is 0.3".into() };
@@ -734,9 +725,7 @@ fn each_rule_says_what_to_do() {
 
 /// A run that declares how its concepts were trained.
 fn trained(training: Training) -> Run {
-    let concepts =
-        ["x", "y", "z"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
-    Run::try_from(RunFields { name: "r".into(), concepts, training, ..RunFields::default() }).unwrap()
+    declared(RunFields { training, ..RunFields::default() })
 }
 
 #[test]
@@ -744,10 +733,7 @@ fn concepts_trained_without_the_task_do_not_leak() {
     let holds = [("ctl_conditional", 0.3), ("icl_conditional", 0.3), ("intervention_drop", 0.0)];
     let falls = [&holds[..2], &[("intervention_drop", 0.4)]].concat();
     let noisy = [&falls[..], &[("concept_accuracy", 0.8), ("concept_auc", 0.8)]].concat();
-    let state = |training, scores: &[(&str, f64)]| {
-        let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
-        verdict(&trained(training), &points, true, true, None).unwrap().state
-    };
+    let state = |training, scores: &[(&str, f64)]| ended(&trained(training), scores).state;
     assert_eq!(state(Training::Joint, &falls), VerdictState::Leaking);
     for training in [Training::Sequential, Training::Independent] {
         assert_eq!(state(training, &holds), VerdictState::Sound);
@@ -793,15 +779,13 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
         ("reference_accuracy_linear", 0.7),
         ("reference_accuracy_mlp", 0.7),
     ];
-    let points: Vec<Point> = (1..=4).map(|step| with(step, &noisy)).collect();
-    let found = verdict(&soft(), &points, true, true, None).unwrap();
+    let found = ended(&soft(), &noisy);
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
     assert!(found.reason.contains("labels may be noisy"), "{found}");
     // To set concepts to noisy labels harms an honest head, too; a collapse loses more.
     for (drop, state) in [(0.15, VerdictState::PossiblyLeaking), (0.4, VerdictState::Leaking)] {
         let loses = [&noisy[..], &[("intervention_drop", drop)]].concat();
-        let points: Vec<Point> = (1..=4).map(|step| with(step, &loses)).collect();
-        assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, state, "{drop}");
+        assert_eq!(ended(&soft(), &loses).state, state, "{drop}");
         // Nor is the noise known before the heads on the labels are scored.
         let due = [&noisy[..3], &[("intervention_drop", drop)]].concat();
         let points: Vec<Point> = (1..=4).map(|step| point(step, &due)).collect();
@@ -812,6 +796,7 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
 /// The rules that advise to stop after so many evaluations with these scores.
 fn advising(scores: &[(&str, f64)], evaluations: u64) -> Vec<String> {
     let mut alerts = Alerts::new(default_rules());
+    alerts.start(Judged::of(&soft(), None), 0.0);
     (1..=evaluations).for_each(|step| drop(alerts.observe(&with(step, scores))));
     alerts.reasons_to_stop().map(|(rule, _)| rule.name().to_owned()).collect()
 }
@@ -848,14 +833,11 @@ fn a_late_leak_to_a_number_is_found_without_interventions() {
 
 #[test]
 fn without_interventions_well_learnt_concepts_leak_possibly() {
-    let holds = [("ctl_conditional", 0.3)];
-    let points: Vec<Point> = (1..=4).map(|step| with(step, &holds)).collect();
-    let found = verdict(&soft(), &points, true, true, None).unwrap();
+    let found = ended(&soft(), &[("ctl_conditional", 0.3)]);
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
     assert!(found.reason.contains("interventions, which would show"), "{found}");
     let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
-    let points: Vec<Point> = (1..=4).map(|step| with(step, &poor)).collect();
-    assert_eq!(verdict(&soft(), &points, true, true, None).unwrap().state, VerdictState::Leaking);
+    assert_eq!(ended(&soft(), &poor).state, VerdictState::Leaking);
 }
 
 #[test]
@@ -877,30 +859,15 @@ fn a_number_has_a_limit_of_its_own() {
     let of = |r2, auc| {
         [("ctl_conditional", 0.05), ("ctl_conditional_r2", r2), ("concept_auc", auc), ("concept_accuracy", auc)]
     };
-    let advised = |scores: &[(&str, f64)]| {
-        let mut alerts = Alerts::new(default_rules());
-        alerts.start(Judged::of(&soft(), None), 0.0);
-        (1..=8).for_each(|step| drop(alerts.observe(&with(step, scores))));
-        alerts.reasons_to_stop().next().map(|(rule, _)| rule.name().to_owned())
-    };
-    let found = |scores: &[(&str, f64)]| {
-        let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
-        let found = verdict(&soft(), &points, true, true, None).unwrap();
-        (found.state, found.deciding.map(|one| one.score))
-    };
     let collapsed = of(0.4, 0.6);
-    assert_eq!(advised(&collapsed).as_deref(), Some("activations predict a number instead of their concepts"));
-    assert_eq!(found(&collapsed), (VerdictState::Leaking, Some("ctl_conditional_r2".into())));
+    assert_eq!(advising(&collapsed, 8)[0], "activations predict a number instead of their concepts");
+    let found = ended(&soft(), &collapsed);
+    assert_eq!((found.state, found.deciding.unwrap().score.as_str()), (VerdictState::Leaking, "ctl_conditional_r2"));
     let sound = of(0.04, 0.99);
-    assert_eq!(advised(&sound), None);
-    assert_eq!(found(&sound).0, VerdictState::Sound);
+    assert_eq!(advising(&sound, 8), [] as [&str; 0]);
+    assert_eq!(ended(&soft(), &sound).state, VerdictState::Sound);
     // And it names the concepts that interventions find.
-    let mut point = with(1, &[&collapsed[..], &[("intervention_drop", 0.5)]].concat());
-    for (id, outcome) in &mut point.scores {
-        if let (true, Outcome::Value(value)) = (id == "ctl_conditional_r2", outcome) {
-            value.per_concept = Some(vec![Some(0.3), Some(0.02), Some(0.5)]);
-        }
-    }
-    let told = judged(&soft(), point);
+    let point = with(1, &[&collapsed[..], &[("intervention_drop", 0.5)]].concat());
+    let told = judged(&soft(), with_concepts(point, "ctl_conditional_r2", [0.3, 0.02, 0.5]));
     assert_eq!((told.state, told.concepts), (VerdictState::Leaking, vec!["z".to_owned(), "x".to_owned()]));
 }

@@ -2,6 +2,8 @@
 
 mod alert_curves;
 mod alert_evidence;
+#[path = "../alerts/curves.rs"]
+mod curves;
 mod declarations;
 mod diagnosis;
 mod passes;
