@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::common::{Sidecar, program, run as declaration, text};
-use conceptwatch::history::{Identity, Limits, RunOutcome, Sqlite, Store};
+use crate::common::{Sidecar, open_history, program, run as declaration, text};
+use conceptwatch::history::{Identity, RunOutcome, Store};
 use conceptwatch::server::proto::{FinishRunRequest, ListRunsRequest, StartRunRequest};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
 use serde_json::{Value, json};
-
-const LIMITS: Limits = Limits { bytes: 1 << 30 };
 
 fn declared(name: &str, seed: u32) -> Run {
     let concepts = ["wing, \"grey\"", "λ"]
@@ -68,7 +66,7 @@ fn point(run: &str, step: u64) -> Point {
 
 /// A directory of curves in a user's data directory.
 fn fill(home: &Path, directory: &str, runs: &[&str]) {
-    let history = Sqlite::open(Some(&home.join("conceptwatch").join(directory)), LIMITS).unwrap();
+    let history = open_history(&home.join("conceptwatch").join(directory));
     for (number, name) in runs.iter().enumerate() {
         history.record_run(&declared(name, number as u32), &Identity::default(), 1e9 + number as f64).unwrap();
         for step in 0..6 {

@@ -6,20 +6,15 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{Sidecar, program, text};
-use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
+use crate::common::{Sidecar, open_history, program, stored, text};
+use conceptwatch::history::{FILE_NAME, Identity, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
-use leakage::run::{Concept, Run, RunFields};
 
-const LIMITS: Limits = Limits { bytes: 1 << 30 };
 const STEPS: u64 = 50;
 
 fn fill(directory: &Path) {
-    let concepts =
-        (0..8).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
-    let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
-    let history = Sqlite::open(Some(directory), LIMITS).unwrap();
-    history.record_run(&run, &Identity::default(), 1.0).unwrap();
+    let history = open_history(directory);
+    history.record_run(&stored::run("r", 8), &Identity::default(), 1.0).unwrap();
     for step in 0..STEPS {
         let value = ScoreValue { value: 0.5, per_concept: Some(vec![Some(0.25); 8]), ..ScoreValue::default() };
         let scores = vec![("ctl".to_owned(), Outcome::Value(value))];
@@ -82,7 +77,7 @@ fn a_damaged_history_is_named_by_serve_and_repaired_by_doctor() {
     assert!(report.contains("repaired: kept 1 runs"), "{report}");
     assert_eq!(std::fs::read(directory.join(format!("{FILE_NAME}.damaged-1"))).unwrap(), bytes, "it is kept");
     assert_ne!(std::fs::read(&file).unwrap(), whole);
-    let history = Sqlite::open(Some(&directory), LIMITS).unwrap();
+    let history = open_history(&directory);
     let left = history.series("r", "val", "ctl", Some("concept 3"), 0, None).unwrap();
     assert!(left.len() > STEPS as usize / 2 && left.iter().all(|point| point.value == Some(0.25)), "{left:?}");
 }

@@ -4,10 +4,8 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::common::postgres::Server;
-use crate::common::program;
-use conceptwatch::history::{
-    Ending, Identity, Limits, Postgres, Remark, RunOutcome, Sqlite, Store, StoredRun, Unscored, WholePoint,
-};
+use crate::common::{open_history, program};
+use conceptwatch::history::{Ending, Identity, Postgres, Remark, RunOutcome, Store, StoredRun, Unscored, WholePoint};
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
@@ -55,7 +53,7 @@ fn point(run: &str, split: &str, step: u64) -> Point {
 
 /// Two launches of one run, another run that is named like it, one of no job, and passes without points.
 fn fill(directory: &Path) {
-    let history = Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
+    let history = open_history(directory);
     let declare = |name: &str, job: &str, restart, rank, resume| {
         let rank = Rank::of(rank, 4).unwrap();
         let identity = Identity { job, restart, resume, rank, client: "client", ..Identity::default() };
@@ -115,10 +113,6 @@ fn kept(history: &dyn Store) -> Kept {
     runs.into_iter().map(all).collect()
 }
 
-fn open(directory: &Path) -> Sqlite {
-    Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap()
-}
-
 fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     program().args(arguments).envs(environment.iter().copied()).output().unwrap()
 }
@@ -138,7 +132,7 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let (status, text) = said(&command(&import, &[]));
     assert_eq!((status, text.lines().count()), (Some(0), 3), "{text}");
     assert!(text.contains("'a': 13 points, 2 passes without a point\n"), "{text}");
-    let mut whole = kept(&open(&there));
+    let mut whole = kept(&open_history(&there));
     assert_eq!(whole.len(), 3);
     // The one without a job is told by its name and start from others of its name.
     assert!(whole[2].1.is_empty());
@@ -155,7 +149,7 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let export = ["export", "--store", &url, "--format", "history", "--to", back.to_str().unwrap()];
     let (status, text) = said(&command(&export, &[]));
     assert_eq!(status, Some(0), "{text}");
-    assert_eq!(kept(&open(&back)), whole);
+    assert_eq!(kept(&open_history(&back)), whole);
 
     // As tables, from either.
     let tables = |source: [&str; 2], name: &str| {
@@ -205,7 +199,7 @@ fn runs_of_one_name_in_several_directories_stay_apart() {
     let record = store.record_run(&run("cub", 3), &pushed, 10.0).unwrap();
     run_of(0..2, &store, "cub", record.attempt);
     for (name, started) in [("one", 20.25), ("two", 20.5)] {
-        let history = open(&directory.path().join(name));
+        let history = open_history(&directory.path().join(name));
         history.record_run(&run("cub", 3), &Identity::default(), started).unwrap();
         run_of(0..if name == "one" { 3 } else { 4 }, &history, "cub", None);
         history.finish_run("cub", 30.0, &RunOutcome::Finished).unwrap();
@@ -279,7 +273,7 @@ fn what_is_no_store_or_no_history_is_bad_input() {
     let (status, text) =
         said(&command(&["import", directory.path().to_str().unwrap(), "--store", "postgres://h/d"], &[]));
     assert!(status == Some(2) && text.contains("has no history.sqlite3"), "{text}");
-    drop(open(directory.path()));
+    drop(open_history(directory.path()));
     for url in ["mysql://h/d", "postgres://user:secret@h/d", "postgres://h/d?sslmode=prefer"] {
         let (status, text) = said(&command(&["import", directory.path().to_str().unwrap(), "--store", url], &[]));
         assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");

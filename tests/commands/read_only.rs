@@ -5,10 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{program, text};
-use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
+use crate::common::{open_history, program, stored, text};
+use conceptwatch::history::{FILE_NAME, Identity, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
-use leakage::run::{Concept, Run, RunFields};
 
 /// A user without a right to anything.
 const NOBODY: u32 = 65534;
@@ -23,10 +22,8 @@ fn curves_that_can_only_be_read_are_read_and_not_changed() {
     set_mode(directory.path(), 0o755);
     let data = directory.path().join("data");
     // Its last points are in the log alone, as after a kill.
-    let history = Sqlite::open(Some(&data), Limits { bytes: 1 << 30 }).unwrap();
-    let concepts = vec![Concept { name: "a".into(), cardinality: 2, ..Concept::default() }];
-    let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
-    history.record_run(&run, &Identity::default(), 1.0).unwrap();
+    let history = open_history(&data);
+    history.record_run(&stored::run("r", 1), &Identity::default(), 1.0).unwrap();
     for step in 1..=3 {
         let score = Outcome::Value(ScoreValue { value: 0.25, ..ScoreValue::default() });
         let point = Point {

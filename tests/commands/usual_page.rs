@@ -5,9 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{program, text};
-use conceptwatch::history::{ADDRESS_FILE, Identity, Limits, RunOutcome, Sqlite, Store};
-use leakage::run::{Concept, Run, RunFields};
+use crate::common::{open_history, program, stored, text};
+use conceptwatch::history::{ADDRESS_FILE, Identity, RunOutcome, Store};
 
 /// A port that answers every request with what is set.
 fn stranger(answer: &Arc<Mutex<String>>) -> u16 {
@@ -42,10 +41,8 @@ fn another_program_at_a_port_hides_no_run() {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let directory = home.join("conceptwatch/host");
-    let history = Sqlite::open(Some(&directory), Limits { bytes: 1 << 30 }).unwrap();
-    let concepts = vec![Concept { name: "wing".into(), cardinality: 2, ..Concept::default() }];
-    let run = Run::try_from(RunFields { name: "cub".into(), concepts, ..RunFields::default() }).unwrap();
-    history.record_run(&run, &Identity::default(), 1e9).unwrap();
+    let history = open_history(&directory);
+    history.record_run(&stored::run("cub", 1), &Identity::default(), 1e9).unwrap();
     history.finish_run("cub", 1e9 + 60.0, &RunOutcome::Finished).unwrap();
     drop(history);
     let page = answer("200 OK", "<html>");

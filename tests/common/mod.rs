@@ -6,6 +6,7 @@ pub mod npy;
 pub mod postgres;
 pub mod rows;
 pub mod signal;
+pub mod stored;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use conceptwatch::history::{Limits, Sqlite};
 use conceptwatch::server::proto::concept_watch_client::ConceptWatchClient;
 use conceptwatch::server::proto::{self, IngestRequest, IngestResponse};
 use tokio::sync::mpsc;
@@ -144,6 +146,12 @@ impl Sidecar {
         panic!("did not end after SIGTERM");
     }
 
+    /// Sends SIGTERM and waits for a clean end, while the clients of the test go on.
+    pub async fn stop(self) {
+        let status = tokio::task::spawn_blocking(move || self.terminate()).await.unwrap();
+        assert!(status.success(), "ended with {status}");
+    }
+
     /// Sends SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -152,6 +160,10 @@ impl Sidecar {
 
     pub fn log(&self) -> PathBuf {
         self.directory.path().join("log")
+    }
+
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap()
     }
 }
 
@@ -242,6 +254,12 @@ impl Stream {
         self.answer().await
     }
 
+    /// Sends these rows of `val` and the end of their pass.
+    pub async fn pass(&mut self, run: &str, step: u64, rows: std::ops::Range<u64>) {
+        self.ask(proto::BatchChunk { step, ..chunk(run, 2 * step, rows) }).await;
+        self.ask(proto::EndPass { step, ..end_pass(run, 2 * step + 1) }).await;
+    }
+
     /// Closes the sending side and waits for the server's last answers.
     pub async fn close(self) -> Vec<IngestResponse> {
         let Self { sender, mut answers, .. } = self;
@@ -267,6 +285,12 @@ pub async fn point(client: &mut Client, run: &str, split: &str, step: impl Into<
     client.get_scores(request).await.unwrap().into_inner().point.expect("a point")
 }
 
+/// Sends a pass of 64 rows of `r` and waits for its point.
+pub async fn pass(client: &mut Client, step: u64) -> proto::Point {
+    Stream::open(client).await.pass("r", step, 0..64).await;
+    point(client, "r", "val", step).await
+}
+
 /// The status of a run's split; `None` when the run has no such split.
 pub async fn split(client: &mut Client, run: &str, split: &str) -> Option<proto::SplitStatus> {
     let runs = client.list_runs(proto::ListRunsRequest::default()).await.unwrap().into_inner().runs;
@@ -281,6 +305,11 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// The history in a directory, with a limit that no test reaches.
+pub fn open_history(directory: &Path) -> Sqlite {
+    Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap()
 }
 
 /// Writes a file that only this user can read.

@@ -10,7 +10,8 @@ use leakage::point::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::points::{LIMITS, point, run, setting};
+use crate::points::{LIMITS, point, setting};
+use crate::stored::run;
 
 const RUNS: [(&str, usize); 3] = [("small", 2), ("medium", 12), ("large", 40)];
 const SPLITS: [&str; 2] = ["val", "test"];

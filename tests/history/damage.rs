@@ -3,7 +3,8 @@
 use conceptwatch::history::{Ending, HistoryError, Identity, Sqlite, Store, examine, repair};
 use leakage::sample::Attempt;
 
-use crate::points::{LIMITS, change, point, run, steps};
+use crate::points::{LIMITS, change, point};
+use crate::stored::{run, steps};
 
 #[test]
 fn a_point_that_does_not_match_its_checksum_is_left_out() {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use conceptwatch::history::{Ending, Identity, Recorded, Sqlite, Store};
 
-use crate::points::{LIMITS, point, run, setting, stored, unscored};
+use crate::points::{LIMITS, point, setting, stored};
+use crate::stored::{run, unscored};
 use crate::vfs::{Failing, Watch};
 
 const KINDS: [Failing; 4] = [Failing::Full, Failing::Writes, Failing::Syncs, Failing::All];

@@ -7,7 +7,8 @@ use leakage::point::Point;
 use leakage::run::Run;
 use leakage::sample::Attempt;
 
-use crate::points::{point, run, steps};
+use crate::points::point;
+use crate::stored::{run, steps};
 
 fn fill_past_the_limit(directory: Option<&Path>) {
     let limits = Limits { bytes: 2 << 20 };

@@ -11,4 +11,6 @@ mod points;
 mod power_cuts;
 mod removed;
 mod slow;
+#[path = "../common/stored.rs"]
+mod stored;
 mod vfs;

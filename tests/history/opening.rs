@@ -8,7 +8,8 @@ use conceptwatch::history::{
 };
 use rusqlite::Connection;
 
-use crate::points::{LIMITS, run};
+use crate::points::LIMITS;
+use crate::stored::run;
 
 #[test]
 fn a_directory_that_cannot_be_made_is_named() {

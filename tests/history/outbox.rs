@@ -8,7 +8,8 @@ use conceptwatch::history::{
 use leakage::point::{Outcome, Point, ScoreValue, Significance};
 use leakage::sample::Attempt;
 
-use crate::points::{LIMITS, change, run, unscored};
+use crate::points::{LIMITS, change};
+use crate::stored::{run, unscored};
 
 const FIRST: Attempt = Attempt { launch: 0, restart: 0 };
 

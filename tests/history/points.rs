@@ -1,22 +1,15 @@
-//! Runs and points whose every value follows from run, split and step.
+//! Points whose every value follows from run, split and step.
 
 use std::path::Path;
 
-use conceptwatch::history::{Ending, FILE_NAME, Limits, Sqlite, Store, Unscored};
+use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
-use leakage::run::{Concept, Run, RunFields};
 
 pub const LIMITS: Limits = Limits { bytes: 1 << 30 };
 
 /// A number from the environment, so that one program makes a few cases or many.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-pub fn run(name: &str, k: usize) -> Run {
-    let concepts =
-        (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
-    Run::try_from(RunFields { name: name.into(), concepts, ..RunFields::default() }).unwrap()
 }
 
 pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
@@ -51,30 +44,10 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
     }
 }
 
-/// The record of a pass of run `r`.
-pub fn unscored(split: &str, step: u64, outcome: Ending) -> Unscored {
-    Unscored {
-        run: "r".into(),
-        split: split.into(),
-        step,
-        ordinal: Default::default(),
-        time: 1.0,
-        outcome,
-        reason: "a newer pass was ready".into(),
-        rows_seen: 3,
-        attempt: None,
-    }
-}
-
 /// Changes rows of a history without its knowledge.
 pub fn change(directory: &Path, statement: &str) {
     let file = rusqlite::Connection::open(directory.join(FILE_NAME)).unwrap();
     assert!(file.execute(statement, []).unwrap() > 0, "{statement}");
-}
-
-/// The steps of a split's curve.
-pub fn steps(history: &Sqlite, run: &str, split: &str) -> Vec<u64> {
-    history.series(run, split, "icl", None, 0, None).unwrap().iter().map(|point| point.step).collect()
 }
 
 /// The steps of a split below `end` whose point is there; each must be right to the last bit.

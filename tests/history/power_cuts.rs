@@ -12,7 +12,8 @@ use conceptwatch::history::{Ending, Identity, Sqlite, Store};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::points::{LIMITS, point, run, setting, stored, unscored};
+use crate::points::{LIMITS, point, setting, stored};
+use crate::stored::{run, unscored};
 use crate::vfs::{Event, Watch};
 
 const SECTOR: usize = 512;

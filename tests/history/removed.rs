@@ -2,7 +2,8 @@
 
 use conceptwatch::history::{FILE_NAME, HistoryError, Identity, MOST_WAITING, Recorded, Sqlite, Store};
 
-use crate::points::{LIMITS, point, run, steps};
+use crate::points::{LIMITS, point};
+use crate::stored::{run, steps};
 
 #[test]
 fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {

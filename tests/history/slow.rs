@@ -3,7 +3,8 @@
 use conceptwatch::history::{Identity, Recorded, Sqlite, Store};
 use leakage::sample::Attempt;
 
-use crate::points::{LIMITS, point, run};
+use crate::points::{LIMITS, point};
+use crate::stored::run;
 use crate::vfs::{Event, Watch};
 
 const CONCEPTS: usize = 6;

@@ -5,15 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
 use conceptwatch::server::proto::watch_response::Event;
-use conceptwatch::server::proto::{
-    AlertState, BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest,
-};
+use conceptwatch::server::proto::{AlertState, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest};
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, run, text, until};
+use crate::common::{Client, Sidecar, pass, run, text, until};
 
 /// Fires at every pass: the passes of these tests have 64 rows.
 const FEW: &str =
@@ -23,14 +21,6 @@ fn configured(directory: &tempfile::TempDir, configuration: &str) -> Sidecar {
     let path = directory.path().join("serve.toml");
     std::fs::write(&path, configuration).unwrap();
     Sidecar::start(&["--config", text(&path)])
-}
-
-/// Sends a pass and waits for its scores.
-async fn pass(client: &mut Client, step: u64) {
-    let mut stream = Stream::open(client).await;
-    stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
-    stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
-    point(client, "r", "val", step).await;
 }
 
 async fn advice(client: &mut Client, step: u64) -> GetAdviceResponse {
@@ -198,7 +188,7 @@ async fn an_https_webhook_is_notified_if_its_certificate_is_trusted() {
                 sidecar.metric("conceptwatch_notifications_failed_total", "webhook") >= 1.0
             })
             .await;
-            let log = std::fs::read_to_string(sidecar.log()).unwrap();
+            let log = sidecar.logged();
             assert!(log.contains("certificate") && !log.contains("secret"), "{log}");
         }
     }

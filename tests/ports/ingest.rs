@@ -5,8 +5,7 @@ use std::time::Duration;
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{
-    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, GetSeriesRequest, JoinedEnd, Point,
-    WatchRequest,
+    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, JoinedEnd, Point, WatchRequest,
 };
 use prost::Message;
 use tonic::Code;
@@ -254,7 +253,7 @@ async fn jobs_that_were_killed_do_not_keep_a_new_one_from_its_memory() {
     // The run with a stream, which was silent for longest, is not among them, and can be sent to.
     let answer = alive.ask(BatchChunk { step: 2, ..chunk("alive", 2, 0..32) }).await;
     assert_eq!(answer.outcome(), Outcome::Accepted, "{answer:?}");
-    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let log = sidecar.logged();
     let lines: Vec<&str> =
         log.lines().filter(|line| line.contains("another run needs the memory of samples")).collect();
     let alive = lines.iter().any(|line| line.contains("run=alive"));
@@ -277,18 +276,6 @@ async fn connections_are_capped() {
     until("a connection is free", || sidecar.metric("conceptwatch_connections", "grpc") == 1.0).await;
     assert!(ask().await.is_some(), "a place is free");
     drop((second, streams.1));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_pass_without_all_ranks_closes_at_its_deadline_and_says_so() {
-    let sidecar = Sidecar::start(&["--pass-deadline", "0.3"]);
-    let mut client = sidecar.client().await;
-    client.start_run(run_of_ranks("r", 2)).await.unwrap();
-    let point = send_all(&mut client, "r", vec![chunk("r", 1, 0..32)]).await;
-    assert!(point.incomplete);
-    assert_eq!(point.rows, 32);
-    assert_eq!(sidecar.metric("conceptwatch_passes_incomplete_total", ""), 1.0);
-    assert_eq!(sidecar.metric("conceptwatch_passes_closed_total", ""), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -319,31 +306,6 @@ async fn rolling_windows_publish_points_at_intervals() {
     // On a busy machine a sample is taken late, and the next is then sooner after it. Without intervals there would be
     // a point for each batch, every 20 ms.
     assert!(times[3] - times[0] > 0.6, "{times:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn curves_survive_a_restart_and_their_run_continues() {
-    let directory = tempfile::tempdir().unwrap();
-    let data = ["--data-dir", text(directory.path())];
-    let sidecar = Sidecar::start(&data);
-    let mut client = sidecar.client().await;
-    assert!(!client.start_run(run("r")).await.unwrap().into_inner().resumed);
-    let before = send_all(&mut client, "r", vec![chunk("r", 1, 0..64)]).await;
-    assert!(sidecar.terminate().success());
-
-    let sidecar = Sidecar::start(&data);
-    let mut client = sidecar.client().await;
-    assert_eq!(point(&mut client, "r", "val", 1).await, before, "the whole point, matrices too");
-    assert!(client.start_run(run("r")).await.unwrap().into_inner().resumed);
-    let mut stream = Stream::open(&mut client).await;
-    stream.ask(BatchChunk { step: 2, ..chunk("r", 2, 0..64) }).await;
-    stream.ask(EndPass { step: 2, ..end_pass("r", 3) }).await;
-    let after = point(&mut client, "r", "val", 2).await;
-    assert_eq!(scores(&after), scores(&before), "the same rows score the same");
-    let request = GetSeriesRequest { run: "r".into(), split: "val".into(), score: "icl".into(), ..Default::default() };
-    let series = client.get_series(request).await.unwrap().into_inner().points;
-    assert_eq!(series.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2]);
-    assert!(series[0].value.is_some() && series[0].value == series[1].value);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -401,9 +363,7 @@ async fn scores_can_be_waited_for_and_watched() {
         tokio::spawn(async move { point(&mut client, "r", "val", 1).await })
     };
     for step in 1..=5 {
-        let mut stream = Stream::open(&mut client).await;
-        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..32) }).await;
-        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        Stream::open(&mut client).await.pass("r", step, 0..32).await;
         assert_eq!(point(&mut client, "r", "val", step).await.step, step);
     }
     assert_eq!(waiting.await.unwrap().step, 1);
@@ -443,8 +403,7 @@ async fn advice_for_a_step_never_changes() {
     assert!(!unknown.stop && unknown.reason.contains("the scores of step 1 are late"), "{unknown:?}");
     let mut stream = Stream::open(&mut client).await;
     for step in 1..=3 {
-        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..32) }).await;
-        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        stream.pass("r", step, 0..32).await;
         point(&mut client, "r", "val", step).await;
     }
     assert_eq!(advice(&mut client, 2, 0.0).await, early, "the answer that another rank received");

@@ -6,19 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
+use conceptwatch::history::{FILE_NAME, Store};
 use conceptwatch::server::proto::settled::Outcome;
-use conceptwatch::server::proto::{BatchChunk, EndPass, GetScoresRequest, GetSeriesRequest, WatchRequest};
+use conceptwatch::server::proto::{BatchChunk, GetScoresRequest, GetSeriesRequest, WatchRequest};
 use tonic::Code;
 
-use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
-
-async fn pass(client: &mut Client, step: u64) -> conceptwatch::server::proto::Point {
-    let mut stream = Stream::open(client).await;
-    stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
-    stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
-    point(client, "r", "val", step).await
-}
+use crate::common::{Sidecar, Stream, chunk, open_history, pass, point, program, run, text, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sigterm_stops_it_with_clients_connected() {
@@ -54,20 +47,13 @@ async fn sigterm_stops_it_with_clients_connected() {
     // Two clients and an incomplete greeting; where the system keeps silent connections to itself, these come later.
     until("the connections are open", || open() >= 3.0).await;
 
-    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
-    assert!(status.success(), "ended with {status}");
+    sidecar.stop().await;
     for stream in [&mut idle, &mut half_a_batch] {
         let status = stream.next().await.expect_err("the stream is ended");
         assert_eq!(status.code(), Code::Unavailable, "a status that the client retries: {status}");
     }
     assert!(waiting.await.unwrap().is_err());
     drop((silent, half_a_greeting, half_a_request, unread));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sigterm_stops_it_without_clients() {
-    let status = Sidecar::start(&[]).terminate();
-    assert!(status.success(), "ended with {status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +65,7 @@ async fn points_survive_a_kill() {
     // Killed twice, because the second time there is a log left by the first.
     for step in 1..=6 {
         let mut client = sidecar.client().await;
-        client.start_run(run("r")).await.unwrap();
+        assert_eq!(client.start_run(run("r")).await.unwrap().into_inner().resumed, step > 1);
         known.push(pass(&mut client, step).await);
         if step % 2 == 0 {
             let stream = Stream::open(&mut client).await;
@@ -110,11 +96,10 @@ async fn the_file_alone_has_every_point_after_a_clean_stop() {
     for step in 1..=5 {
         pass(&mut client, step).await;
     }
-    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
-    assert!(status.success(), "ended with {status}");
+    sidecar.stop().await;
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(directory.path().join(FILE_NAME), copy.path().join(FILE_NAME)).unwrap();
-    let history = Sqlite::open(Some(copy.path()), Limits { bytes: 1 << 30 }).unwrap();
+    let history = open_history(copy.path());
     assert_eq!(history.newest_steps("r", "val", 9).unwrap(), [1, 2, 3, 4, 5]);
 }
 
@@ -168,9 +153,8 @@ async fn what_waits_for_room_is_written_at_the_end_if_there_is_room_again() {
     // SAFETY: prlimit reads one struct, and the old limit is not asked for.
     assert_eq!(unsafe { libc::prlimit(process, libc::RLIMIT_FSIZE, &roomy, std::ptr::null_mut()) }, 0);
     // By now the next attempt is seconds away.
-    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
-    assert!(status.success(), "ended with {status}");
-    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    sidecar.stop().await;
+    let history = open_history(directory.path());
     assert_eq!(history.newest_steps("r", "val", 999).unwrap(), (1..=step).collect::<Vec<_>>());
 }
 
@@ -187,8 +171,7 @@ async fn a_slow_disk_is_said_and_felt_by_nobody() {
     client.start_run(run("r")).await.unwrap();
     for step in 1..=10 {
         client.start_run(run(&format!("next {step}"))).await.unwrap();
-        stream.ask(BatchChunk { step, ..chunk("r", 2 * step, 0..64) }).await;
-        stream.ask(EndPass { step, ..end_pass("r", 2 * step + 1) }).await;
+        stream.pass("r", step, 0..64).await;
         assert_eq!(point(&mut client, "r", "val", step).await.step, step);
         assert_eq!(sidecar.metric("conceptwatch_points_skipped_total", ""), 0.0);
     }
@@ -210,7 +193,7 @@ async fn a_slow_disk_is_said_and_felt_by_nobody() {
     std::fs::remove_file(&hold).unwrap();
     let status = ended.await.unwrap();
     assert!(status.success(), "ended with {status}");
-    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    let history = open_history(directory.path());
     assert_eq!(history.newest_steps("r", "val", 99).unwrap(), (1..=11).collect::<Vec<_>>());
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-use conceptwatch::server::proto::{BatchChunk, EndPass};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
     MetricsService, MetricsServiceServer,
 };
@@ -26,7 +25,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use crate::common::certificates::Authority;
-use crate::common::{PATIENCE, Sidecar, Stream, chunk, end_pass, point, program, run, text, until};
+use crate::common::{PATIENCE, Sidecar, pass, program, run, until};
 
 /// A collector that passes on what it takes, less the points that it rejects.
 struct Stub {
@@ -117,7 +116,7 @@ fn start(arguments: &[String]) -> Sidecar {
 }
 
 fn lines(sidecar: &Sidecar, says: &str) -> usize {
-    std::fs::read_to_string(sidecar.log()).unwrap().matches(says).count()
+    sidecar.logged().matches(says).count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,10 +125,7 @@ async fn a_collector_gets_the_metrics_of_a_scrape() {
     let sidecar = start(&pushing(format!("http://{}", collector.address), "1"));
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
-    let mut stream = Stream::open(&mut client).await;
-    stream.ask(BatchChunk { step: 1, ..chunk("r", 1, 0..64) }).await;
-    stream.ask(EndPass { step: 1, ..end_pass("r", 2) }).await;
-    point(&mut client, "r", "val", 1).await;
+    pass(&mut client, 1).await;
 
     let request = collector.next().await;
     let resource = request.resource_metrics[0].resource.as_ref().unwrap();
@@ -214,10 +210,7 @@ async fn a_collector_that_hangs_delays_neither_batches_nor_the_end() {
     let sidecar = start(&pushing(hanging.local_addr().unwrap(), "1"));
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
-    let mut stream = Stream::open(&mut client).await;
-    stream.ask(chunk("r", 1, 0..64)).await;
-    stream.ask(end_pass("r", 2)).await;
-    point(&mut client, "r", "val", 1).await;
+    pass(&mut client, 1).await;
     assert_eq!(sidecar.metric("conceptwatch_otlp_pushes_total", ""), 0.0);
     until("the push is given up", || sidecar.metric("conceptwatch_otlp_pushes_failed_total", "") >= 1.0).await;
     assert_eq!(lines(&sidecar, "no answer within 10 s"), 1);
@@ -265,7 +258,7 @@ async fn an_https_collector_is_pushed_to_if_its_certificate_is_trusted() {
     let (stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     assert!(acceptor.accept(stream).await.is_err());
     until("the failure is counted", || sidecar.metric("conceptwatch_otlp_pushes_failed_total", "") >= 1.0).await;
-    assert_eq!(lines(&sidecar, "certificate"), 1, "{}", text(&sidecar.log()));
+    assert_eq!(lines(&sidecar, "certificate"), 1, "{}", sidecar.logged());
 }
 
 fn acceptor(cert: &std::path::Path, key: &std::path::Path) -> tokio_rustls::TlsAcceptor {

@@ -186,7 +186,7 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     // A file that is no certificate changes nothing.
     let before = std::fs::read(&cert).unwrap();
     std::fs::write(&cert, "no certificate").unwrap();
-    let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
+    let logged = |part: &str| sidecar.logged().contains(part);
     crate::common::until("the fault is logged", || logged("the certificate stays as it was")).await;
     assert_eq!(runs(&grpc, &trusting(&old)).await.unwrap(), 0);
     std::fs::write(&cert, before).unwrap();
@@ -207,7 +207,7 @@ async fn a_key_that_others_could_read_is_used_once_they_cannot() {
     let mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
     new.issue(at, "server", 2099);
     mode(0o644);
-    let logged = |part: &str| std::fs::read_to_string(sidecar.log()).unwrap().contains(part);
+    let logged = |part: &str| sidecar.logged().contains(part);
     crate::common::until("the fault is logged", || logged("others can read")).await;
     // Neither length nor content changes.
     mode(0o600);
@@ -418,7 +418,7 @@ async fn refusals_do_not_fill_the_log_and_name_their_peer() {
         let answer = stream.ask(crate::common::chunk("unknown", sequence, 0..1)).await;
         assert_ne!(answer.message, "");
     }
-    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let log = sidecar.logged();
     let refused: Vec<_> = log.lines().filter(|line| line.contains("a batch was refused")).collect();
     assert!((1..200).contains(&refused.len()) && log.len() < 100_000, "{} lines", refused.len());
     assert!(refused[0].contains("peer=127.0.0.1"), "{}", refused[0]);
@@ -438,7 +438,7 @@ async fn wrong_tokens_are_counted_and_logged_without_them() {
         request.metadata_mut().insert("authorization", wrong.parse().unwrap());
         assert_eq!(client.list_runs(request).await.unwrap_err().code(), tonic::Code::Unauthenticated);
     }
-    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let log = sidecar.logged();
     assert!(log.contains("a request with a wrong token was refused") && log.contains("peer=127.0.0.1"), "{log}");
     assert!(!log.contains("a-wrong-token") && !log.contains("a-token-of"), "{log}");
     let status = program()

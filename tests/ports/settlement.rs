@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use conceptwatch::history::{Ending, Limits, Sqlite, Store, Unscored};
+use conceptwatch::history::{Ending, Store, Unscored};
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{
@@ -13,7 +13,9 @@ use conceptwatch::server::proto::{
 use tonic::Code;
 
 use crate::common::rows::{batch_of, run_of};
-use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, text, until};
+use crate::common::{
+    Client, PATIENCE, Sidecar, Stream, chunk, end_pass, open_history, point, run, run_of_ranks, text, until,
+};
 
 /// CPU shares with which nothing is scored within the time of a test, once the saved-up time is used.
 const SLOW: [&str; 4] = ["--cpu-share", "0.001", "--busy-cpu-share", "0.001"];
@@ -86,7 +88,7 @@ impl Rank {
 
 /// What a history holds of the passes of `val`: points, and records of passes without one.
 fn stored(directory: &std::path::Path) -> (BTreeMap<u64, bool>, Vec<Unscored>) {
-    let history = Sqlite::open(Some(directory), Limits { bytes: 1 << 30 }).unwrap();
+    let history = open_history(directory);
     let steps = history.newest_steps("r", "val", 10_000).unwrap();
     let incomplete = |step| history.point("r", "val", Some(step), false).unwrap().unwrap().incomplete;
     (steps.into_iter().map(|step| (step, incomplete(step))).collect(), history.unscored("r", "val").unwrap())
@@ -154,7 +156,7 @@ async fn a_step_is_evaluated_again_and_an_evaluation_that_was_left_is_discarded(
     );
     assert_eq!(sidecar.metric("conceptwatch_passes_discarded_total", ""), 1.0);
     drop((stream, client, sidecar));
-    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    let history = open_history(directory.path());
     let (points, _) = history.whole_points("r", "val", 0, 9, false).unwrap();
     let kept: Vec<_> = points.iter().map(|whole| (whole.point.ordinal.get(), whole.superseded)).collect();
     assert_eq!(kept, [(3, false), (2, true)]);
@@ -298,8 +300,7 @@ async fn after_a_stop_under_load_every_acknowledged_pass_has_a_point_or_a_record
         if round == 1 {
             assert!(!rank.finish(&mut client, 0.0).await.unsettled.is_empty());
         }
-        let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
-        assert!(status.success(), "ended with {status}");
+        sidecar.stop().await;
         let (points, records) = stored(directory.path());
         for step in 1..=31 {
             let record = records.iter().find(|record| record.step == step);
@@ -335,8 +336,7 @@ async fn waiting_passes_are_scored_while_the_sidecar_stops() {
         stream.ask(rank.backlog(step)).await;
     }
     assert!(sidecar.metric("conceptwatch_passes_unsettled", "") > 0.0);
-    let status = tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap();
-    assert!(status.success(), "ended with {status}");
+    sidecar.stop().await;
     let (points, records) = stored(directory.path());
     assert_eq!(points.len() + records.len(), 8);
     assert!(points.len() > 1, "{points:?}, {records:?}");
@@ -413,6 +413,10 @@ async fn a_rank_that_had_finished_is_not_waited_for_after_a_restart() {
     let mut stream = Stream::open(&mut client).await;
     ranks[0].pass(&mut stream, 1).await;
     assert_eq!(stream.settled(1).await, (Outcome::Incomplete, "1 ranks did not end the pass".into()));
+    assert_eq!(sidecar.metric("conceptwatch_passes_incomplete_total", ""), 1.0);
+    assert_eq!(sidecar.metric("conceptwatch_passes_closed_total", ""), 0.0);
+    let point = point(&mut client, "r", "val", 1).await;
+    assert_eq!((point.rows, point.incomplete), (64, true));
     let finished = ranks[0].finish(&mut client, 20.0).await;
     assert!(finished.finished && finished.unsettled.is_empty(), "{finished:?}");
 }

@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use conceptwatch::history::{Limits, RunOutcome, Sqlite, Store};
+use conceptwatch::history::{RunOutcome, Store};
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::{BatchChunk, FinishRunRequest, Point, StartRunRequest};
 
-use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, point, program, run, text, until};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, open_history, point, program, run, text, until};
 
 const CLIENT: &str = "trainer";
 
@@ -72,7 +72,7 @@ async fn its_scores_are_equal_to_the_bit_after_a_stop_or_a_kill() {
             sidecar.kill();
             1
         } else {
-            assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+            sidecar.stop().await;
             5
         };
         let sidecar = Sidecar::start(&options(directory.path()));
@@ -99,7 +99,7 @@ async fn a_restart_from_an_earlier_step_begins_a_new_window() {
     for step in 1..=4 {
         stream.ask(batch(step)).await;
     }
-    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    sidecar.stop().await;
     let sidecar = Sidecar::start(&options(directory.path()));
     let mut client = sidecar.client().await;
     // Sidecar and job died together; the launcher starts the job again from a checkpoint.
@@ -130,7 +130,7 @@ async fn a_damaged_or_foreign_file_is_ignored_and_counted() {
         let mut stream = Stream::open(&mut client).await;
         assert_eq!(stream.ask(batch(1)).await.outcome(), Outcome::Accepted, "nothing of it is known");
         until("the window is saved", || windows(directory.path()).len() == 1).await;
-        assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+        sidecar.stop().await;
         let file = windows(directory.path()).remove(0);
         let mut bytes = std::fs::read(&file).unwrap();
         damage(&mut bytes);
@@ -141,7 +141,7 @@ async fn a_damaged_or_foreign_file_is_ignored_and_counted() {
     let mut client = sidecar.client().await;
     client.start_run(start("job")).await.unwrap();
     Stream::open(&mut client).await.ask(batch(1)).await;
-    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    sidecar.stop().await;
     let sidecar = Sidecar::start(&["--data-dir", text(directory.path()), "--sample-rows", "128"]);
     let mut client = sidecar.client().await;
     client.start_run(start("job")).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_removed_directory_is_not_created_to_save_a_window() {
     std::fs::remove_dir_all(&directory).unwrap();
     stream.ask(batch(2)).await;
     // A stop saves every window that has changed.
-    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+    sidecar.stop().await;
     assert!(!directory.exists(), "it may be where a volume is mounted");
 }
 
@@ -215,7 +215,7 @@ async fn windows_that_no_run_will_continue_are_removed() {
         client.start_run(StartRunRequest { client: CLIENT.into(), job: name.into(), ..run(name) }).await.unwrap();
         let rows = BatchChunk { split: "train".into(), step: 1, client: CLIENT.into(), ..chunk(name, 1, 0..64) };
         Stream::open(&mut client).await.ask(rows).await;
-        assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
+        sidecar.stop().await;
         windows(directory.path())
     };
     let written = |file: &Path, ago: u64| {
@@ -238,14 +238,14 @@ async fn windows_that_no_run_will_continue_are_removed() {
     let sidecar = Sidecar::start(&options(directory.path()));
     until("they are removed", || !old[0].exists() && !gone.exists()).await;
     assert!(young.exists() && theirs.exists(), "{:?}", windows(directory.path()));
-    let log = || std::fs::read_to_string(sidecar.log()).unwrap();
     until("the log says so", || {
-        log().contains("nobody has sent to its run for too long") && log().contains("its run is not in the history")
+        let log = sidecar.logged();
+        log.contains("nobody has sent to its run for too long") && log.contains("its run is not in the history")
     })
     .await;
     // As where a crash came between the end of the run and the removal.
-    assert!(tokio::task::spawn_blocking(move || sidecar.terminate()).await.unwrap().success());
-    let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+    sidecar.stop().await;
+    let history = open_history(directory.path());
     history.finish_run("young", 2.0, &RunOutcome::Finished).unwrap();
     drop(history);
     let _sidecar = Sidecar::start(&options(directory.path()));

@@ -10,14 +10,13 @@ use leakage::point::{Brief, Outcome, Point, ScoreValue};
 use leakage::run::{Run, RunFields};
 use leakage::sample::Attempt;
 
-use super::common::postgres::database;
-use super::fixtures;
+use super::common::{postgres::database, stored};
 
 const SCORES: [&str; 6] = ["task_accuracy", "concept_accuracy", "ctl", "icl", "icl_conditional", "purity"];
 
 /// A run labelled with its λ and its index.
 fn run(at: usize) -> Run {
-    let declared = fixtures::run(&format!("r{at}"), 2);
+    let declared = stored::run(&format!("r{at}"), 2);
     let labels =
         BTreeMap::from([("lambda".into(), ["0.1", "1", "10"][at % 3].into()), ("place".into(), at.to_string())]);
     let concepts = declared.concepts.to_vec();
@@ -42,7 +41,7 @@ fn point(at: usize, split: &str, step: u64) -> Point {
         change_errors: Vec::new(),
         incomplete: step % 4 == 1,
         provisional: step % 6 == 5,
-        ..fixtures::point(&format!("r{at}"), split, step, 2)
+        ..stored::point(&format!("r{at}"), split, step, 2)
     }
 }
 

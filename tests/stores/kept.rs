@@ -8,8 +8,8 @@ use leakage::point::Point;
 use leakage::sample::Attempt;
 
 use super::common::postgres::{Server, database};
+use super::common::stored::{point, run};
 use super::comparing::one_by_one;
-use super::fixtures::{point, run};
 
 const RUNS: usize = 12;
 const OTHERS: [&str; 4] = ["purity", "icl", "ctl", "task_accuracy"];

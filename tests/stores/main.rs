@@ -4,7 +4,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod comparing;
-mod fixtures;
 mod kept;
 mod points;
 mod runs;

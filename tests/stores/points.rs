@@ -7,7 +7,7 @@ use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::sample::Attempt;
 use leakage::step::Ordinal;
 
-use super::fixtures::{point, run, steps};
+use super::common::stored::{point, run, steps};
 
 pub fn evaluations_are_the_newest_finished_points_without_matrices(history: &dyn Store) {
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();

@@ -9,7 +9,7 @@ use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run, RunFields}
 use leakage::sample::Attempt;
 use leakage::step::Rank;
 
-use super::fixtures::{point, run};
+use super::common::stored::{point, run};
 
 pub fn a_declaration_does_not_change(history: &dyn Store) {
     let mut fields = (*run("a", 3)).clone();

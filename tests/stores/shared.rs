@@ -10,7 +10,7 @@ use leakage::step::Rank;
 
 use super::common::certificates::Authority;
 use super::common::postgres::{Server, database};
-use super::fixtures::{point, run};
+use super::common::stored::{point, run};
 
 /// Enough for what `retain` does in these tests.
 const MINUTE: Duration = Duration::from_secs(60);

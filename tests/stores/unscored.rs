@@ -3,7 +3,7 @@
 use conceptwatch::history::{Ending, Identity, Store, UNSCORED_PER_RUN, Unscored};
 use leakage::point::Point;
 
-use super::fixtures::{point, run, unscored};
+use super::common::stored::{point, run, unscored};
 
 pub fn what_was_not_scored_is_recorded_until_it_has_a_point(history: &dyn Store) {
     history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();

@@ -10,17 +10,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use conceptwatch::history::{Identity, Limits, Sqlite, Store};
+use conceptwatch::history::{Identity, Store};
 use conceptwatch::server::hub_protocol::proto::entry::Change;
 use conceptwatch::server::proto::ingest_response::Outcome as Answer;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, StartRunRequest};
 use leakage::point::Point;
-use leakage::run::{Concept, Run, RunFields};
 use serde_json::Value;
 
 use common::certificates::Authority;
-use common::{Client, Sidecar, Stream, end_pass, point, program, run, text, until, write_secret};
+use common::{Client, Sidecar, Stream, end_pass, open_history, point, program, run, text, until, write_secret};
 use hub::{FakeHub, Manner, Told};
 
 type Shared = Arc<Mutex<Told>>;
@@ -270,7 +269,7 @@ async fn an_entry_that_is_refused_is_counted_and_stops_none_behind_it() {
     assert_eq!(told.lock().unwrap().steps(), expected);
     assert_eq!(upstream(&sidecar)["refused"], 1);
     assert_eq!(sidecar.metric("conceptwatch_upstream_entries_refused_total", ""), 1.0);
-    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let log = sidecar.logged();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("refuses a change")).collect();
     assert_eq!(lines.len(), 1, "{log}");
     assert!(lines[0].contains("point.step") && lines[0].contains("got 3, expected another"), "{lines:?}");
@@ -466,14 +465,11 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
     let data = text(directory.path());
     let stored = 5000;
     {
-        let history = Sqlite::open(Some(directory.path()), Limits { bytes: 1 << 30 }).unwrap();
+        let history = open_history(directory.path());
         history.begin_outbox().unwrap();
         let history: &dyn Store = &history;
-        let concepts =
-            ["wing", "beak"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).into();
-        let run = Run::try_from(RunFields { name: "r".into(), concepts, ..RunFields::default() }).unwrap();
         let by = Identity { job: "earlier", client: common::rows::CLIENT, ..Identity::default() };
-        history.record_run(&run, &by, 1.0).unwrap();
+        history.record_run(&common::stored::run("r", 2), &by, 1.0).unwrap();
         let warnings = vec!["long".repeat(1000)];
         for step in 0..stored {
             let (run, split, warnings) = ("r".into(), "val".into(), warnings.clone());
@@ -492,7 +488,7 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
     drained(&sidecar).await;
     assert_eq!(told.lock().unwrap().steps(), once(dropped..stored), "the oldest are missing, as many as were counted");
     assert_eq!(sidecar.metric("conceptwatch_upstream_entries_dropped_total", ""), dropped as f64);
-    let log = std::fs::read_to_string(sidecar.log()).unwrap();
+    let log = sidecar.logged();
     assert!(log.contains("before they were sent to the hub"), "{log}");
 }
 

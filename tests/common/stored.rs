@@ -1,4 +1,5 @@
-//! Runs and points with something in every column.
+//! Runs and points as a history stores them, with something in every column.
+#![allow(dead_code, reason = "shared by tests, each of which uses a part")]
 
 use conceptwatch::history::{Ending, Store, Unscored};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
