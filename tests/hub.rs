@@ -143,24 +143,20 @@ async fn push(client: &mut HubClient<Channel>, entries: &[Entry]) -> Result<Push
     client.push(request).await.map(|answer| answer.into_inner())
 }
 
-fn api(hub: &Sidecar, path: &str) -> Value {
-    serde_json::from_str(&hub.get(path)).unwrap()
-}
-
 /// What hubs must agree on: lists, curves, points, alerts and the metrics of curves and alerts.
 fn shown(hub: &Sidecar) -> Vec<Value> {
-    let mut alerts = api(hub, "/api/v1/alerts");
+    let mut alerts = hub.json("/api/v1/alerts");
     let text = |change: &Value| change.to_string();
     alerts["changes"].as_array_mut().unwrap().sort_by_key(text);
     let metrics = hub.get("/metrics");
     let is_of_run = |line: &&str| line.contains("run=\"") && !line.contains("push_age");
     let of_runs: Vec<&str> = metrics.lines().filter(is_of_run).collect();
     vec![
-        api(hub, "/api/v1/runs"),
-        api(hub, "/api/v1/overview?split=val"),
-        api(hub, "/api/v1/points?run=r&split=val"),
-        api(hub, "/api/v1/curves?run=r&split=val&scores=ctl,icl,ois"),
-        api(hub, "/api/v1/unscored?run=r&split=val"),
+        hub.json("/api/v1/runs"),
+        hub.json("/api/v1/overview?split=val"),
+        hub.json("/api/v1/points?run=r&split=val"),
+        hub.json("/api/v1/curves?run=r&split=val&scores=ctl,icl,ois"),
+        hub.json("/api/v1/unscored?run=r&split=val"),
         alerts,
         json!(of_runs),
     ]
@@ -168,14 +164,14 @@ fn shown(hub: &Sidecar) -> Vec<Value> {
 
 /// The newest step of the run `r`.
 fn newest(hub: &Sidecar) -> Option<u64> {
-    let points = api(hub, "/api/v1/points?run=r&split=val");
+    let points = hub.json("/api/v1/points?run=r&split=val");
     points["points"].as_array()?.last()?["step"].as_u64()
 }
 
 /// The states of alerts that a hub shows under a key, by rule.
 fn states(hub: &Sidecar, key: &str) -> Vec<(String, String)> {
     let text = |alert: &Value, key: &str| alert[key].as_str().unwrap().to_owned();
-    let shown = api(hub, "/api/v1/alerts")[key].as_array().cloned().unwrap_or_default();
+    let shown = hub.json("/api/v1/alerts")[key].as_array().cloned().unwrap_or_default();
     shown.iter().map(|alert| (text(alert, "rule"), text(alert, "state"))).collect()
 }
 
@@ -218,7 +214,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     assert_eq!((again.applied, again.refused.len()), (entries.len() as u64, 0));
     let third = hub(&database, &[]);
 
-    let points = api(&first, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().clone();
+    let points = first.json("/api/v1/points?run=r&split=val")["points"].as_array().unwrap().clone();
     let steps: Vec<u64> = points.iter().map(|point| point["step"].as_u64().unwrap()).collect();
     assert_eq!(steps, [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]);
     assert_eq!(points[6]["scores"]["ctl"]["value"].as_f64().map(f64::to_bits), Some((7.0_f64 / 3.0).to_bits()));
@@ -248,7 +244,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
         (row["verdict"]["state"].as_str(), row["verdict"]["reason"].as_str()),
         (Some("leaking"), Some("as the sidecar said"))
     );
-    let assessed = api(&third, "/api/v1/verdict?run=r&split=val");
+    let assessed = third.json("/api/v1/verdict?run=r&split=val");
     assert_eq!((&assessed["state"], &assessed["stop_advised_by"]), (&json!("leaking"), &json!("few")));
     assert_eq!(third.metric("conceptwatch_verdict", "verdict=\"leaking\""), 1.0);
 
@@ -259,7 +255,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     let failed = Change::FinishRun { run: "r".into(), finished: None, outcome };
     push(&mut three, &[convert::entry(99, &failed)]).await.unwrap();
     let state = |hub: &Sidecar| {
-        let run = &api(hub, "/api/v1/runs")["runs"][0];
+        let run = &hub.json("/api/v1/runs")["runs"][0];
         (run["finished"].as_bool().unwrap(), run["state"].clone(), run["reason"].clone())
     };
     let reason = json!("ValueError: no such concept");
@@ -290,12 +286,12 @@ async fn alerts_of_a_sidecar_that_is_silent_are_the_last_known_and_do_not_fire()
     let firing = [("few".to_owned(), "firing".to_owned())];
     until("the alert fires", || states(&hub, "standings") == firing).await;
     assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") < 60.0);
-    assert_eq!(api(&hub, "/api/v1/runs")["runs"][0]["state"], "training");
+    assert_eq!(hub.json("/api/v1/runs")["runs"][0]["state"], "training");
     administer(&database, "UPDATE source SET heard = now() - interval '61 seconds'");
     until("the sidecar is lost", || states(&hub, "last_known") == firing && states(&hub, "standings").is_empty()).await;
     assert!(!hub.get("/metrics").contains("conceptwatch_alert_state{"));
     assert!(hub.metric("conceptwatch_hub_push_age_seconds", "run=\"r\"") > 60.0);
-    let run = &api(&hub, "/api/v1/runs")["runs"][0];
+    let run = &hub.json("/api/v1/runs")["runs"][0];
     let lost = ("lost", "its sidecar has been silent for more than a minute");
     assert_eq!((run["state"].as_str().unwrap(), run["reason"].as_str().unwrap()), lost);
     push(&mut client, &[]).await.unwrap();
@@ -336,7 +332,7 @@ async fn a_late_score_rewrites_none_of_its_point() {
     let after = written();
     assert_eq!(after.iter().filter(|(score, _)| score != "ois").cloned().collect::<Vec<_>>(), before);
     assert_eq!(after.len(), before.len() + 1);
-    let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].clone();
+    let points = hub.json("/api/v1/points?run=r&split=val")["points"].clone();
     assert_eq!((&points[0]["scores"]["ois"]["value"], &points[0]["seconds"]), (&json!(0.7), &json!(9.0)));
     assert_eq!(points.as_array().unwrap().len(), 1, "there is no evaluation of step 7 that it could join");
 }
@@ -345,7 +341,7 @@ async fn a_late_score_rewrites_none_of_its_point() {
 fn health(hub: &Sidecar) -> (u16, Option<String>) {
     let metrics = hub.get("/metrics");
     let (ready, said) = hub.ask("GET", "/ready", "", "");
-    let status = api(hub, "/api/v1/status");
+    let status = hub.json("/api/v1/status");
     let reason = status["unwritable"]["reason"].as_str().map(str::to_owned);
     assert_eq!(metric(&metrics, "conceptwatch_history_writable", "") == 1.0, reason.is_none(), "{said}");
     if let Some(reason) = &reason {
@@ -432,7 +428,7 @@ async fn an_entry_that_can_never_be_applied_is_refused_by_name_and_stops_none() 
         [(3, "scores.ctl.per_concept"), (4, "point.time"), (5, "run"), (6, "change"), (7, "point.concept_rows")];
     assert_eq!(refused, expected);
     assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 5.0);
-    let points = api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
+    let points = hub.json("/api/v1/points?run=r&split=val")["points"].as_array().unwrap().len();
     assert_eq!(points, 2);
     // They stay refused: nothing is applied the second time.
     let again = push(&mut client, &entries).await.unwrap();
@@ -588,7 +584,7 @@ async fn a_hub_outlives_its_database() {
         }
     }
     assert_eq!(applied, 3);
-    let points = || api(&hub, "/api/v1/points?run=r&split=val")["points"].as_array().map_or(0, Vec::len);
+    let points = || hub.json("/api/v1/points?run=r&split=val")["points"].as_array().map_or(0, Vec::len);
     until("both points are there, each once", || points() == 2).await;
 }
 
@@ -661,7 +657,7 @@ async fn a_hub_notices_that_its_database_was_restored_from_a_backup() {
         server.start_again();
     });
     until("the hub shows what the database holds", || newest(&hub) == Some(1)).await;
-    let shown = api(&hub, "/api/v1/runs").to_string();
+    let shown = hub.json("/api/v1/runs").to_string();
     assert!(!shown.contains("\"s\""), "{shown}");
     until("what is pushed then is shown", || {
         let next = [later[2].clone()];

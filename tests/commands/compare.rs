@@ -96,7 +96,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
         ctl["per_concept"].as_array().unwrap().iter().map(|one| one["concept"].as_str().unwrap()).collect();
     assert_eq!(concepts, ["wing", "beak"]);
     assert!(report["notes"][1].as_str().unwrap().starts_with("not finished yet: weak, strong"), "{report:#}");
-    let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=weak&run_b=strong")).unwrap();
+    let api = sidecar.json("/api/v1/compare?run_a=weak&run_b=strong");
     assert_eq!(api, report);
 
     let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
@@ -175,7 +175,7 @@ async fn groups_by_a_label() {
     let notes = report["notes"].to_string();
     assert!(notes.contains("runs of a group differ in seed\""), "{notes}");
     let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";
-    assert_eq!(serde_json::from_str::<Value>(&sidecar.get(path)).unwrap(), report);
+    assert_eq!(sidecar.json(path), report);
     let table = said(&compare(&asked));
     assert!(table.starts_with("Least leakage: lambda 1 to 10 (compared with 1"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("0.01 ") && line.contains(" 3  –")), "{table}");
@@ -210,8 +210,7 @@ async fn two_splits_of_a_run_at_their_common_steps() {
     assert!((mean(accuracy) - mean(wing) / 2.0).abs() < 1e-12, "{accuracy:#}");
     assert!(accuracy["difference"]["low"].as_f64().unwrap() > 0.0, "{accuracy:#}");
 
-    let api: Value =
-        serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=soft&split=val&with_split=val_dropped")).unwrap();
+    let api = sidecar.json("/api/v1/compare?run_a=soft&split=val&with_split=val_dropped");
     assert_eq!(api, report);
     let turned = ["soft", "--split", "val_dropped", "--with-split", "val", "--address", &address, "--last", "1"];
     let table = said(&compare(&turned));
@@ -371,6 +370,6 @@ async fn faults_of_a_comparison_name_the_parameter() {
     }
     let one = refused(&compare(&["--by", "lambda", "--where", "lambda=1", "--address", &address]), 2);
     assert_eq!(one, "by: only lambda=1 has evaluations of split 'val', expected two values of the label");
-    let api: Value = serde_json::from_str(&sidecar.get("/api/v1/compare?run_a=a&run_b=b&depth=1")).unwrap();
+    let api = sidecar.json("/api/v1/compare?run_a=a&run_b=b&depth=1");
     assert_eq!(api["error"]["field"], "depth");
 }

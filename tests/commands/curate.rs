@@ -161,7 +161,7 @@ async fn a_running_sidecar_makes_the_changes_and_keeps_open_runs() {
     assert_eq!(listed(home, &[]), (["open", "left", "done"].map(str::to_owned).to_vec(), 3));
     ok(home, &["rename", "open", "In training"]);
     assert!(ok(home, &["ls", "training"]).contains("title: In training"));
-    let listing: Value = serde_json::from_str(&sidecar.get("/api/v1/runs?search=training")).unwrap();
+    let listing = sidecar.json("/api/v1/runs?search=training");
     assert_eq!((&listing["total"], &listing["runs"][0]["title"]), (&json!(1), &json!("In training")));
     let list = |page_token: String, search: &str| ListRunsRequest { page_size: 2, page_token, search: search.into() };
     let first = client.list_runs(list(String::new(), "")).await.unwrap().into_inner();
@@ -192,7 +192,7 @@ async fn a_running_sidecar_makes_the_changes_and_keeps_open_runs() {
     std::fs::remove_dir_all(home.join("conceptwatch/host-2")).unwrap();
     std::fs::remove_dir_all(home.join("conceptwatch/host-3")).unwrap();
     // A run that nothing has been sent to yet is open all the same.
-    let run: Value = serde_json::from_str(&sidecar.get("/api/v1/run?run=open")).unwrap();
+    let run = sidecar.json("/api/v1/run?run=open");
     assert_eq!((&run["open"], &run["finished"], &run["splits"]), (&json!(true), &json!(false), &json!([])));
     assert!(ok(home, &["ls", "open"]).contains("  training  "));
     let removed = ok(home, &["rm", "left", "done", "left", "--yes", "--address", &sidecar.http.to_string()]);

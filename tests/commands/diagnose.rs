@@ -49,9 +49,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     pass(&mut client, "poor", 1000, |row, _, _, task| 0.3 + 0.15 * task as f32 + spread(row)).await;
     pass(&mut client, "clean", 1000, |row, _, label, _| 0.2 + 0.5 * label as f32 + 0.1 * spread(row)).await;
     pass(&mut client, "small", 100, |_, given, _, _| given).await;
-    let ask = |run: &str| -> Value {
-        serde_json::from_str(&sidecar.get(&format!("/api/v1/verdict?run={run}&split=val"))).unwrap()
-    };
+    let ask = |run: &str| sidecar.json(&format!("/api/v1/verdict?run={run}&split=val"));
     // The reference heads are trained in a separate thread.
     until("the reference accuracies", || {
         ["poor", "clean", "small"]
@@ -122,7 +120,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     // Heads on the labels do no better.
     assert!(whole["reason"].as_str().unwrap().contains("labels may be noisy"), "{whole:#}");
     assert_eq!(whole["actions"][0]["text"], "Raise the weight of the concept loss");
-    let overview: Value = serde_json::from_str(&sidecar.get("/api/v1/overview?split=val&run=poor")).unwrap();
+    let overview = sidecar.json("/api/v1/overview?split=val&run=poor");
     for (field, value) in overview["runs"][0]["verdict"].as_object().unwrap() {
         assert_eq!(&whole[field], value, "{field}");
     }

@@ -1,8 +1,12 @@
 //! Certificates of a test's own authorities.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
 
 use super::write_secret;
 
@@ -35,4 +39,15 @@ impl Authority {
         write_secret(&files[1], &key.serialize_pem());
         files
     }
+}
+
+/// Returns what ends TLS for a server with a certificate and its key.
+pub fn acceptor([certificate, key]: &[PathBuf; 2]) -> TlsAcceptor {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let mut config = versions.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
 }

@@ -98,6 +98,11 @@ impl Sidecar {
         self.ask("GET", path, "", "").1
     }
 
+    /// The same of a page of JSON.
+    pub fn json(&self, path: &str) -> serde_json::Value {
+        serde_json::from_str(&self.get(path)).unwrap()
+    }
+
     /// The status and the body of an answer of the HTTP port, to a request with these `headers`, each a line.
     pub fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
         let (status, _, body) = self.answer(method, path, headers, body);

@@ -2,15 +2,14 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
 
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{AlertState, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest};
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use crate::common::certificates::{Authority, acceptor};
 use crate::common::{Client, Sidecar, pass, run, text, until};
 
 /// Fires at every pass: the passes of these tests have 64 rows.
@@ -27,10 +26,6 @@ async fn advice(client: &mut Client, step: u64) -> GetAdviceResponse {
     let request =
         GetAdviceRequest { run: "r".into(), step, timeout_seconds: 20.0, client: String::new(), ..Default::default() };
     client.get_advice(request).await.unwrap().into_inner()
-}
-
-fn alerts(sidecar: &Sidecar) -> Value {
-    serde_json::from_str(&sidecar.get("/api/v1/alerts")).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,7 +45,7 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, for 2 evaluations"), "{stop:?}");
     assert!(!advice(&mut client, 1).await.stop, "an answer given does not change");
     assert_eq!(state(), 2.0);
-    let told = alerts(&sidecar);
+    let told = sidecar.json("/api/v1/alerts");
     let standing = &told["standings"][0];
     assert_eq!((&standing["state"], &standing["advises_stop"]), (&"firing".into(), &true.into()), "{told}");
     assert_eq!(told["changes"].as_array().unwrap().len(), 2);
@@ -58,7 +53,7 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
 
     client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
     assert_eq!(state(), 0.0);
-    let last = alerts(&sidecar)["changes"][2].clone();
+    let last = sidecar.json("/api/v1/alerts")["changes"][2].clone();
     assert!(last["evidence"].as_str().unwrap().starts_with("the run finished; last: 64 rows"), "{last}");
     let mut seen = Vec::new();
     while seen.len() < 3 {
@@ -79,12 +74,12 @@ async fn an_alert_keeps_its_state_across_a_restart() {
     for step in 1..=3 {
         pass(&mut client, step).await;
     }
-    let before = alerts(&sidecar);
+    let before = sidecar.json("/api/v1/alerts");
     sidecar.kill();
     let sidecar = configured(&directory, &configuration);
     let mut client = sidecar.client().await;
     client.start_run(run("r")).await.unwrap();
-    let after = alerts(&sidecar);
+    let after = sidecar.json("/api/v1/alerts");
     assert_eq!(after["standings"], before["standings"]);
     assert_eq!(after["changes"], before["changes"]);
     assert!(advice(&mut client, 3).await.stop, "without another evaluation");
@@ -129,18 +124,12 @@ async fn a_webhook_that_hangs_never_delays_scoring() {
     .await;
 }
 
-/// A TLS receiver with a self-signed certificate, and a channel of the bodies it receives.
+/// A TLS receiver, the file of its authority, and a channel of the bodies it receives.
 async fn https_receiver(
     directory: &tempfile::TempDir,
 ) -> (std::net::SocketAddr, std::path::PathBuf, mpsc::Receiver<String>) {
-    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let certificate = directory.path().join("trusted.pem");
-    std::fs::write(&certificate, made.cert.pem()).unwrap();
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let configured = versions.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(configured));
+    let authority = Authority::new(directory.path(), "trusted");
+    let acceptor = acceptor(&authority.issue(directory.path(), "receiver", 2100));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (tell, told) = mpsc::channel(8);
@@ -158,19 +147,19 @@ async fn https_receiver(
             tell.send(text).await.unwrap();
         }
     });
-    (address, certificate, told)
+    (address, authority.file, told)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_https_webhook_is_notified_if_its_certificate_is_trusted() {
     let directory = tempfile::tempdir().unwrap();
-    let (address, certificate, mut told) = https_receiver(&directory).await;
+    let (address, authority, mut told) = https_receiver(&directory).await;
     let path = directory.path().join("serve.toml");
     std::fs::write(&path, format!("webhook = \"https://{address}/secret\"\n{FEW}")).unwrap();
     for trusted in [true, false] {
         let mut command = crate::common::program();
         if trusted {
-            command.env("SSL_CERT_FILE", &certificate);
+            command.env("SSL_CERT_FILE", &authority);
         }
         let sidecar = Sidecar::start_as(command, &["--config", text(&path)]);
         let mut client = sidecar.client().await;
@@ -197,10 +186,10 @@ async fn an_https_webhook_is_notified_if_its_certificate_is_trusted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn default_rules_apply_without_configuration_and_an_empty_list_has_none() {
     let sidecar = Sidecar::start(&[]);
-    assert_eq!(alerts(&sidecar)["rules"][0]["name"], "interconcept leakage is high");
+    assert_eq!(sidecar.json("/api/v1/alerts")["rules"][0]["name"], "interconcept leakage is high");
     let directory = tempfile::tempdir().unwrap();
     let sidecar = configured(&directory, "alerts = []\n");
-    assert_eq!(alerts(&sidecar)["rules"], Value::Array(Vec::new()));
+    assert_eq!(sidecar.json("/api/v1/alerts")["rules"], Value::Array(Vec::new()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

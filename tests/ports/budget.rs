@@ -80,13 +80,10 @@ async fn with_a_small_share_points_state_the_bounded_ages_of_their_pairs() {
     until("the newest point has old pairs", || sidecar.metric("conceptwatch_pair_age_seconds", &labels("icl")) > 0.0)
         .await;
     assert!(sidecar.metric("conceptwatch_pairs_left_total", "") > 100.0);
-    let matrix: serde_json::Value =
-        serde_json::from_str(&sidecar.get("/api/v1/matrix?run=r&split=train&score=icl")).unwrap();
+    let matrix = sidecar.json("/api/v1/matrix?run=r&split=train&score=icl");
     let ages: Vec<Vec<f64>> = serde_json::from_value(matrix["ages"].clone()).unwrap();
     let oldest = ages.iter().flatten().copied().fold(0.0, f64::max);
-    let shown: serde_json::Value =
-        serde_json::from_str(&sidecar.get(&format!("/api/v1/point?run=r&split=train&step={}", matrix["step"])))
-            .unwrap();
+    let shown = sidecar.json(&format!("/api/v1/point?run=r&split=train&step={}", matrix["step"]));
     assert!((shown["scores"]["icl"]["age"].as_f64().unwrap() - oldest).abs() < 1e-3, "{shown}, {oldest}");
     let fresh = (0..K).flat_map(|i| (0..i).map(move |j| (i, j))).filter(|&(i, j)| ages[i][j] == 0.0).count();
     assert!((least(K * (K - 1) / 2)..K * (K - 1) / 2).contains(&fresh), "{fresh} pairs");

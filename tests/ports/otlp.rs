@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::common::certificates::Authority;
+use crate::common::certificates::{Authority, acceptor};
 use crate::common::{PATIENCE, Sidecar, pass, program, run, until};
 
 /// A collector that passes on what it takes, less the points that it rejects.
@@ -234,8 +234,7 @@ async fn points_that_a_collector_rejects_are_counted() {
 async fn an_https_collector_is_pushed_to_if_its_certificate_is_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new(directory.path(), "authority");
-    let [cert, key] = authority.issue(directory.path(), "collector", 2100);
-    let acceptor = acceptor(&cert, &key);
+    let acceptor = acceptor(&authority.issue(directory.path(), "collector", 2100));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let arguments = pushing(format!("https://{}", listener.local_addr().unwrap()), "1");
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -259,17 +258,4 @@ async fn an_https_collector_is_pushed_to_if_its_certificate_is_trusted() {
     assert!(acceptor.accept(stream).await.is_err());
     until("the failure is counted", || sidecar.metric("conceptwatch_otlp_pushes_failed_total", "") >= 1.0).await;
     assert_eq!(lines(&sidecar, "certificate"), 1, "{}", sidecar.logged());
-}
-
-fn acceptor(cert: &std::path::Path, key: &std::path::Path) -> tokio_rustls::TlsAcceptor {
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
-    let key = PrivateKeyDer::from_pem_file(key).unwrap();
-    let mut config = versions.with_no_client_auth().with_single_cert(chain, key).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    tokio_rustls::TlsAcceptor::from(Arc::new(config))
 }

@@ -18,7 +18,7 @@ use conceptwatch::server::proto::{BatchChunk, EndPass, FinishRunRequest, StartRu
 use leakage::point::Point;
 use serde_json::Value;
 
-use common::certificates::Authority;
+use common::certificates::{Authority, acceptor};
 use common::{Client, Sidecar, Stream, end_pass, open_history, point, program, run, text, until, write_secret};
 use hub::{FakeHub, Manner, Told};
 
@@ -85,7 +85,7 @@ impl Job {
 }
 
 fn upstream(sidecar: &Sidecar) -> Value {
-    let status: Value = serde_json::from_str(&sidecar.get("/api/v1/status")).unwrap();
+    let status = sidecar.json("/api/v1/status");
     status["upstream"].clone()
 }
 
@@ -360,8 +360,8 @@ async fn a_hub_is_reached_by_tls_with_an_authority_of_its_own() {
     let (told, directory) = (told(), tempfile::tempdir().unwrap());
     let hub = FakeHub::start(&told);
     let authority = Authority::new(directory.path(), "authority");
-    let files = authority.issue(directory.path(), "hub", 2999);
-    let front = tls_front(files, hub.address).await;
+    let acceptor = acceptor(&authority.issue(directory.path(), "hub", 2999));
+    let front = tls_front(acceptor, hub.address).await;
     let (address, ca) = (format!("https://localhost:{front}"), text(&authority.file).to_owned());
     let sidecar = Sidecar::start(&["--upstream", &address, "--upstream-ca", &ca]);
     let mut job = Job::start(&sidecar).await;
@@ -376,16 +376,7 @@ async fn a_hub_is_reached_by_tls_with_an_authority_of_its_own() {
 }
 
 /// Ends TLS in front of a port. Returns its own.
-async fn tls_front([cert, key]: [std::path::PathBuf; 2], behind: std::net::SocketAddr) -> u16 {
-    use rustls::pki_types::pem::PemObject;
-    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let chain = CertificateDer::pem_file_iter(cert).unwrap().map(Result::unwrap).collect();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config =
-        config.with_no_client_auth().with_single_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+async fn tls_front(acceptor: tokio_rustls::TlsAcceptor, behind: std::net::SocketAddr) -> u16 {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
