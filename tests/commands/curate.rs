@@ -48,8 +48,6 @@ fn point(run: &str, step: u64) -> Point {
         time: 1.79e9 + 1.0 / 3.0,
         rows: 4096,
         rows_seen: 5000,
-        repeated_rows: 0,
-        ordinal: Default::default(),
         concept_rows: vec![4096, 4000],
         tie_fraction: 1.0 / 7.0,
         warnings: vec!["half, precision".into()],

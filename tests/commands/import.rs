@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::common::postgres::Server;
+use crate::common::stored::{point, unscored};
 use crate::common::{open_history, program};
 use conceptwatch::history::{Ending, Identity, Postgres, Remark, RunOutcome, Store, StoredRun, Unscored, WholePoint};
-use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
 use leakage::step::Rank;
@@ -16,39 +16,6 @@ fn run(name: &str, k: usize) -> Run {
         (0..k).map(|i| Concept { name: format!("concept {i}"), cardinality: 2, ..Concept::default() }).collect();
     let labels = [("lambda".to_owned(), "5".to_owned())].into();
     Run::try_from(RunFields { name: name.into(), concepts, labels, ..RunFields::default() }).unwrap()
-}
-
-fn point(run: &str, split: &str, step: u64) -> Point {
-    let value = ScoreValue {
-        value: step as f64 / 3.0,
-        standard_error: Some(0.1),
-        per_concept: Some(vec![Some(1.0 / 3.0), None, Some(0.25)]),
-        matrix: Some(vec![vec![Some(0.5), None, Some(1.0)]; 3]),
-        ..ScoreValue::default()
-    };
-    Point {
-        run: run.into(),
-        split: split.into(),
-        step,
-        epoch: Some(step as f64 / 7.0),
-        time: 1e9,
-        rows: 4096,
-        concept_rows: vec![1, 2, 3],
-        rows_seen: 5000,
-        repeated_rows: 0,
-        ordinal: Default::default(),
-        provisional: false,
-        incomplete: false,
-        tie_fraction: 1.0 / 3.0,
-        warnings: vec!["half precision".into()],
-        estimator: "tie_aware".into(),
-        neighbours: 3,
-        seed: u64::MAX,
-        catalogue_version: 7,
-        seconds: 0.25,
-        scores: vec![("icl".into(), Outcome::Value(value)), ("ctl".into(), Outcome::undefined("one class"))],
-        change_errors: vec![("icl".into(), 0.25)],
-    }
 }
 
 /// Two launches of one run, another run that is named like it, one of no job, and passes without points.
@@ -67,23 +34,14 @@ fn fill(directory: &Path) {
     declare("plain", "", 0, 0, false);
     for (launch, restart, steps) in [(0, 0, 0..5), (0, 1, 3..8), (1, 0, 6..9)] {
         for step in steps {
-            history.record_point(&point("a", "val", step * 10), Some(Attempt { launch, restart })).unwrap();
+            history.record_point(&point("a", "val", step * 10, 3), Some(Attempt { launch, restart })).unwrap();
         }
     }
-    history.record_point(&point("a-2", "train", 7), Some(Attempt::default())).unwrap();
-    history.record_point(&point("plain", "val", 7), None).unwrap();
-    let unscored = |split: &str, step| Unscored {
-        run: "a".into(),
-        split: split.into(),
-        step,
-        ordinal: Default::default(),
-        time: 2.5,
-        outcome: Ending::Skipped,
-        reason: "another was ready".into(),
-        rows_seen: 9,
-        attempt: Some(Attempt { launch: 1, restart: 0 }),
-    };
-    history.record_unscored(&[unscored("val", 85), unscored("only skipped", 1)]).unwrap();
+    history.record_point(&point("a-2", "train", 7, 3), Some(Attempt::default())).unwrap();
+    history.record_point(&point("plain", "val", 7, 3), None).unwrap();
+    let attempt = Some(Attempt { launch: 1, restart: 0 });
+    let skipped = |split: &str, step| Unscored { run: "a".into(), attempt, ..unscored(split, step, Ending::Skipped) };
+    history.record_unscored(&[skipped("val", 85), skipped("only skipped", 1)]).unwrap();
     history.remark("a", &Remark { title: Some("the best one".into()), note: Some("two\nlines".into()) }).unwrap();
     history
         .finish_rank("a", Attempt { launch: 0, restart: 1 }, Rank::of(1, 4).unwrap(), 8.0, &RunOutcome::Finished)
@@ -192,8 +150,7 @@ fn runs_of_one_name_in_several_directories_stay_apart() {
     let pushed = Identity { job: "11111111-2222-4333-8444-555555555555", ..Identity::default() };
     let run_of = |steps: std::ops::Range<u64>, to: &dyn Store, name: &str, attempt| {
         for step in steps {
-            let point = Point { time: 1e9 + step as f64, ..point(name, "val", step) };
-            to.record_point(&point, attempt).unwrap();
+            to.record_point(&point(name, "val", step, 3), attempt).unwrap();
         }
     };
     let record = store.record_run(&run("cub", 3), &pushed, 10.0).unwrap();

@@ -22,14 +22,11 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
         run: run.into(),
         split: split.into(),
         step,
-        ordinal: Default::default(),
         epoch: Some(step as f64 / 10.0),
         time: 1e9 + step as f64,
         rows: 4096,
         concept_rows: (0..k as u64).map(|i| 4096 - i).collect(),
         rows_seen: 5000,
-        repeated_rows: 0,
-        provisional: false,
         incomplete: true,
         tie_fraction: 0.46,
         warnings: vec!["half precision".into()],
@@ -75,6 +72,7 @@ pub fn point(run: &str, split: &str, step: u64, k: usize) -> Point {
             ),
         ],
         change_errors: vec![("icl".into(), 0.25), ("ctl".into(), 0.125)],
+        ..Point::default()
     }
 }
 

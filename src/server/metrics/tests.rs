@@ -50,27 +50,13 @@ const SCORES: [Score; 3] = [score("ctl", true), score("icl", true), score("task_
 
 fn curve(run: &str, split: &str, concepts: &[&str], scores: Vec<(String, Outcome)>) -> Latest {
     let point = Point {
-        run: run.into(),
-        split: split.into(),
         step: 1200,
-        ordinal: Default::default(),
         epoch: Some(3.5),
         time: 1_700_000_000.25,
         rows: 4096,
-        concept_rows: Vec::new(),
-        rows_seen: 9000,
-        repeated_rows: 0,
-        provisional: false,
-        incomplete: false,
         tie_fraction: 0.25,
-        warnings: Vec::new(),
-        estimator: "tie_aware".into(),
-        neighbours: 3,
-        seed: 0,
-        catalogue_version: 1,
-        seconds: 0.5,
         scores,
-        change_errors: Vec::new(),
+        ..Point::default()
     };
     Latest {
         run: run.into(),

@@ -99,7 +99,6 @@ async fn every_route_answers() {
     assert_eq!(port.get("/ready").await.status, 200);
     let page = port.get("/").await;
     assert_eq!((page.status, page.headers["content-type"].as_str()), (200, "text/html; charset=utf-8"));
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,7 +116,6 @@ async fn runs_are_paged_searched_and_counted() {
         let reply = port.get(&format!("/api/v1/runs?{query}")).await;
         assert_eq!((reply.status, reply.field().as_str()), (400, field));
     }
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,14 +167,12 @@ async fn runs_are_titled_noted_and_removed() {
     assert_eq!(ask("DELETE", "earlier", own.clone(), "").await.status, 204);
     assert_eq!(port.get("/api/v1/run?run=earlier").await.status, 404);
     assert_eq!(port.get("/api/v1/runs").await.json()["total"], 1);
-    port.stopped().await;
     let secret = port_with(Some("a secret of the tests"), Ok(()), Bounds::default()).await;
     let own = format!("Host: {}\r\nOrigin: http://{}\r\n", secret.address, secret.address);
     let token = "Authorization: Bearer a secret of the tests\r\n";
     for (headers, status) in [(own.clone(), 401), (format!("{own}{token}"), 204)] {
         assert_eq!(secret.ask("DELETE", "/api/v1/run?run=earlier", &headers).await.status, status);
     }
-    secret.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,7 +192,6 @@ async fn points_come_whole() {
         assert_eq!((reply.status, reply.field().as_str()), (400, field));
     }
     assert_eq!(port.get(&format!("/api/v1/points?run={ENCODED}&split=no")).await.status, 404);
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +219,6 @@ async fn the_page_is_sent_again_only_where_it_changed() {
     let tag = &reply.headers["etag"];
     let again = ask(&format!("If-None-Match: \"other\", {tag}\r\n")).await;
     assert_eq!((again.status, again.body.len(), &again.headers["etag"]), (304, 0, tag));
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -262,7 +256,6 @@ async fn answers_are_compressed_where_that_is_accepted_and_worthwhile() {
             "{path}"
         );
     }
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,7 +281,6 @@ async fn an_overview_keeps_no_rows_of_runs_that_are_gone_and_of_few_splits() {
         read(&format!("split {split}"));
         assert!(rows.count() <= 16 * (22 + 64) + 22, "{}", rows.count());
     }
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -332,7 +324,6 @@ async fn an_overview_has_a_row_for_each_run() {
         (&json!(3), &json!(64), 13)
     );
     assert_eq!(whole["actions"][0]["text"], "Evaluate more rows");
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -371,7 +362,6 @@ async fn leakage_is_dated_however_long_it_lasts() {
     // It goes on, and the date stays.
     port.app.history.record_point(&leaking(250, 0.41), None).unwrap();
     assert_eq!(row().await["verdict"]["since"], json!({"step": 20, "epoch": 2.0}));
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -406,7 +396,6 @@ async fn curves_come_as_columns() {
             .unwrap()
             .contains(&json!({"score": "ctl_conditional", "limit": 0.16, "bad": "above"}))
     );
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -428,5 +417,4 @@ async fn what_attempts_have_left_is_listed_by_attempt() {
     assert_eq!(curves["step"], json!([10, 15, 16, 20, 30, 35, 35, 40, 50]));
     assert_eq!(curves["superseded"], json!([[3, 4, 7], [6]]));
     assert_eq!(curves["scores"]["ctl"]["undefined"], json!({"one class": [0, 1, 2, 3, 4, 5, 6, 7, 8]}));
-    port.stopped().await;
 }

@@ -123,24 +123,15 @@ pub fn point(step: u64) -> Point {
         run: NAME.into(),
         split: "val".into(),
         step,
-        ordinal: Default::default(),
-        epoch: None,
         time: 100.0,
         rows: 64,
-        concept_rows: Vec::new(),
         rows_seen: 64,
-        repeated_rows: 0,
-        provisional: false,
-        incomplete: false,
-        tie_fraction: 0.0,
-        warnings: Vec::new(),
         estimator: "tie_aware".into(),
         neighbours: 3,
-        seed: 0,
         catalogue_version: 7,
         seconds: 0.1,
         scores: vec![("icl".into(), Outcome::Value(icl)), ("ctl".into(), Outcome::undefined("one class"))],
-        change_errors: Vec::new(),
+        ..Point::default()
     }
 }
 

@@ -72,7 +72,6 @@ async fn errors_name_the_field() {
         assert_eq!((reply.status, reply.field().as_str()), (status, field), "{path}");
         assert_eq!(reply.headers["x-content-type-options"], "nosniff", "{path}");
     }
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +110,6 @@ async fn foreign_hosts_origins_and_methods_are_refused() {
     // The request line can name a host, too.
     let absolute = port.ask("GET", "http://evil.example/live", "Host: localhost\r\n").await;
     assert_eq!((absolute.status, absolute.field().as_str()), (403, "Host"));
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +134,6 @@ async fn a_token_is_needed_where_one_is_set() {
     assert_eq!(ask("/", "Authorization: Basic Y29uY2VwdHdhdGNoOnMzY3JldA==\r\n").await.status, 200);
     assert_eq!(ask("/live", "").await.status, 200);
     assert_eq!(ask("/ready", "").await.status, 200);
-    port.stopped().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -182,9 +179,7 @@ async fn a_browser_logs_in_with_the_token_and_out_again() {
         let other = port_with(Some(token), Ok(()), Bounds::default()).await;
         let answer = other.ask("GET", "/api/v1/runs", &format!("Host: localhost\r\n{cookie}")).await;
         assert_eq!(answer.status, status, "{token}");
-        other.stopped().await;
     }
     let ended = post("/logout", &format!("{own}{cookie}"), "").await;
     assert!(ended.status == 303 && ended.headers["set-cookie"].contains("Max-Age=0"));
-    port.stopped().await;
 }
