@@ -173,38 +173,6 @@ async fn an_elastic_restart_inside_a_pass_does_not_mix_two_models() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tail_sent_again_after_a_crash_does_not_replace_a_complete_point() {
-    let directory = tempfile::tempdir().unwrap();
-    let data = ["--data-dir", text(directory.path())];
-    let sidecar = Sidecar::start(&data);
-    let mut client = sidecar.client().await;
-    let mut stream = Stream::open(&mut client).await;
-    let rank = Rank { run: "r", client: "a", rank: 0 };
-    start(&mut client, launched("r", rank.client, "one")).await;
-    stream.ask(rank.batch(1, 0..64)).await;
-    stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
-    let whole = point(&mut client, "r", "val", 1).await;
-    assert!(!whole.incomplete);
-    sidecar.kill();
-
-    // The last answer was lost, so the client sends the end again, to a sidecar that no longer has the rows.
-    let sidecar = Sidecar::start(&data);
-    let mut client = sidecar.client().await;
-    let mut stream = Stream::open(&mut client).await;
-    start(&mut client, launched("r", rank.client, "one")).await;
-    stream.ask(rank.batch(1, 0..8)).await;
-    stream.ask(EndPass { rows: 64, ..rank.end(1) }).await;
-    crate::common::until("the incomplete point is discarded", || {
-        sidecar.metric("conceptwatch_points_outranked_total", "") == 1.0
-    })
-    .await;
-    for step in [Some(1), None] {
-        let kept = known(&mut client, "r", step).await.unwrap();
-        assert_eq!((kept.rows, kept.incomplete, kept.time), (64, false, whole.time));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_training_its_run() {
     let sidecar = Sidecar::start(&[]);
     let mut client = sidecar.client().await;

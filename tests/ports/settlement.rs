@@ -473,6 +473,8 @@ async fn a_complete_point_survives_whatever_comes_again() {
                 _ => Outcome::Failed,
             };
             assert_eq!(outcome, expected, "{kind} of {order:?}");
+            let outranked = sidecar.metric("conceptwatch_points_outranked_total", "");
+            assert_eq!(outranked, f64::from(whole_before && kind == "torn"), "{kind} of {order:?}");
             sidecar.kill();
         }
         let (points, _) = stored(directory.path());
