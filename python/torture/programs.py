@@ -43,15 +43,14 @@ def tested(setting: Setting, test: str, name: str, line: str, cases: int, first:
 
 
 def portions(setting: Setting, name: str, line: str, cases: int) -> list[Part]:
-    if setting.is_slice:
-        return []
+    """Of a slice, the first."""
     first = setting.seed_of(name) % (1 << 30)
     return [
         Part(
             f"{at + 1} to {at + PORTION}",
             functools.partial(tested, test="history", name=name, line=line, cases=PORTION, first=first + at),
         )
-        for at in range(0, cases, PORTION)
+        for at in range(0, setting.size(cases, PORTION), PORTION)
     ]
 
 

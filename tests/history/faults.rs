@@ -92,7 +92,7 @@ fn fails(kind: Failing, after: u64) -> bool {
 
 #[test]
 fn a_disk_that_fails_from_any_operation_on_costs_nothing() {
-    let cases = setting("CONCEPTWATCH_CASES", 160);
+    let cases = setting("CONCEPTWATCH_CASES", 64);
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
         // Most of a case is spent waiting for the next attempt.

@@ -98,7 +98,7 @@ fn recorded() -> Vec<Event> {
 fn what_is_stored_survives_a_power_cut_at_any_moment() {
     let events = recorded();
     assert!(events.iter().filter(|event| matches!(event, Event::Truncate { .. } | Event::Delete { .. })).count() > 0);
-    let (cases, first) = (setting("CONCEPTWATCH_CASES", 300), setting("CONCEPTWATCH_SEED", 1));
+    let (cases, first) = (setting("CONCEPTWATCH_CASES", 100), setting("CONCEPTWATCH_SEED", 1));
     let mut cuts: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for seed in first..first + cases {
         let at = ChaCha8Rng::seed_from_u64(seed).random_range(0..=events.len());
