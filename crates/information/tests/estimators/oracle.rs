@@ -346,7 +346,7 @@ proptest! {
     #[test]
     fn ksg_on_few_levels(
         (levels_x, levels_y) in (prop::collection::vec(value(), 2..12), prop::collection::vec(value(), 2..12)),
-        rows in prop::collection::vec((0..100_usize, 0..100_usize), 12..120),
+        rows in prop::collection::vec((0..100_usize, 0..100_usize), 12..80),
         k in 1..=10_usize,
     ) {
         // About a third of the rows depend on each other, and low levels have more rows than high ones.
