@@ -14,7 +14,7 @@ use leakage::sample::Sample;
 use leakage::score::catalogue::{Cost, Input, Score, find};
 use leakage::score::{Wanted, evaluate};
 pub use leakage::tensor::TensorName;
-use leakage::tensor::{Content, DataType, Tensor};
+use leakage::tensor::{Content, DataType, Dim, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -25,6 +25,7 @@ pub const PUBLISHED: Settings = Settings { kind: Kind::Published, ..TIE_AWARE };
 /// Every leakage score of scalar concepts, with its unclipped twin.
 pub const LEAKAGE: [(&str, &str); 3] =
     [("ctl", "ctl_excess"), ("icl", "icl_excess"), ("icl_label", "icl_label_excess")];
+pub const LEAKAGE_IDS: [&str; 6] = ["ctl", "ctl_excess", "icl", "icl_excess", "icl_label", "icl_label_excess"];
 
 /// The scores that trends are read from, in the order in which their influences are given.
 pub const TRENDS: [&str; 5] = ["ctl_excess", "icl_excess", "icl_label_excess", "ctl_conditional", "icl_conditional"];
@@ -114,6 +115,26 @@ impl Columns {
         self
     }
 
+    /// These concepts alone, in this order.
+    pub fn of_concepts(mut self, kept: &[usize]) -> Self {
+        fn chosen<T: Clone>(all: &[T], kept: &[usize]) -> Vec<T> {
+            if all.is_empty() { Vec::new() } else { kept.iter().map(|&i| all[i].clone()).collect() }
+        }
+        let is_of_concepts =
+            |name: &TensorName| matches!(name.shapes()[0].get(1), Some(Dim::Concepts | Dim::Activations));
+        for (_, (dims, values)) in self.arrays.iter_mut().filter(|(name, _)| is_of_concepts(name)) {
+            let width: usize = dims[1..].iter().product();
+            let blocks: Vec<&[f64]> = values.chunks(width).collect();
+            *values = blocks.chunks(dims[0]).flat_map(|row| kept.iter().flat_map(|&i| row[i])).copied().collect();
+            dims[0] = kept.len();
+        }
+        self.fields.concepts = chosen(&self.fields.concepts, kept);
+        let constants = &mut self.fields.constants;
+        constants.concept_parts = chosen(&constants.concept_parts, kept);
+        constants.concept_weights = chosen(&constants.concept_weights, kept);
+        self
+    }
+
     pub fn run(&self) -> Run {
         Run::try_from(self.fields.clone()).expect("the declaration is valid")
     }
@@ -186,6 +207,11 @@ pub fn value(outcome: &Outcome) -> f64 {
 
 pub fn standard_error(outcome: &Outcome) -> f64 {
     outcome.value().and_then(|value| value.standard_error).expect("it has a standard error")
+}
+
+/// The values of the concepts, each of which has one.
+pub fn parts(outcome: &Outcome) -> Vec<f64> {
+    outcome.per_concept().unwrap().iter().map(|value| value.unwrap()).collect()
 }
 
 pub fn why(outcome: &Outcome) -> String {
@@ -301,6 +327,11 @@ pub fn with_head_and_features(mut columns: Columns) -> Columns {
         .with(TensorName::DeepFeatures, &[3, 2, 2], map(0))
         .with(TensorName::ShallowFeatures, &[3, 2, 2], map(12))
         .with(TensorName::CrossImageDifference, &[3, 2, 2], map(24).into_iter().map(|x| 0.1 * x).collect())
+}
+
+/// Equal but for rounding.
+pub fn near(a: f64, b: f64, what: &str) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-3), "{what}: {a} and {b}");
 }
 
 pub fn mean(values: &[f64]) -> f64 {

@@ -13,10 +13,6 @@ const OF_EMBEDDINGS: [&str; 4] = [
     "embedding_ic_conditional",
 ];
 
-fn parts(outcome: &Outcome) -> Vec<f64> {
-    outcome.per_concept().unwrap().iter().map(|value| value.unwrap()).collect()
-}
-
 /// Binary concepts that a task of 200 classes determines; logits ±4 with noise of deviation 1 and a shift by class of
 /// deviation `shift`.
 fn of_two_hundred_classes(rows: usize, k: usize, shift: f64, seed: u64) -> Columns {

@@ -85,17 +85,15 @@ impl Law {
         let mut random = random(seed);
         let task: Vec<usize> = (0..self.rows).map(|_| random.random_range(0..self.classes)).collect();
         let labels: Vec<f64> = task.iter().flat_map(|&y| vec![y; k]).map(|y| (self.concept)(y, &mut random)).collect();
-        let activations = labels.iter().map(|&c| (self.activation)(c, &mut random)).collect();
+        let activations: Vec<f64> = labels.iter().map(|&c| (self.activation)(c, &mut random)).collect();
         let classes = labels.iter().copied().fold(0.0, f64::max) as u32 + 1;
         // Several classes have as many activations, the first of which tells the class.
         let wide = if classes > 2 { classes as usize } else { 1 };
-        let activations: Vec<f64> = activations;
         let activations = activations.iter().flat_map(|&x| (0..wide).map(move |at| if at == 0 { x } else { 0.0 }));
-        let activations: Vec<f64> = activations.collect();
         let columns = Columns::new(self.rows, k).kind(self.kind);
         let columns = if classes > 2 { columns.cardinalities(&vec![classes; k]) } else { columns };
         columns
-            .with(TensorName::ConceptActivations, &[k * wide], activations)
+            .with(TensorName::ConceptActivations, &[k * wide], activations.collect())
             .with(TensorName::ConceptLabels, &[k], labels)
             .with(TensorName::TaskLabels, &[], task.iter().map(|&y| y as f64).collect())
     }

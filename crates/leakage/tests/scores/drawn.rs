@@ -366,7 +366,14 @@ pub fn score(bytes: &[u8], slow: bool) {
     assert!(failures.is_empty(), "{failures:?}");
     for (score, outcome) in &outcomes {
         match outcome {
-            Outcome::Value(value) => assert!(value.value.is_finite(), "{}: {value:?}", score.id),
+            Outcome::Value(value) => {
+                let cells = value.matrix.iter().flatten().flatten();
+                let parts = value.per_concept.iter().flatten().chain(cells).flatten();
+                let numbers = parts.chain([&value.value]).chain(&value.standard_error);
+                assert!(numbers.into_iter().all(|number| number.is_finite()), "{}: {value:?}", score.id);
+                let states_error = value.standard_error.is_some();
+                assert_eq!(states_error, score.no_standard_error.is_none(), "{}: {value:?}", score.id);
+            }
             Outcome::Undefined(undefined) => {
                 let why = &undefined.why;
                 assert!(!why.is_empty(), "{} has no reason", score.id);

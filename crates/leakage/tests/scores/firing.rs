@@ -35,10 +35,6 @@ pub fn hierarchy(rows: usize, seed: u64, is_silent: impl Fn(bool, f64) -> bool) 
     latents(&labels, &activations)
 }
 
-fn of_concepts(outcome: &Outcome) -> Vec<f64> {
-    outcome.per_concept().unwrap().iter().map(|value| value.unwrap()).collect()
-}
-
 #[test]
 fn latents_that_fire_in_no_row_are_dead() {
     // Latent 0 fires, 1 fires in one row, 2 is 0, 3 is below 0.
@@ -70,14 +66,14 @@ fn values_that_never_switch_off_do_not_fire() {
 #[test]
 fn latents_that_stand_for_a_concept_each_absorb_nothing() {
     let absorption = hierarchy(2_000, 2, |_, _| false).score("absorption");
-    assert_eq!((value(&absorption), of_concepts(&absorption)), (0.0, vec![0.0; 3]));
+    assert_eq!((value(&absorption), parts(&absorption)), (0.0, vec![0.0; 3]));
 }
 
 #[test]
 fn a_child_s_latent_that_fires_instead_of_its_parent_s_absorbs_the_child_s_rows() {
     let columns = hierarchy(2_000, 3, |is_child, _| is_child);
     let absorption = columns.score("absorption");
-    let [parent, child, other] = of_concepts(&absorption)[..] else { panic!("three concepts") };
+    let [parent, child, other] = parts(&absorption)[..] else { panic!("three concepts") };
     let labels = columns.arrays[&TensorName::ConceptLabels].1.chunks(3);
     let [parents, children] = [0, 1].map(|i| labels.clone().filter(|row| row[i] == 1.0).count() as f64);
     assert_eq!((parent, child, other), (children / parents, 0.0, 0.0));
@@ -89,7 +85,7 @@ fn a_child_s_latent_that_fires_instead_of_its_parent_s_absorbs_the_child_s_rows(
 #[test]
 fn rows_that_a_latent_misses_are_absorbed_only_where_another_carries_the_concept() {
     let columns = hierarchy(2_000, 5, |_, random| random < 0.3);
-    let [parent, child, other] = of_concepts(&columns.score("absorption"))[..] else { panic!("three concepts") };
+    let [parent, child, other] = parts(&columns.score("absorption"))[..] else { panic!("three concepts") };
     // Its latent is silent and its child present on 3 % of its rows.
     assert!((0.01..0.06).contains(&parent) && (child, other) == (0.0, 0.0), "{parent} {child} {other}");
 }

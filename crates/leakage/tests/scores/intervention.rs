@@ -26,6 +26,13 @@ fn counts(columns: Columns, counts: &[u32]) -> Columns {
     columns.constants(RunConstants { intervention_counts: counts.to_vec(), ..RunConstants::default() })
 }
 
+fn warnings(columns: &Columns) -> Vec<String> {
+    let (sample, run) = (columns.sample(), columns.run());
+    let prepared = Prepared::new(&sample, &run, TIE_AWARE);
+    evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
+    prepared.warnings()
+}
+
 fn points(columns: &Columns, id: &str) -> Vec<(f64, Option<f64>)> {
     columns.score(id).value().and_then(|value| value.curve.clone()).unwrap_or_else(|| panic!("{id} has a curve"))
 }
@@ -132,18 +139,14 @@ fn a_head_that_fails_leaves_the_score_undefined() {
 
 #[test]
 fn predictions_of_another_head_are_remarked() {
-    let warnings = |right: usize| {
+    let remarks = |right: usize| {
         let own = (0..100).map(|row| (row % 2) as f64).collect();
-        let columns = curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own);
-        let (sample, run) = (columns.sample(), columns.run());
-        let prepared = Prepared::new(&sample, &run, TIE_AWARE);
-        evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
-        prepared.warnings()
+        warnings(&curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own))
     };
-    assert_eq!(warnings(96), Vec::<String>::new());
+    assert_eq!(remarks(96), [] as [&str; 0]);
     let remark = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows: check \
                   that `head` is the model's, and its threshold where it has one output";
-    assert_eq!(warnings(70), [remark]);
+    assert_eq!(remarks(70), [remark]);
 }
 
 /// `rare` of `rows` rows are of class 1; the head answers 0 for all but the first `found` of them.
@@ -173,13 +176,7 @@ fn a_collapse_of_a_rare_class_shows_in_balanced_accuracy_alone() {
 
 #[test]
 fn a_class_whose_rows_move_the_score_across_its_limit_is_named() {
-    let remarks = |rare| {
-        let columns = rare_class(600, rare, [rare, 0]);
-        let (sample, run) = (columns.sample(), columns.run());
-        let prepared = Prepared::new(&sample, &run, TIE_AWARE);
-        evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
-        prepared.warnings()
-    };
+    let remarks = |rare| warnings(&rare_class(600, rare, [rare, 0]));
     let remark =
         "task_labels: class 1 has 2 rows: each of them moves balanced accuracy by 0.25. Evaluate more rows of it";
     assert_eq!(remarks(2), [remark]);

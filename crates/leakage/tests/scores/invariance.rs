@@ -5,10 +5,6 @@ use rand::seq::SliceRandom;
 
 use super::*;
 
-fn per_concept(outcome: &Outcome) -> Vec<f64> {
-    outcome.per_concept().unwrap().iter().map(|value| value.unwrap()).collect()
-}
-
 #[test]
 fn the_order_of_rows() {
     let columns = model(200, 3, 0.5, 21);
@@ -40,29 +36,14 @@ fn the_order_of_rows() {
 fn the_order_of_concepts_moves_their_values_along() {
     let columns = model(200, 3, 0.5, 22);
     let order = [2, 0, 1];
-    let mut permuted = columns.clone();
-    for name in [
-        TensorName::ConceptActivations,
-        TensorName::ConceptLabels,
-        TensorName::ConceptEmbeddings,
-        TensorName::PositiveEmbeddings,
-        TensorName::NegativeEmbeddings,
-        TensorName::LocalizationMaps,
-    ] {
-        let (dims, values) = permuted.arrays.get_mut(&name).unwrap();
-        let width = dims.iter().product::<usize>() / 3;
-        let concept = |row: &[f64], i: usize| row[i * width..(i + 1) * width].to_vec();
-        *values = values.chunks(3 * width).flat_map(|row| order.map(|i| concept(row, i)).concat()).collect();
-    }
-    let parts = columns.fields.constants.concept_parts.clone();
-    permuted.fields.constants.concept_parts = order.map(|i| parts[i].clone()).to_vec();
+    let permuted = columns.clone().of_concepts(&order);
     let (before, after) = (columns.available(TIE_AWARE), permuted.available(TIE_AWARE));
     for (id, outcome) in before.iter().filter(|(id, _)| !trains_helpers(id)) {
         assert!((value(outcome) - value(&after[id])).abs() < 1e-14, "{id}");
         if outcome.per_concept().is_none() {
             continue;
         }
-        let (old, new) = (per_concept(outcome), per_concept(&after[id]));
+        let (old, new) = (parts(outcome), parts(&after[id]));
         for (at, &i) in order.iter().enumerate() {
             assert!((new[at] - old[i]).abs() < 1e-14, "{id}");
         }
@@ -78,18 +59,17 @@ fn the_order_of_concepts_moves_their_values_along() {
 #[test]
 fn scaling_and_mirroring_activations() {
     let columns = model(200, 3, 0.5, 23);
-    let ids = LEAKAGE.map(|(published, excess)| [published, excess]).concat();
-    let before = columns.scores(&ids, TIE_AWARE);
+    let before = columns.scores(&LEAKAGE_IDS, TIE_AWARE);
     // Exact in binary: products with a power of two.
     for factor in [2.0, -1.0, -0.25, 1024.0] {
         let scaled = columns.clone().changed(TensorName::ConceptActivations, |_, _, activation| factor * activation);
-        assert_eq!(before, scaled.scores(&ids, TIE_AWARE), "times {factor}");
+        assert_eq!(before, scaled.scores(&LEAKAGE_IDS, TIE_AWARE), "times {factor}");
     }
     // A single concept, and embeddings.
     let mirrored = columns
         .clone()
         .changed(TensorName::ConceptActivations, |_, i, activation| if i == 1 { -activation } else { activation });
-    assert_eq!(before, mirrored.scores(&ids, TIE_AWARE));
+    assert_eq!(before, mirrored.scores(&LEAKAGE_IDS, TIE_AWARE));
     let embedding = ["embedding_ct", "embedding_ic", "embedding_self"];
     let scaled = columns.clone().changed(TensorName::ConceptEmbeddings, |_, _, coordinate| -4.0 * coordinate);
     assert_eq!(columns.scores(&embedding, TIE_AWARE), scaled.scores(&embedding, TIE_AWARE));
@@ -101,8 +81,7 @@ fn adding_a_constant_that_is_exact() {
     let grid = |value: f64| (value * 1_048_576.0).round() / 1_048_576.0;
     let columns = model(200, 2, 0.5, 24).changed(TensorName::ConceptActivations, |_, _, activation| grid(activation));
     let moved = columns.clone().changed(TensorName::ConceptActivations, |_, _, activation| activation + 4.0);
-    let ids = LEAKAGE.map(|(published, excess)| [published, excess]).concat();
-    assert_eq!(columns.scores(&ids, TIE_AWARE), moved.scores(&ids, TIE_AWARE));
+    assert_eq!(columns.scores(&LEAKAGE_IDS, TIE_AWARE), moved.scores(&LEAKAGE_IDS, TIE_AWARE));
 }
 
 #[test]
@@ -113,8 +92,7 @@ fn the_names_of_classes() {
     let ids = ["ctl", "ctl_excess", "embedding_ct", "alignment_leakage"];
     assert_eq!(columns.scores(&ids, TIE_AWARE), renamed.scores(&ids, TIE_AWARE));
     let present = columns.clone().changed(TensorName::ConceptLabels, |_, _, c| 1.0 - c);
-    let ids = LEAKAGE.map(|(published, excess)| [published, excess]).concat();
-    assert_eq!(columns.scores(&ids, TIE_AWARE), present.scores(&ids, TIE_AWARE));
+    assert_eq!(columns.scores(&LEAKAGE_IDS, TIE_AWARE), present.scores(&LEAKAGE_IDS, TIE_AWARE));
 }
 
 #[test]

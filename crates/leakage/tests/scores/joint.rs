@@ -136,14 +136,3 @@ fn rare_classes_are_left_out_and_one_class_is_undefined() {
     assert_eq!(one.why("joint_leakage"), "task_labels: fewer than two classes have 4 rows");
     assert_eq!(one.why("joint_leakage_baseline"), one.why("joint_leakage"));
 }
-
-#[test]
-fn threads_do_not_change_a_bit_and_seeds_do() {
-    let columns = law(400, 60, |_, noise, _| f64::from(u8::from(noise[0] > 0.0)));
-    let with = |threads: usize, settings: Settings| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| columns.scores(&["joint_leakage", "joint_leakage_baseline"], settings))
-    };
-    assert_eq!(with(1, TIE_AWARE), with(3, TIE_AWARE));
-    assert_ne!(with(2, TIE_AWARE), with(2, Settings { seed: 1, ..TIE_AWARE }));
-}

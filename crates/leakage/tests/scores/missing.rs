@@ -28,22 +28,7 @@ fn restricted(columns: &Columns, concepts: &[usize]) -> Columns {
     // Numbers of concepts set, which are fewer here.
     of_rows.arrays.retain(|name, _| !name.text().ends_with("intervention_predictions"));
     of_rows.fields.missing_concept_labels = false;
-    for (dims, values) in of_rows.arrays.values_mut().filter(|(dims, _)| dims.first() == Some(&K)) {
-        let of_concept: usize = dims[1..].iter().product();
-        let of_row = |row: &[f64]| -> Vec<f64> {
-            concepts.iter().flat_map(|&i| row[i * of_concept..(i + 1) * of_concept].to_vec()).collect()
-        };
-        *values = values.chunks(K * of_concept).flat_map(of_row).collect();
-        dims[0] = concepts.len();
-    }
-    of_rows.fields.concepts = concepts.iter().map(|&i| of_rows.fields.concepts[i].clone()).collect();
-    let parts = &columns.fields.constants.concept_parts;
-    of_rows.fields.constants.concept_parts = concepts.iter().map(|&i| parts[i].clone()).collect();
-    of_rows
-}
-
-fn near(a: f64, b: f64, what: &str) {
-    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-3), "{what}: {a} and {b}");
+    of_rows.of_concepts(concepts)
 }
 
 #[test]

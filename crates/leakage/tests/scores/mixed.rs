@@ -144,13 +144,13 @@ fn a_score_of_classes_is_the_mean_over_the_concepts_that_have_some() {
 
 #[test]
 fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
-    for (id, outcome) in mixed(150, 4).available(TIE_AWARE) {
-        match &outcome {
+    let outcomes = mixed(150, 4).available(TIE_AWARE);
+    for (id, outcome) in &outcomes {
+        match outcome {
             Outcome::Value(value) => assert!(value.value.is_finite(), "{id}"),
             Outcome::Undefined(undefined) => assert!(!undefined.why.contains("internal"), "{id}: {}", undefined.why),
         }
     }
-    let outcomes = mixed(150, 4).available(TIE_AWARE);
     for id in ["joint_leakage", "dci_informativeness", "nis", "r4", "reference_accuracy_linear"] {
         assert!(outcomes[id].value().is_some(), "{id}: {}", why(&outcomes[id]));
     }
