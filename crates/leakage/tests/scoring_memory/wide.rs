@@ -15,7 +15,7 @@ use leakage::score::catalogue::{CATALOGUE, Score};
 use leakage::score::{Wanted, evaluate, test};
 use leakage::tensor::{DataType, Tensor, TensorName};
 
-use super::{ALONE, HELD, PEAK, Random, go_on, mib};
+use super::{ALONE, AS_OIS, HELD, PEAK, Random, go_on, mib};
 
 /// A sample by its dimensions.
 #[derive(Clone, Debug)]
@@ -126,9 +126,6 @@ fn measured(run: &Run, sample: &Sample, threads: usize, limit: usize, score: &'s
         (prepared.peak() > 0).then_some((peak, prepared.peak() as isize))
     })
 }
-
-/// Scores of the same matrices as `ois`, which take what it takes.
-const AS_OIS: [&str; 4] = ["purity", "oracle_purity", "alignment", "aligned_ois"];
 
 #[test]
 fn no_layout_takes_more_than_is_estimated() {
