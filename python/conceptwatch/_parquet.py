@@ -142,7 +142,8 @@ def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
 
 def _by_polars(source: Path, target: Path, types: dict[str, str]) -> None:
     polars = import_module("polars")
-    named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32", "int32": "Int32", "bool": "Boolean"}
+    named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32"}
+    named |= {"int32": "Int32", "bool": "Boolean"}
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
     schema = {name: getattr(polars, named.get(types.get(name, ""), "String")) for name in header}
