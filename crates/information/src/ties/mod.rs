@@ -5,7 +5,8 @@
 //! from how many points are at r, by kind ([`Shape`]). Nothing is drawn. README.md has the derivation.
 //!
 //! There are four ways to sum it up, by what there is much of: the mean of consecutive ψ, which is what points without
-//! ties take, [`closed_form`], [`tabulated`] and [`direct`]. [`thresholds`] has the limits of each, and each file its cost. P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
+//! ties take, [`closed_form`], [`tabulated`] and [`direct`]. [`thresholds`] has the limits of each, and each file its
+//! cost. P(p, e) depends on four small numbers, and is remembered per thread ([`probabilities`]).
 
 #![expect(clippy::needless_range_loop, reason = "with indices, loops over lanes become vectors")]
 

@@ -63,8 +63,9 @@ fn reached(p: &Prepared, by: impl Fn(&Heads) -> &Reached) -> Result<Term, String
 
 /// Balanced task accuracy − that of a head on the true concepts: what the model predicts beyond what these determine. The
 /// head decides as it was trained, or as if all classes were as frequent, whichever reaches more: a model trained with
-/// weights of classes knows no more than one without. A reference accuracy that the run states is taken as known, and compared with the model's accuracy. Undefined with fewer
-/// than [`ROWS_A_CLASS`] rows a class, of which heads learn too little.
+/// weights of classes knows no more than one without. A reference accuracy that the run states is taken as known, and
+/// compared with the model's accuracy. Undefined with fewer than [`ROWS_A_CLASS`] rows a class, of which heads learn too
+/// little.
 pub fn task_excess(p: &Prepared) -> Outcome {
     let excess = || {
         let hits = task_hits(p)?;

@@ -161,8 +161,8 @@ pub(super) const ROWS: [Score; 29] = [
         range: (-1.0, 1.0),
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
         help: "Balanced task accuracy less that of heads on the true concepts, with or without weights of classes, or \
-               task accuracy less the run's reference_task_accuracy. Above 0 the model predicts what the concepts do not determine. \
-               Undefined with fewer than 10 rows a class.",
+               task accuracy less the run's reference_task_accuracy. Above 0 the model predicts what the concepts do \
+               not determine. Undefined with fewer than 10 rows a class.",
         trust: &[
             FIFTH,
             "Of 213 sound models none ended above 0.02, of 317 that collapse one in twenty above 0.29: it sees only \
