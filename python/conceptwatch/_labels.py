@@ -181,7 +181,10 @@ def _may_be_missing(table: Any) -> bool:
 
 
 def _with_masks(value: Any) -> Any:
-    """Masked rows in a list as one array, which would else be read without their masks."""
+    """Masked tensors, and masked rows in a list, as masked arrays: else they would be read without their masks."""
+    if hasattr(value, "get_mask") and hasattr(value, "get_data"):  # PyTorch's MaskedTensor, whose mask is of the known
+        data, known = (part.detach().cpu().numpy() for part in (value.get_data(), value.get_mask()))
+        return np.ma.MaskedArray(data, ~known)
     is_list = isinstance(value, (list, tuple))
     return np.ma.array(value) if is_list and any(isinstance(row, np.ma.MaskedArray) for row in value) else value
 

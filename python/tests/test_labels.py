@@ -46,6 +46,8 @@ def test_masked_labels_are_unknown(torch: Any) -> None:
         unknown = np.isnan(plain) if plain.dtype.kind == "f" else plain == -1
         assert np.array_equal(unknown, mask)
         assert np.array_equal(plain[~mask], values[~mask])
+    masked = torch.masked.masked_tensor(torch.tensor(values), torch.tensor(~mask))
+    assert unknown_or_refused(masked).tolist() == [[0, 1], [1, -1], [1, 1], [-1, 0]]
     rows = list(np.ma.array(values, mask=mask))
     assert unknown_or_refused(rows).tolist() == [[0, 1], [1, -1], [1, 1], [-1, 0]]
     whole = np.ma.array([[0, 1], [1, 0]])
