@@ -481,7 +481,7 @@ async fn what_the_size_limit_removes_before_it_is_sent_is_counted() {
     assert_eq!(told.lock().unwrap().steps(), once(dropped..stored), "the oldest are missing, as many as were counted");
     assert_eq!(sidecar.metric("conceptwatch_upstream_entries_dropped_total", ""), dropped as f64);
     let log = sidecar.logged();
-    assert!(log.contains("before they were sent to the hub"), "{log}");
+    assert!(log.contains(&format!("unsent={dropped}")), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
