@@ -135,11 +135,11 @@ mod tests {
     fn a_group_of_the_kernel_has_left_what_its_process_has_not_used() {
         let name = format!("conceptwatch-test-{}", std::process::id());
         let made = Made(["cpu", "cpuacct"].map(|controller| Path::new(MOUNT).join(controller).join(&name)));
-        if made.0.iter().any(|group| std::fs::create_dir(group).is_err()) {
+        let [cpu, usage] = &made.0;
+        let is_made = made.0.iter().all(|group| std::fs::create_dir(group).is_ok());
+        if !is_made || std::fs::write(cpu.join("cpu.cfs_quota_us"), "150000").is_err() {
             return;
         }
-        let [cpu, usage] = &made.0;
-        std::fs::write(cpu.join("cpu.cfs_quota_us"), "150000").unwrap();
         let mut quota = CpuQuota::new(Path::new(MOUNT), &format!("1:cpu:/{name}\n2:cpuacct:/{name}\n"));
         assert_eq!(quota.look(1.0), None, "nothing is known before a period has passed");
         let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
