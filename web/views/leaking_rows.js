@@ -25,7 +25,8 @@ export function leakingRowsPanel(host, again) {
   let table = null;
   host.append(el("summary", {}, icon("chev", "i chev"), el("h2", {}, "Rows that leak most"),
     el("span", { class: "small dim" }, "at the newest evaluation, which their sidecar keeps until it ends")),
-    el("div", { class: "save-line" }, concept, saveMenu("the rows", { csv: () => table })), said, body);
+    el("div", { class: "save-line" }, saveMenu("the rows", { csv: () => table })),
+    el("div", { class: "rows-line" }, said, concept), body);
   host.addEventListener("toggle", again);
   const rows = answers("rows", again);
   const isNew = watcher();
