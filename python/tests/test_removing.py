@@ -45,7 +45,7 @@ class Terminal:
     def __init__(self, *arguments: str) -> None:
         self.process, self.descriptor = pty.fork()
         if self.process == 0:
-            # What runs the tests may ignore interrupts, and a command would go on to. A terminal that closes ends none
+            # The runner of the tests may ignore interrupts, and so would a command. A terminal that closes ends none
             # that nohup has started.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -37,7 +37,7 @@ export function leakingRowsPanel(host, again) {
     if (host.hidden || !host.open) return;
     const { run, split } = shown.view;
     const names = shown.runs.find((one) => one.name === run)?.concepts ?? [];
-    options(concept, [["", "Mean over concepts"], ...names.map((name) => [name, name])], concept.value);
+    options(concept, [["", "Mean over concepts"], ...names.map((name) => [name, name])], names.includes(concept.value) ? concept.value : "");
     const asked = { run, split, score: SCORE, concept: concept.value || null };
     const { body: found, why } = rows(asked, `${point?.step}/${point?.time}/${point?.seconds}`);
     if (!isNew(run, split, concept.value, found, why)) return;

@@ -111,7 +111,7 @@ fn texts(letter: char, data: &[u8], item_bytes: usize) -> Result<Vec<String>, St
     data.chunks(item_bytes).map(decode).collect()
 }
 
-/// What an array says of itself: the literal of a Python dictionary, whose form NumPy prescribes.
+/// The header of an array: the literal of a Python dictionary, whose form NumPy prescribes.
 struct Header {
     /// Begins with the element type.
     descr: String,

@@ -398,7 +398,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         return Sign { concepts: unlearnt, ..sign.by(lowest) };
     }
     if let (Err(why), other) = (curve.measured("ctl_conditional"), curve.measured("ctl_excess")) {
-        // CTL alone shows no leakage to a task of so many classes, or of so few rows, that the conditional score is undefined.
+        // With this many classes or this few rows CTL is low whether the model leaks or not, so it is no evidence.
         let is_due = curve.is_due("ctl_conditional");
         let why = match other {
             Err(_) if is_due => Some("leakage to the task was not looked for: task_labels were not logged".to_owned()),
