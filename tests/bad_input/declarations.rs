@@ -1,7 +1,7 @@
 //! Invalid declarations of runs: what the conversion of messages checks, and that refusals start no run. The library names the
 //! other faults, see `declarations.rs` in the tests of its crate.
 
-use conceptwatch::server::proto::{ListRunsRequest, Run, RunConstants, StartRunRequest};
+use conceptwatch::server::proto::{LabelKind, ListRunsRequest, Run, RunConstants, StartRunRequest, Task};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -40,6 +40,12 @@ fn cases() -> Vec<Case> {
             r.concept_label_kind = 3;
         }),
         declared("task label kind 9", "run.task_label_kind", "got 9, expected 0 to 2", |r| r.task_label_kind = 9),
+        declared("label kind 9 of a task", "run.tasks[0].label_kind", "got 9, expected 0 to 2", |r| {
+            r.tasks = vec![Task { name: "edema".into(), cardinality: 0, label_kind: 9 }];
+        }),
+        declared("classes of a number", "run.tasks[0].label_kind", "got continuous for 'age' with 5 classes", |r| {
+            r.tasks = vec![Task { name: "age".into(), cardinality: 5, label_kind: LabelKind::Continuous.into() }];
+        }),
         declared("activation columns 3", "run.activation_columns", "got 3, expected 0 to 2", |r| {
             r.activation_columns = 3;
         }),

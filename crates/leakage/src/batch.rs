@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::field_error::{FieldError, in_short};
-use crate::run::{ActivationKind, Concept, Run, Task};
+use crate::run::{ActivationKind, Concept, LabelKind, Run, Task};
 use crate::tensor::{Content, DataType, Dim, Tensor, TensorName};
 
 /// Most cells of a feature map, 8 x 8: their similarities grow with the square.
@@ -402,12 +402,27 @@ fn check_type(tensor: &Tensor) -> Result<(), FieldError> {
 
 /// Whether column `at` of a tensor of labels has measured quantities rather than class numbers.
 fn is_continuous(name: TensorName, at: usize, run: &Run) -> bool {
-    if name == TensorName::ConceptLabels { run.is_continuous(at) } else { run.has_continuous_labels(name) }
+    match name {
+        TensorName::ConceptLabels => run.is_continuous(at),
+        _ => name.is_of_task() && run.task_kind(at % run.task_count()) == LabelKind::Continuous,
+    }
 }
 
 /// Whether a tensor of labels has no class numbers.
 fn has_no_classes(name: TensorName, run: &Run) -> bool {
-    if name == TensorName::ConceptLabels { run.is_all_continuous() } else { run.has_continuous_labels(name) }
+    match name {
+        TensorName::ConceptLabels => run.is_all_continuous(),
+        _ => (0..run.task_count()).all(|task| is_continuous(name, task, run)),
+    }
+}
+
+/// The declared task that column `at` of a tensor is of.
+fn task_of(name: TensorName, at: usize, run: &Run) -> Option<&Task> {
+    run.tasks.get(at % run.task_count()).filter(|_| name.is_of_task())
+}
+
+fn of_task(task: &Task) -> String {
+    format!(" for task '{}'", task.name)
 }
 
 /// Class numbers may be floats with integral values.
@@ -418,7 +433,9 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
     if !classes || !tensor.dtype().is_float() {
         return Ok(());
     }
-    let unknown = |value: f64| value.is_nan() && may_be_unknown(tensor, run);
+    // Beside tasks that are numbers, NaN stands for no prediction of a class, too.
+    let may_be_nan = may_be_unknown(tensor, run) || name.content() == Content::LabelsOrNone;
+    let unknown = |value: f64| value.is_nan() && may_be_nan;
     for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
         let (mut column, mut fraction) = (0, None);
         tensor.for_each_float(row, |value| {
@@ -428,12 +445,14 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
             column += 1;
         });
         if let Some((column, value)) = fraction {
+            let task = task_of(name, column, run);
             let of = match name {
                 TensorName::ConceptLabels => format!(" for concept '{}'", run.concepts[column].name),
-                _ => String::new(),
+                _ => task.map_or(String::new(), of_task),
             };
             let hint = match name {
                 TensorName::ConceptLabels => "; for measured quantities declare its label kind continuous",
+                TensorName::TaskLabels if task.is_some() => "; for measured quantities declare the task continuous",
                 TensorName::TaskLabels => "; for measured quantities declare the run's label kind continuous",
                 _ => "",
             };
@@ -540,14 +559,17 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
             })
         }),
         Content::Labels | Content::LabelsOrNone => each_row(tensor, dropped, |row, column, value| {
-            let task = run.tasks.get(column % run.task_count()).filter(|_| name.is_of_task());
+            if is_continuous(name, column, run) {
+                return None;
+            }
+            let task = task_of(name, column, run);
             let classes = task.map_or(MAX_CLASS + 1, |task| i64::from(task.classes()));
             let unknown = match name {
                 TensorName::TaskLabels => run.missing_task_labels && UNKNOWN_TASK.contains(&value),
                 _ => name.content() == Content::LabelsOrNone && value == -1,
             };
             ((value < 0 && !unknown) || value >= classes).then(|| {
-                let of = task.map_or(String::new(), |task| format!(" for task '{}'", task.name));
+                let of = task.map_or(String::new(), of_task);
                 let hint = match (name, value) {
                     (TensorName::TaskLabels, _) if run.missing_task_labels => ", or -1 or -100 where unknown",
                     (TensorName::TaskLabels, -1 | -100) => "; for unknown labels declare missing_task_labels",

@@ -14,7 +14,7 @@ use information::{Key, Settings, Variable};
 use crate::lock::lock;
 use crate::pair_cache::Budgeted;
 use crate::parallel;
-use crate::run::{ActivationKind, LabelKind, Run};
+use crate::run::{ActivationKind, Run};
 use crate::sample::{Column, Sample};
 use crate::tensor::TensorName;
 
@@ -77,7 +77,7 @@ impl<'a> Prepared<'a> {
 
     /// Whether scores of the task are computed for each task, on the rows in which its label is known.
     pub fn has_task_views(&self) -> bool {
-        let unknown = || self.run.missing_task_labels && self.sample.has_unknown_task();
+        let unknown = || self.run.missing_task_labels && self.sample.has_unknown_task(self.run);
         *self.has_task_views.get_or_init(|| self.run.task_count() > 1 || unknown())
     }
 
@@ -312,7 +312,7 @@ impl<'a> Prepared<'a> {
         if rows.are_all() {
             return self.task_labels().map(Cow::Borrowed);
         }
-        let continuous = self.run.task_label_kind == LabelKind::Continuous;
+        let continuous = self.run.has_continuous_labels(TensorName::TaskLabels);
         let column = self.column(TensorName::TaskLabels)?;
         Some(Cow::Owned(self.labels(column, TensorName::TaskLabels, 0, continuous, rows)))
     }
@@ -349,7 +349,7 @@ impl<'a> Prepared<'a> {
     pub fn task_labels(&self) -> Option<&Variable> {
         let build = || {
             let column = self.column(TensorName::TaskLabels).filter(|_| !self.has_task_views())?;
-            let continuous = self.run.task_label_kind == LabelKind::Continuous;
+            let continuous = self.run.has_continuous_labels(TensorName::TaskLabels);
             Some(self.labels(column, TensorName::TaskLabels, 0, continuous, &KnownRows::all(self.rows())))
         };
         self.task_labels.get_or_init(build).as_ref()

@@ -146,11 +146,14 @@ impl Concept {
 }
 
 /// One of several tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub name: String,
     /// Number of classes; up to 2 means binary (or a number), with one column of logits.
     pub cardinality: u32,
+    /// `None`: the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_kind: Option<LabelKind>,
 }
 
 impl Task {
@@ -296,6 +299,10 @@ impl TryFrom<RunFields> for Run {
             concept.label_kind = concept.label_kind.filter(|kind| *kind != label_kind);
         }
         check_tasks(&fields)?;
+        let task_label_kind = fields.task_label_kind;
+        for task in &mut fields.tasks {
+            task.label_kind = task.label_kind.filter(|kind| *kind != task_label_kind);
+        }
         fields.world_size = fields.world_size.max(1);
         if fields.world_size > MAX_WORLD_SIZE {
             return Err(FieldError::new(
@@ -343,14 +350,19 @@ impl Run {
         self
     }
 
-    /// Whether scores of both are of the same concepts and a task of one kind.
+    /// Whether scores of both are of the same concepts and the same tasks, each of one kind.
     pub fn is_comparable(&self, other: &Self) -> bool {
         let concept = |run: &Self, i: usize| (run.concepts[i].cardinality, run.label_kind(i));
         let is_same =
             |i: usize| self.concepts[i].name == other.concepts[i].name && concept(self, i) == concept(other, i);
+        let task = |run: &Self, at: usize| {
+            let declared = run.tasks.get(at).map(|task| (task.name.clone(), task.cardinality));
+            (declared, run.task_kind(at))
+        };
         self.concept_count() == other.concept_count()
             && (0..self.concept_count()).all(is_same)
-            && (self.task_label_kind, &self.tasks) == (other.task_label_kind, &other.tasks)
+            && self.task_count() == other.task_count()
+            && (0..self.task_count()).all(|at| task(self, at) == task(other, at))
     }
 
     /// The kind of the activation of concept `i`.
@@ -385,7 +397,13 @@ impl Run {
         (2..=k + 1).contains(&columns).then(|| (0..columns).map(even).collect())
     }
 
-    /// Whether labels in this tensor are measured quantities rather than class numbers; of concepts, those of any.
+    /// The kind of the label of a task, which counts from 0.
+    pub fn task_kind(&self, task: usize) -> LabelKind {
+        self.tasks.get(task).and_then(|task| task.label_kind).unwrap_or(self.task_label_kind)
+    }
+
+    /// Whether labels in this tensor are measured quantities rather than class numbers; of several concepts or tasks,
+    /// those of any.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {
         self.continuous_labels().holds(name)
     }
@@ -393,7 +411,7 @@ impl Run {
     pub fn continuous_labels(&self) -> ContinuousLabels {
         ContinuousLabels {
             concept: (0..self.concept_count()).any(|i| self.is_continuous(i)),
-            task: self.task_label_kind == LabelKind::Continuous,
+            task: (0..self.task_count()).any(|task| self.task_kind(task) == LabelKind::Continuous),
         }
     }
 
@@ -405,21 +423,21 @@ impl Run {
     /// The columns of each task in `task_logits`: one for a number or for two classes, else one for each class.
     pub fn task_logits(&self) -> Vec<Range<usize>> {
         let mut end = 0;
-        let block = |task: &Task| {
+        let block = |(at, task): (usize, &Task)| {
             let start = end;
-            end += if self.task_label_kind == LabelKind::Class && task.classes() > 2 {
-                task.classes() as usize
-            } else {
-                1
+            end += match self.task_kind(at) {
+                LabelKind::Class if task.classes() > 2 => task.classes() as usize,
+                _ => 1,
             };
             start..end
         };
-        self.tasks.iter().map(block).collect()
+        self.tasks.iter().enumerate().map(block).collect()
     }
 
-    /// The declaration of a run that has only one of these tasks, all of whose labels are known.
-    pub fn of_one_task(&self) -> Self {
-        Self(RunFields { tasks: Vec::new(), missing_task_labels: false, ..self.0.clone() })
+    /// The declaration of a run that has only this one of these tasks, all of whose labels are known.
+    pub fn of_one_task(&self, task: usize) -> Self {
+        let task_label_kind = self.task_kind(task);
+        Self(RunFields { task_label_kind, tasks: Vec::new(), missing_task_labels: false, ..self.0.clone() })
     }
 
     /// Number of weights of a class in `head_weights`: k, or with latents their number.
@@ -566,6 +584,12 @@ fn check_tasks(fields: &RunFields) -> Result<(), FieldError> {
             return Err(FieldError::new(
                 format!("run.tasks[{i}].cardinality"),
                 format!("got {}, expected at most {MAX_CARDINALITY}", task.cardinality),
+            ));
+        }
+        if task.label_kind == Some(LabelKind::Continuous) && task.cardinality > 2 {
+            return Err(FieldError::new(
+                format!("run.tasks[{i}].label_kind"),
+                format!("got continuous for '{}' with {} classes, expected class", task.name, task.cardinality),
             ));
         }
     }

@@ -161,12 +161,14 @@ class Concept(_message.Message):
     def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ..., activation_kind: _Optional[_Union[ActivationKind, str]] = ..., label_kind: _Optional[_Union[LabelKind, str]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("name", "cardinality")
+    __slots__ = ("name", "cardinality", "label_kind")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CARDINALITY_FIELD_NUMBER: _ClassVar[int]
+    LABEL_KIND_FIELD_NUMBER: _ClassVar[int]
     name: str
     cardinality: int
-    def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ...) -> None: ...
+    label_kind: LabelKind
+    def __init__(self, name: _Optional[str] = ..., cardinality: _Optional[int] = ..., label_kind: _Optional[_Union[LabelKind, str]] = ...) -> None: ...
 
 class RunConstants(_message.Message):
     __slots__ = ("reference_task_accuracy", "concept_weights", "head_weights", "image_height", "image_width", "box_height", "box_width", "concept_parts", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights", "intervention_counts", "head_bias", "linear_head")

@@ -38,7 +38,11 @@ pub fn of_labels(
         }
     }
     let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("t{at}"));
-    let task = |(at, most): (usize, &f64)| Task { name: name(at), cardinality: (*most).min(1e9) as u32 + 1 };
+    let task = |(at, most): (usize, &f64)| Task {
+        name: name(at),
+        cardinality: (*most).min(1e9) as u32 + 1,
+        ..Task::default()
+    };
     Ok(most.iter().enumerate().map(task).collect())
 }
 

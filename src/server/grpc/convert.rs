@@ -35,6 +35,10 @@ pub fn run(message: proto::Run) -> Result<Run, FieldError> {
             cardinality: c.cardinality,
         })
     });
+    let tasks = message.tasks.into_iter().enumerate().map(|(i, t)| {
+        let label_kind = label_kind(&format!("run.tasks[{i}].label_kind"), t.label_kind)?;
+        Ok(Task { name: t.name, cardinality: t.cardinality, label_kind })
+    });
     let fields = RunFields {
         concepts: concepts.collect::<Result<_, FieldError>>()?,
         activation_kind: activation_kind("run.activation_kind", message.activation_kind)?.unwrap_or_default(),
@@ -43,7 +47,7 @@ pub fn run(message: proto::Run) -> Result<Run, FieldError> {
         name: message.name,
         world_size: message.world_size,
         missing_concept_labels: message.missing_concept_labels,
-        tasks: message.tasks.into_iter().map(|t| Task { name: t.name, cardinality: t.cardinality }).collect(),
+        tasks: tasks.collect::<Result<_, FieldError>>()?,
         missing_task_labels: message.missing_task_labels,
         constants: message.constants.map(constants).unwrap_or_default(),
         labels: message.labels.into_iter().collect(),
@@ -144,6 +148,11 @@ pub fn run_message(run: &Run) -> proto::Run {
         activation_kind: c.activation_kind.map_or(0, |kind| activation_kind(kind).into()),
         label_kind: c.label_kind.map_or(0, |kind| label_kind(kind).into()),
     };
+    let task = |t: &Task| proto::Task {
+        name: t.name.clone(),
+        cardinality: t.cardinality,
+        label_kind: t.label_kind.map_or(0, |kind| label_kind(kind).into()),
+    };
     proto::Run {
         name: run.name.clone(),
         concepts: run.concepts.iter().map(concept).collect(),
@@ -154,7 +163,7 @@ pub fn run_message(run: &Run) -> proto::Run {
         training: training.into(),
         reference: run.reference.clone().unwrap_or_default(),
         missing_concept_labels: run.missing_concept_labels,
-        tasks: run.tasks.iter().map(|t| proto::Task { name: t.name.clone(), cardinality: t.cardinality }).collect(),
+        tasks: run.tasks.iter().map(task).collect(),
         missing_task_labels: run.missing_task_labels,
         constants: Some(proto::RunConstants {
             reference_task_accuracy: constants.reference_task_accuracy,

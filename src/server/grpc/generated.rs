@@ -22,6 +22,9 @@ pub struct Task {
     /// classes, 1 to 65536; 0, 1 or 2: binary (or a number), one column of logits; m > 2: m columns
     #[prost(uint32, tag = "2")]
     pub cardinality: u32,
+    /// UNSPECIFIED: the run's; CONTINUOUS: no classes, and one column of logits
+    #[prost(enumeration = "LabelKind", tag = "3")]
+    pub label_kind: i32,
 }
 /// Properties of a run that its batches do not carry. All optional.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -271,6 +271,20 @@ impl Column {
         Column { dims, values, half: self.half, image_size: self.image_size }
     }
 
+    /// The same values as class numbers, of which NaN is none: −1.
+    pub(super) fn of_classes(self) -> Column {
+        fn classes<T: Into<f64> + Copy>(values: &[T]) -> Values {
+            let class = |value: f64| if value.is_nan() { -1 } else { value as i32 };
+            Values::Integer(values.iter().map(|&value| class(value.into())).collect())
+        }
+        let values = match self.values {
+            Values::Float32(v) => classes(&v),
+            Values::Float64(v) => classes(&v),
+            other => other,
+        };
+        Column { values, ..self }
+    }
+
     /// Value `at` of every row, as f64. Texts have none.
     pub fn floats(&self, at: usize) -> Vec<f64> {
         let width = self.width();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::column::Column;
 use crate::batch::Batch;
-use crate::run::Run;
+use crate::run::{LabelKind, Run};
 use crate::tensor::{Tensor, TensorName};
 
 /// The rows of a split at one moment, in ascending row id. Immutable.
@@ -67,7 +67,7 @@ impl Sample {
 
     /// The columns of one of `run`'s tasks and those that are of no task, in the rows in which its label is known.
     pub fn of_task(&self, task: usize, run: &Run) -> Self {
-        let known = self.known_task(task).filter(|known| run.missing_task_labels && known.contains(&false));
+        let known = self.known_task(task, run).filter(|known| run.missing_task_labels && known.contains(&false));
         let rows: Option<Vec<usize>> =
             known.map(|known| known.iter().enumerate().filter(|(_, known)| **known).map(|(row, _)| row).collect());
         let column = |(&name, column): (&TensorName, &Column)| {
@@ -81,18 +81,19 @@ impl Sample {
     }
 
     /// Whether the label of a task is unknown in a row.
-    pub fn has_unknown_task(&self) -> bool {
+    pub fn has_unknown_task(&self, run: &Run) -> bool {
         let tasks = self.column(TensorName::TaskLabels).map_or(0, Column::width);
-        (0..tasks).any(|task| self.known_task(task).is_some_and(|known| known.contains(&false)))
+        (0..tasks).any(|task| self.known_task(task, run).is_some_and(|known| known.contains(&false)))
     }
 
     /// Whether the label of a task is known in each row.
-    fn known_task(&self, task: usize) -> Option<Vec<bool>> {
-        let labels = self.column(TensorName::TaskLabels)?;
-        Some(match labels.integers(task) {
-            Some(labels) => labels.iter().map(|label| *label >= 0).collect(),
-            None => labels.floats(task).iter().map(|label| !label.is_nan()).collect(),
-        })
+    fn known_task(&self, task: usize, run: &Run) -> Option<Vec<bool>> {
+        let labels = self.column(TensorName::TaskLabels)?.floats(task);
+        let is_known = |label: &f64| match run.task_kind(task) {
+            LabelKind::Class => *label >= 0.0,
+            LabelKind::Continuous => !label.is_nan(),
+        };
+        Some(labels.iter().map(is_known).collect())
     }
 
     /// Bytes held in memory.
@@ -101,10 +102,11 @@ impl Sample {
     }
 }
 
-/// The columns of one of several tasks, in the shape that those of a single one have.
+/// The columns of one of several tasks, in the shape and of the type that those of a single one have: beside tasks that are
+/// numbers, classes are kept as floats.
 fn column_of_task(name: TensorName, column: &Column, task: usize, run: &Run) -> Column {
     use TensorName::{InterventionPredictions, TaskLogits, WrongInterventionPredictions};
-    match name {
+    let own = match name {
         TaskLogits => {
             let own: Vec<usize> = run.task_logits()[task].clone().collect();
             column.select(&own, vec![own.len()])
@@ -115,5 +117,7 @@ fn column_of_task(name: TensorName, column: &Column, task: usize, run: &Run) -> 
             column.select(&own, vec![columns])
         }
         _ => column.select(&[task], Vec::new()),
-    }
+    };
+    let of_classes = Column::holds_classes(name, run.task_kind(task) == LabelKind::Continuous);
+    if of_classes { own.of_classes() } else { own }
 }

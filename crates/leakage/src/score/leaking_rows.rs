@@ -87,8 +87,8 @@ impl LeakingRowsOfAll {
         if p.run().tasks.len() > 1 {
             return Err("rows are listed for a single task only".to_owned());
         }
-        if p.run().missing_task_labels && p.sample().has_unknown_task() {
-            let (sample, run) = (p.sample().of_task(0, p.run()), p.run().of_one_task());
+        if p.run().missing_task_labels && p.sample().has_unknown_task(p.run()) {
+            let (sample, run) = (p.sample().of_task(0, p.run()), p.run().of_one_task(0));
             return Self::of(&p.of_task(&sample, &run), top);
         }
         guarded(p, "the rows of ctl_conditional", || Self::found(p, top)).unwrap_or_else(Err)

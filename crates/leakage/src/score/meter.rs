@@ -160,7 +160,7 @@ fn shape(p: &Prepared) -> Shape {
         occurring: concepts.clone().map(|i| or(2, i, classes(i).min(rows + 1))).sum(),
         classes: concepts.map(|i| or(1, i, classes(i))).max().unwrap_or(1),
         widest: [blocks.iter().map(Range::len).max().unwrap_or(1), embeddings / p.concepts()],
-        task_classes: p.column(TensorName::TaskLabels).map_or(0, |labels| match run.task_label_kind {
+        task_classes: p.column(TensorName::TaskLabels).map_or(0, |labels| match run.task_kind(0) {
             LabelKind::Continuous => 8,
             LabelKind::Class => distinct(labels, 0),
         }),

@@ -64,7 +64,7 @@ pub fn kinds(p: &Prepared) {
 /// The remark that the only column of task logits has probabilities.
 pub fn task_probabilities(p: &Prepared) {
     let logits = p.column(TensorName::TaskLogits).filter(|column| column.width() == 1);
-    let decides = p.column(TensorName::TaskPredictions).is_none();
+    let decides = p.column(TensorName::TaskPredictions).is_none() && task_classes(p).is_ok();
     if logits.filter(|_| decides).is_some_and(|logits| are_probabilities(&logits.floats(0))) {
         p.remark("task_logits are all from 0 to 1: read as probabilities of class 1, with the threshold 0.5".into());
     }

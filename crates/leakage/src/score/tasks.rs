@@ -36,7 +36,7 @@ impl View {
         let known = sample.rows();
         let unknown = (known < all && known < LEAST_KNOWN)
             .then(|| format!("its label is known in {known} of {all} rows, expected at least {LEAST_KNOWN}"));
-        Self { sample, run: p.run().of_one_task(), unknown }
+        Self { sample, run: p.run().of_one_task(task), unknown }
     }
 }
 

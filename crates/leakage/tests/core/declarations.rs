@@ -751,13 +751,13 @@ fn latents_are_no_fewer_than_the_concepts_and_weigh_in_the_head() {
 
 fn of_tasks(cardinalities: &[u32]) -> RunFields {
     let tasks = cardinalities.iter().enumerate();
-    let tasks = tasks.map(|(i, &cardinality)| Task { name: format!("t{i}"), cardinality }).collect();
+    let tasks = tasks.map(|(i, &cardinality)| Task { name: format!("t{i}"), cardinality, ..Task::default() }).collect();
     RunFields { tasks, ..fields(&[2, 2, 2]) }
 }
 
 #[test]
 fn tasks_have_names_of_their_own_and_no_stated_head() {
-    let same = |name: &str| Task { name: name.into(), cardinality: 2 };
+    let same = |name: &str| Task { name: name.into(), cardinality: 2, ..Task::default() };
     let twice = RunFields { tasks: vec![same("a"), same("a")], ..fields(&[2]) };
     assert_fault(Run::try_from(twice), "run.tasks[1].name", "'a' names two tasks");
     let mut stated = of_tasks(&[2, 2]);
@@ -770,6 +770,66 @@ fn tasks_have_names_of_their_own_and_no_stated_head() {
     let run = |cardinalities: &[u32]| Run::try_from(of_tasks(cardinalities)).unwrap();
     assert_eq!(run(&[2, 0, 5, 2]).task_logits(), [0..1, 1..2, 2..7, 7..8]);
     assert!(!run(&[2, 2]).is_continued_by(&run(&[2, 2, 2])), "the number of tasks is part of the declaration");
+}
+
+/// A task of three classes, and a number.
+fn of_two_kinds() -> RunFields {
+    let mut fields = of_tasks(&[3, 0]);
+    fields.tasks[1].label_kind = Some(LabelKind::Continuous);
+    fields
+}
+
+#[test]
+fn each_task_has_its_own_kind_or_that_of_the_run() {
+    let run = Run::try_from(of_two_kinds()).unwrap();
+    assert_eq!([0, 1].map(|task| run.task_kind(task)), [LabelKind::Class, LabelKind::Continuous]);
+    assert_eq!([0, 1].map(|task| run.of_one_task(task).task_label_kind), [LabelKind::Class, LabelKind::Continuous]);
+    assert_eq!(run.task_logits(), [0..3, 3..4]);
+    let json = serde_json::to_string(&run).unwrap();
+    assert_eq!((serde_json::from_str::<Run>(&json).unwrap(), json.matches("\"label_kind\"").count()), (run.clone(), 1));
+    // Kinds that are spelt out and are the run's change nothing, and scores are of the same tasks however they are stated.
+    let mut spelt = of_two_kinds();
+    spelt.tasks[0].label_kind = Some(LabelKind::Class);
+    assert!(run.is_continued_by(&Run::try_from(spelt.clone()).unwrap()));
+    spelt.task_label_kind = LabelKind::Continuous;
+    let other = Run::try_from(spelt).unwrap();
+    assert!(!run.is_continued_by(&other) && run.is_comparable(&other));
+    assert!(!run.is_comparable(&Run::try_from(of_tasks(&[3, 0])).unwrap()));
+    let mut single = of_tasks(&[0]);
+    single.tasks[0].label_kind = Some(LabelKind::Continuous);
+    assert!(Run::try_from(single).unwrap().has_continuous_labels(TaskLabels));
+    let mut classes = of_two_kinds();
+    classes.tasks[1].cardinality = 5;
+    let says = "got continuous for 't1' with 5 classes, expected class";
+    assert_fault(Run::try_from(classes), "run.tasks[1].label_kind", says);
+}
+
+#[test]
+fn classes_stand_beside_numbers_as_class_numbers() {
+    let run = Run::try_from(of_two_kinds()).unwrap();
+    let with_unknown = Run::try_from(RunFields { missing_task_labels: true, ..of_two_kinds() }).unwrap();
+    let nan = f32::NAN;
+    for (values, run) in [(&[2.0, -0.5, 0.0, 71.25], &run), (&[-1.0, nan, nan, -1.0], &with_unknown)] {
+        Batch::new(vec![floats(TaskLabels, &[2, 2], values)], run, NonFinite::Reject).unwrap();
+    }
+    let refused: &[(TensorName, &[u64], &[f32], &str)] = &[
+        (
+            TaskLabels,
+            &[2, 2],
+            &[2.0, 0.5, 0.5, 1.0],
+            "row 1 has 0.5 for task 't0', expected class numbers; for measured quantities declare the task continuous",
+        ),
+        (TaskLabels, &[1, 2], &[3.0, 3.0], "row 0 has 3 for task 't0', expected 0 to 2 (classes)"),
+        (TaskPredictions, &[1, 2], &[1.5, 1.5], "row 0 has 1.5 for task 't0', expected class numbers"),
+        (InterventionPredictions, &[1, 2, 2], &[nan, nan, -2.0, -2.0], "row 0 has -2 for task 't0'"),
+    ];
+    for (name, shape, values, says) in refused {
+        let batch = Batch::new(vec![floats(*name, shape, values)], &run, NonFinite::Reject);
+        assert_fault(batch, &format!("tensors.{name}"), says);
+    }
+    // NaN stands for no prediction of either kind, and −1 for none of a class.
+    let none = floats(InterventionPredictions, &[1, 2, 2], &[nan, nan, -1.0, -1.0]);
+    Batch::new(vec![none], &run, NonFinite::Reject).unwrap();
 }
 
 #[test]

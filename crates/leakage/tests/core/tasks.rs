@@ -8,7 +8,9 @@ use leakage::run::{Concept, Run, RunFields, Task};
 
 fn run() -> Run {
     let concepts = ["x", "y"].map(|name| Concept { name: name.into(), cardinality: 2, ..Concept::default() }).to_vec();
-    let tasks = ["edema", "effusion", "fracture"].map(|name| Task { name: name.into(), cardinality: 2 }).to_vec();
+    let tasks = ["edema", "effusion", "fracture"]
+        .map(|name| Task { name: name.into(), cardinality: 2, ..Task::default() })
+        .to_vec();
     Run::try_from(RunFields { name: "r".into(), concepts, tasks, ..RunFields::default() }).unwrap()
 }
 

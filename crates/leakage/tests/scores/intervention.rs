@@ -202,6 +202,14 @@ fn measured(errors: &[f64]) -> (Columns, f64) {
 }
 
 #[test]
+fn numbers_from_0_to_1_as_task_logits_are_no_probabilities() {
+    let (columns, _) = measured(&[0.1, 0.2]);
+    let logits = (0..columns.rows).map(|row| (row % 5) as f64 / 4.0).collect();
+    let said = warnings(&columns.with(TensorName::TaskLogits, &[1], logits));
+    assert!(!said.iter().any(|warning| warning.contains("probabilities of class 1")), "{said:?}");
+}
+
+#[test]
 fn of_a_task_that_is_a_number_the_drop_is_that_of_r2() {
     let (columns, variance) = measured(&[0.1, 0.2, 0.4]);
     let r2 = |error: f64| 1.0 - error * error / variance;

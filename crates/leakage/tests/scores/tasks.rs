@@ -30,11 +30,16 @@ fn single() -> [Columns; 2] {
     [first, second]
 }
 
-/// One run with the tasks of all.
+/// One run with the tasks of all, each of its kind.
 fn together(runs: &[Columns]) -> Columns {
     let mut whole = runs[0].clone();
     let t = runs.len();
-    whole.fields.tasks = (0..t).map(|task| Task { name: format!("task {task}"), cardinality: 2 }).collect();
+    let task = |(at, run): (usize, &Columns)| Task {
+        name: format!("task {at}"),
+        cardinality: 2,
+        label_kind: Some(run.fields.task_label_kind),
+    };
+    whole.fields.tasks = runs.iter().enumerate().map(task).collect();
     for (name, (dims, values)) in &mut whole.arrays {
         if !name.is_of_task() {
             continue;
@@ -52,14 +57,18 @@ fn assert_each_is_its_own(whole: &Columns, single: &[Columns]) {
     let found = whole.available(TIE_AWARE);
     let expected: Vec<_> = single.iter().map(|run| run.available(TIE_AWARE)).collect();
     let mut of_tasks = 0;
-    for score in CATALOGUE.iter().filter(|score| expected[0].contains_key(score.id)) {
+    let is_expected = |id: &str| expected.iter().any(|scores| scores.contains_key(id));
+    for score in CATALOGUE.iter().filter(|score| is_expected(score.id)) {
         let outcome = &found[score.id];
         if !reads_task(score) {
             assert_eq!(outcome, &expected[0][score.id], "{}", score.id);
             continue;
         }
         of_tasks += 1;
-        let own: Vec<Outcome> = expected.iter().map(|scores| scores[score.id].clone()).collect();
+        // A score of numbers alone is no score of a task of classes.
+        let of_classes = || Outcome::undefined("needs task_labels as numbers, which was not given");
+        let own: Vec<Outcome> =
+            expected.iter().map(|scores| scores.get(score.id).cloned().unwrap_or_else(of_classes)).collect();
         assert_eq!(outcome.per_task(), Some(&own[..]), "{}", score.id);
         let values: Vec<f64> = own.iter().filter_map(|one| Some(one.value()?.value)).collect();
         match outcome.value() {
@@ -74,6 +83,54 @@ fn assert_each_is_its_own(whole: &Columns, single: &[Columns]) {
 fn two_tasks_are_scored_as_two_runs_over_the_same_rows() {
     let single = single();
     assert_each_is_its_own(&together(&single), &single);
+}
+
+/// The first task of [`single`], and the noisy number of concepts that a row has.
+fn of_two_kinds() -> [Columns; 2] {
+    let [first, _] = single();
+    let concepts = first.arrays[&TensorName::ConceptLabels].1.clone();
+    let number = |row: usize| concepts[row * K..(row + 1) * K].iter().sum::<f64>() + (row * 7919 % 101) as f64 / 101.0;
+    let second = first
+        .clone()
+        .continuous_labels(false, true)
+        .changed(TensorName::TaskLabels, |row, _, _| number(row))
+        .changed(TensorName::TaskLogits, |row, _, logit| number(row) + 0.1 * logit)
+        .changed(TensorName::IntervenedTaskPredictions, |row, _, _| number(row).round());
+    [first, second]
+}
+
+#[test]
+fn a_class_and_a_number_are_scored_as_two_runs_over_the_same_rows() {
+    let single = of_two_kinds();
+    let whole = together(&single);
+    assert_each_is_its_own(&whole, &single);
+    let scores = whole.scores(&["task_accuracy", "task_r2", "ctl_conditional_r2"], TIE_AWARE);
+    let of_tasks =
+        |id: &str| scores[id].per_task().unwrap().iter().map(|one| one.value().is_some()).collect::<Vec<_>>();
+    assert_eq!(of_tasks("task_accuracy"), [true, false]);
+    assert_eq!(why(&scores["task_accuracy"].per_task().unwrap()[1]), "the task labels are not classes");
+    assert_eq!([of_tasks("task_r2"), of_tasks("ctl_conditional_r2")], [[false, true], [false, true]]);
+    assert!(value(&scores["task_r2"]) > 0.9);
+}
+
+#[test]
+fn unknown_labels_of_a_class_and_of_a_number_are_left_out() {
+    let runs = of_two_kinds();
+    // Of a class −1 or NaN, of a number NaN alone.
+    let mark = |row: usize, task: usize| if task == 0 && row.is_multiple_of(2) { -1.0 } else { f64::NAN };
+    let is_unknown = |row: usize, task: usize| is_unknown(row + task, 1, 2);
+    let mut whole = together(&runs)
+        .changed(TensorName::TaskLabels, |row, task, y| if is_unknown(row, task) { mark(row, task) } else { y });
+    whole.fields.missing_task_labels = true;
+    let scores = whole.scores(&["ctl_conditional", "intervention_drop"], TIE_AWARE);
+    for (task, run) in runs.into_iter().enumerate() {
+        let known: Vec<usize> = (0..ROWS).filter(|&row| !is_unknown(row, task)).collect();
+        let expected = run.reordered(&known).scores(&["ctl_conditional", "intervention_drop"], TIE_AWARE);
+        for (id, outcome) in &scores {
+            let (found, expected) = (value(&outcome.per_task().unwrap()[task]), value(&expected[id]));
+            assert!((found - expected).abs() < 1e-9, "{id} of {task}: {found} {expected}");
+        }
+    }
 }
 
 #[test]

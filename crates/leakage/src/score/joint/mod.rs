@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
-use crate::run::{ActivationKind, LabelKind};
+use crate::run::ActivationKind;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
@@ -136,7 +136,7 @@ fn losses(p: &Prepared) -> Arc<Result<Losses, String>> {
 /// Class numbers of the task; of a continuous one, which eighth of the rows a value is in.
 fn task(p: &Prepared) -> Result<Vec<i32>, String> {
     let column = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
-    if p.run().task_label_kind != LabelKind::Continuous {
+    if !p.run().has_continuous_labels(TensorName::TaskLabels) {
         return column.integers(0).ok_or_else(|| "the task labels are not classes".into());
     }
     let values = column.floats(0);
