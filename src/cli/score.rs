@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Map, Value, json};
-use strum::VariantArray;
 
 use crate::server::unix_time;
 use leakage::field_error::{in_short, printable};
@@ -68,9 +66,10 @@ pub struct Options {
     /// [default: a guess from the values of each, which is printed]
     #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…", conflicts_with = "signed_labels")]
     concept_kind: Vec<outputs::Stated<LabelKind>>,
-    /// Kind of task_labels; measured quantities are continuous [default: a guess from the values, which is printed]
-    #[arg(long, value_parser = label_kind(), value_name = "KIND")]
-    task_kind: Option<LabelKind>,
+    /// Kind of task_labels: class or continuous; or of one task, as in age=continuous [default: a guess from
+    /// the values of each, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
+    task_kind: Vec<outputs::Stated<LabelKind>>,
     /// Also list the rows that contribute most to ctl_conditional, or to that of a concept: ctl_conditional:wing. See
     /// docs/leakage.md.
     #[arg(long, value_name = "SCORE[:CONCEPT]")]
@@ -80,11 +79,6 @@ pub struct Options {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-}
-
-fn label_kind() -> impl TypedValueParser<Value = LabelKind> {
-    PossibleValuesParser::new(LabelKind::VARIANTS.iter().map(|kind| kind.text()))
-        .map(|text| text.parse().expect("one of the possible values"))
 }
 
 pub fn run(options: &Options) -> Result<String, String> {
@@ -99,7 +93,7 @@ pub fn run(options: &Options) -> Result<String, String> {
         soft_labels: options.soft_labels,
         activation_kind: options.activation_kind.clone(),
         concept_kind: options.concept_kind.clone(),
-        task_kind: options.task_kind,
+        task_kind: options.task_kind.clone(),
     };
     let mut memory = outputs::Memory { limit: scoring.memory(), used: 0 };
     // Before the work, so that a place that cannot be written is known at once.
@@ -219,18 +213,18 @@ pub fn run(options: &Options) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the kinds that the arrays were read as, by their names in the JSON: one, or one for each concept where they
-/// differ.
+/// Returns the kinds that the arrays were read as, by their names in the JSON: one, or one for each concept or task where
+/// they differ.
 fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, Vec<&'static str>)> {
     use TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
-    let of_concepts = |kind: &dyn Fn(usize) -> &'static str| {
-        let kinds: Vec<&str> = (0..run.concept_count()).map(kind).collect();
+    let of = |count: usize, kind: &dyn Fn(usize) -> &'static str| {
+        let kinds: Vec<&str> = (0..count).map(kind).collect();
         if kinds.iter().all(|kind| *kind == kinds[0]) { vec![kinds[0]] } else { kinds }
     };
     let kinds = [
-        (ConceptActivations, "activation_kind", of_concepts(&|i| run.activation_kind(i).text())),
-        (ConceptLabels, "concept_kind", of_concepts(&|i| run.label_kind(i).text())),
-        (TaskLabels, "task_kind", vec![run.task_label_kind.text()]),
+        (ConceptActivations, "activation_kind", of(run.concept_count(), &|i| run.activation_kind(i).text())),
+        (ConceptLabels, "concept_kind", of(run.concept_count(), &|i| run.label_kind(i).text())),
+        (TaskLabels, "task_kind", of(run.task_count(), &|task| run.task_kind(task).text())),
     ];
     let given = kinds.into_iter().filter(|(tensor, ..)| sample.column(*tensor).is_some());
     given.map(|(_, name, kind)| (name, kind)).collect()
@@ -238,19 +232,18 @@ fn kinds(run: &Run, sample: &Sample) -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// The kinds that were guessed, for the first line.
 fn guessed(run: &Run, kinds: &[(&str, Vec<&str>)], guessed: &[&str]) -> String {
-    let of_all = |of: &[&str]| match of {
+    let concepts = || run.concepts.iter().map(|concept| &concept.name).collect::<Vec<_>>();
+    let tasks = || run.tasks.iter().map(|task| &task.name).collect();
+    let of_all = |name: &str, of: &[&str]| match of {
         [kind] => (*kind).to_owned(),
-        several => in_short(
-            &several
-                .iter()
-                .zip(&run.concepts)
-                .map(|(kind, of)| format!("{}={kind}", of.name))
-                .collect::<Vec<_>>()
-                .join(","),
-        ),
+        several => {
+            let names = if name == "task_kind" { tasks() } else { concepts() };
+            let each = several.iter().zip(names).map(|(kind, name)| format!("{name}={kind}"));
+            in_short(&each.collect::<Vec<_>>().join(","))
+        }
     };
     let guesses = kinds.iter().filter(|(name, _)| guessed.contains(name));
-    let guesses: Vec<String> = guesses.map(|(name, kinds)| format!("{name} {}", of_all(kinds))).collect();
+    let guesses: Vec<String> = guesses.map(|(name, kinds)| format!("{name} {}", of_all(name, kinds))).collect();
     if guesses.is_empty() { String::new() } else { format!("; guessed: {}", guesses.join(", ")) }
 }
 

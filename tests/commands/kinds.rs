@@ -222,6 +222,55 @@ fn a_concept_is_told_its_kinds_by_name() {
 }
 
 #[test]
+fn each_task_of_a_file_has_the_kind_of_its_own_column() {
+    let data = data();
+    let number = |row: usize| data.labels[row * K..(row + 1) * K].iter().sum::<f64>() + (row % 7) as f64 / 8.0;
+    let of_both = |number: &dyn Fn(usize) -> f64| {
+        let tasks: Vec<f64> = (0..ROWS).flat_map(|row| [data.task[row], number(row)]).collect();
+        let activations = ("concept_activations", K, &data.logits[..]);
+        table(&[
+            activations,
+            ("concept_labels", K, &data.labels),
+            ("task_labels", 2, &tasks),
+            ("task_predictions", 2, &tasks),
+        ])
+    };
+    let mixed = of_both(&number);
+    let (object, said) = mixed.json(&[]);
+    assert_eq!((&object["tasks"], &object["task_kind"]), (&json!(["t0", "t1"]), &json!(["class", "continuous"])));
+    assert_eq!((&object["guessed"][2], said.as_str()), (&json!("task_kind"), ""));
+    assert!(mixed.text(&[]).lines().next().unwrap().ends_with("task_kind t0=class,t1=continuous"));
+    let ctl = |object: &Value| object["scores"]["ctl"].clone();
+    for (task, own) in [data.task.clone(), (0..ROWS).map(number).collect()].iter().enumerate() {
+        let labels = [("concept_activations", K, &data.logits[..]), ("concept_labels", K, &data.labels)];
+        let (single, _) = table(&[&labels[..], &[("task_labels", 1, &own[..])]].concat()).json(&[]);
+        assert_eq!(ctl(&object)["per_task"][task], ctl(&single), "{task}");
+    }
+    let accuracy = &object["scores"]["task_accuracy"];
+    assert_eq!((accuracy["value"].as_f64(), &accuracy["per_task"][0]["value"]), (Some(1.0), &json!(1.0)));
+    assert_eq!(accuracy["per_task"][1]["undefined"], "the task labels are not classes");
+    // Amounts in whole numbers are named, and may be stated for their task alone or for all.
+    let amounts = of_both(&|row| 300.0 + 37.0 * (row % 100) as f64);
+    let (object, said) = amounts.json(&[]);
+    assert_eq!(object["task_kind"], "class");
+    assert!(
+        said.starts_with("task_labels of 't1': 100 different whole numbers up to 3963: read as classes")
+            && said.contains("pass --task-kind t1=continuous"),
+        "{said}"
+    );
+    let (object, said) = amounts.json(&["--task-kind", "t1=continuous"]);
+    assert_eq!((&object["task_kind"], said.as_str()), (&json!(["class", "continuous"]), ""));
+    assert_eq!(amounts.json(&["--task-kind", "continuous"]).0["task_kind"], "continuous");
+    let error = amounts.refused(&["--task-kind", "age=continuous"]);
+    assert!(error.contains("--task-kind: got the task 'age', expected one of t0, t1"), "{error}");
+    let error = mixed.refused(&["--task-kind", "class"]);
+    assert!(
+        error.contains("for task 't1', expected class numbers") && error.contains("pass --task-kind NAME="),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_rounding_error_above_1_changes_no_score() {
     let data = data();
     let largest = |with: f64| {

@@ -106,25 +106,29 @@ pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn
     kinds
 }
 
-/// The remark that task labels read as classes may be amounts in whole numbers, since most numbers up to the largest do not
-/// occur.
-pub fn sparse_classes(labels: &Tensor) -> Option<String> {
+/// The remark that labels of a task read as classes may be amounts in whole numbers, since most numbers up to the largest do
+/// not occur: of the first such task. `are_guessed`: whether the classes of each are a guess.
+pub fn sparse_classes(labels: &Tensor, names: &[String], are_guessed: &[bool]) -> Option<String> {
     /// Fewer values than that are classes whatever their numbers.
     const FEW_CLASSES: usize = 20;
-    let mut found = BTreeSet::new();
-    for row in 0..labels.rows() {
-        labels.for_each_float(row, |value| {
-            if value >= 0.0 {
-                found.insert(value as u64);
-            }
-        });
-    }
-    let (count, last) = (found.len(), *found.last()?);
-    (count > FEW_CLASSES && last > 2 * count as u64).then(|| {
-        format!(
-            "task_labels: {count} different whole numbers up to {last}: read as classes. If they are amounts, pass \
-             --task-kind continuous"
-        )
+    let mut found = vec![BTreeSet::new(); names.len()];
+    each_element(labels, |_, task, value| {
+        if value >= 0.0 && are_guessed[task] {
+            found[task].insert(value as u64);
+        }
+    });
+    found.iter().zip(names).find_map(|(found, name)| {
+        let (count, last) = (found.len(), *found.last()?);
+        let (of, option) = match names {
+            [_] => (String::new(), "continuous".to_owned()),
+            _ => (format!(" of '{name}'"), format!("{name}=continuous")),
+        };
+        (count > FEW_CLASSES && last > 2 * count as u64).then(|| {
+            format!(
+                "task_labels{of}: {count} different whole numbers up to {last}: read as classes. If they are amounts, pass \
+                 --task-kind {option}"
+            )
+        })
     })
 }
 
@@ -207,7 +211,8 @@ mod tests {
         let remark = |labels: &[i64]| {
             let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
             let shape = [labels.len() as u64];
-            sparse_classes(&Tensor::numbers(TensorName::TaskLabels, DataType::Int64, &shape, bytes.into()).unwrap())
+            let tensor = Tensor::numbers(TensorName::TaskLabels, DataType::Int64, &shape, bytes.into()).unwrap();
+            sparse_classes(&tensor, &["t0".to_owned()], &[true])
         };
         let rents: Vec<i64> = (0..100).map(|row| 300 + 37 * row).collect();
         assert!(remark(&rents).unwrap().starts_with("task_labels: 100 different whole numbers up to 3963: read as"));

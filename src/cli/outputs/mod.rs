@@ -51,7 +51,7 @@ pub struct Layout {
     pub soft_labels: Option<Soft>,
     pub activation_kind: Vec<Stated<ActivationKind>>,
     pub concept_kind: Vec<Stated<LabelKind>>,
-    pub task_kind: Option<LabelKind>,
+    pub task_kind: Vec<Stated<LabelKind>>,
 }
 
 /// Reads `paths` and derives the run's declaration from its arrays: k from their shapes, and the kinds that nobody states
@@ -107,8 +107,8 @@ pub fn read(
     fields.missing_concept_labels = layout.missing_labels || layout.soft_labels.is_some();
     let names: Vec<&str> = fields.concepts.iter().map(|concept| concept.name.as_str()).collect();
     let (stated_activations, of_activations) =
-        stated::by_concept("--activation-kind", &layout.activation_kind, &names)?;
-    let (stated_labels, of_labels) = stated::by_concept("--concept-kind", &layout.concept_kind, &names)?;
+        stated::by_name("--activation-kind", "concept", &layout.activation_kind, &names)?;
+    let (stated_labels, of_labels) = stated::by_name("--concept-kind", "concept", &layout.concept_kind, &names)?;
     let mut guesses = Guesses::default();
     if let Some(at) = tensors.iter().position(|tensor| tensor.name() == TensorName::ConceptLabels) {
         if layout.signed_labels {
@@ -143,17 +143,20 @@ pub fn read(
     }
     let find = |name| tensors.iter().find(|tensor: &&Tensor| tensor.name() == name);
     if let Some(labels) = find(TensorName::TaskLabels) {
-        let columns = labels.width();
-        let guess = kinds::of_labels(labels, columns, -100.0, |_| MAX_CLASS as u32 + 1);
-        // One kind for all tasks.
-        let guess = guess.into_iter().find(|kind| *kind == LabelKind::Continuous).unwrap_or_default();
-        if layout.task_kind.is_none() {
+        let names: Vec<String> = (0..labels.width()).map(|at| tasks::name(&task_names, at)).collect();
+        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (of_all, of_each) = stated::by_name("--task-kind", "task", &layout.task_kind, &known)?;
+        let stated: Vec<Option<LabelKind>> = of_each.iter().map(|of| of.or(of_all)).collect();
+        let guess = kinds::of_labels(labels, names.len(), -100.0, |_| MAX_CLASS as u32 + 1);
+        let kinds: Vec<LabelKind> = stated.iter().zip(&guess).map(|(stated, guess)| stated.unwrap_or(*guess)).collect();
+        if stated.contains(&None) {
+            let are_guessed: Vec<bool> = stated.iter().zip(&guess).map(|of| of == (&None, &LabelKind::Class)).collect();
             guesses.guessed.push("task_kind");
-            guesses.doubts.extend(kinds::sparse_classes(labels).filter(|_| guess == LabelKind::Class));
+            guesses.doubts.extend(kinds::sparse_classes(labels, &names, &are_guessed));
         }
-        fields.task_label_kind = layout.task_kind.unwrap_or(guess);
-        fields.tasks =
-            tasks::of_labels(labels, find(TensorName::TaskPredictions), &task_names, fields.task_label_kind)?;
+        // One kind of all is the run's.
+        fields.task_label_kind = if kinds.iter().all(|kind| *kind == kinds[0]) { kinds[0] } else { LabelKind::Class };
+        fields.tasks = tasks::of_labels(labels, find(TensorName::TaskPredictions), &task_names, &kinds)?;
     }
     fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
     if layout.latents {
@@ -204,6 +207,7 @@ fn in_array_terms(fault: FieldError) -> FieldError {
         .replace("declare missing_task_labels", "pass --missing-labels")
         .replace("pass signed_labels=True", "pass --signed-labels")
         .replace("declare its label kind continuous", "pass --concept-kind NAME=continuous")
+        .replace("declare the task continuous", "pass --task-kind NAME=continuous")
         .replace("declare the run's label kind continuous", "pass --task-kind continuous");
     FieldError::new(array, message)
 }

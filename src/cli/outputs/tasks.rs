@@ -6,13 +6,13 @@ use leakage::tensor::Tensor;
 
 use super::array::each_element;
 
-/// The tasks, with the classes that occur; none where there is a single one. Errors where `names` are not one for each, or
-/// there are none and the columns are those of one-hot labels.
+/// The tasks, each of its kind, with the classes that occur; none where there is a single one. Errors where `names` are not
+/// one for each, or there are none and the columns are those of one-hot labels.
 pub fn of_labels(
     labels: &Tensor,
     predictions: Option<&Tensor>,
     names: &[String],
-    kind: LabelKind,
+    kinds: &[LabelKind],
 ) -> Result<Vec<Task>, FieldError> {
     let t = labels.width();
     if !names.is_empty() && names.len() != t {
@@ -23,7 +23,7 @@ pub fn of_labels(
     if labels.shape().len() != 2 || !(2..=MAX_TASKS).contains(&t) {
         return Ok(Vec::new());
     }
-    if names.is_empty() && kind == LabelKind::Class && are_one_hot(labels) {
+    if names.is_empty() && !kinds.contains(&LabelKind::Continuous) && are_one_hot(labels) {
         let message = format!(
             "got a single 1 in each row of {t} columns, expected class numbers: of one-hot labels send the class numbers, \
              [n]; of {t} tasks give task_names"
@@ -32,18 +32,20 @@ pub fn of_labels(
     }
     let mut most = vec![0.0_f64; t];
     let of_same_shape = |tensor: &&Tensor| tensor.shape() == labels.shape();
-    if kind == LabelKind::Class {
-        for tensor in [Some(labels), predictions.filter(of_same_shape)].into_iter().flatten() {
-            each_element(tensor, |_, task, value| most[task] = most[task].max(value));
-        }
+    for tensor in [Some(labels), predictions.filter(of_same_shape)].into_iter().flatten() {
+        each_element(tensor, |_, task, value| most[task] = most[task].max(value));
     }
-    let name = |at: usize| names.get(at).cloned().unwrap_or_else(|| format!("t{at}"));
-    let task = |(at, most): (usize, &f64)| Task {
-        name: name(at),
-        cardinality: (*most).min(1e9) as u32 + 1,
-        ..Task::default()
+    let task = |at: usize| Task {
+        name: name(names, at),
+        cardinality: if kinds[at] == LabelKind::Class { most[at].min(1e9) as u32 + 1 } else { 0 },
+        label_kind: Some(kinds[at]),
     };
-    Ok(most.iter().enumerate().map(task).collect())
+    Ok((0..t).map(task).collect())
+}
+
+/// The name of a task, which counts from 0.
+pub fn name(names: &[String], at: usize) -> String {
+    names.get(at).cloned().unwrap_or_else(|| format!("t{at}"))
 }
 
 /// Whether the columns have 0 and a single 1 in each row, as one-hot labels do.
