@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._head import Call, Wrapped
+from ._head import Call, Output, Wrapped
 from ._tensors import Fault
 
 # The threshold of a probability, and how far the sum of a row's may be from 1.
@@ -29,18 +29,17 @@ def calling(
     threshold: float,
     sample: Any,
     *,
-    numbers: bool = False,
     probabilities: bool = False,
-    tasks: Sequence[tuple[str, int]] = (),
+    tasks: Sequence[Output] = (),
 ) -> Iterator[Callable[[Any], Any]]:
-    """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or the `numbers`.
+    """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or to numbers.
 
-    -1, or NaN among numbers, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
-    `Fault` for outputs of another shape. `tasks`: names and numbers of logits; of several it returns [n, t].
+    -1, or NaN of a number, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
+    `Fault` for outputs of another shape. Of several `tasks` it returns [n, t].
     """
-    predicted: Any = _numbers if numbers else _probabilities if probabilities else _classes
+    predicted: Any = _probabilities if probabilities else _predicted(tasks[0]) if tasks else _classes
     if len(tasks) > 1:
-        predicted = partial(_of_tasks, tasks, predicted)
+        predicted = partial(_of_tasks, tasks)
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
@@ -65,9 +64,13 @@ def calling(
         yield lambda values: predicted(output(values), values, threshold)
 
 
-def _of_tasks(tasks: Sequence[tuple[str, int]], predicted: Any, output: Any, values: Any, threshold: float) -> Any:
+def _predicted(task: Output) -> Any:
+    return _numbers if task.is_number else _classes
+
+
+def _of_tasks(tasks: Sequence[Output], output: Any, values: Any, threshold: float) -> Any:
     """The predictions of each task, from a list of outputs or from their columns side by side, [n, t]."""
-    n, t, width = values.shape[0], len(tasks), sum(outputs for _, outputs in tasks)
+    n, t, width = values.shape[0], len(tasks), sum(task.columns for task in tasks)
     expected = f"it must return a list of {t} outputs, or their columns side by side, [{n}, {width}]"
     if isinstance(output, (tuple, list)):
         parts = list(output)
@@ -79,14 +82,16 @@ def _of_tasks(tasks: Sequence[tuple[str, int]], predicted: Any, output: Any, val
         of_classes = shape == [n, t] and not _is_float(output)
         if not of_classes and shape != [n, width]:
             raise Fault(f"head returned shape {shape} for {t} tasks; {expected}")
-        ends = np.cumsum([1 if of_classes else outputs for _, outputs in tasks]).tolist()
+        ends = np.cumsum([1 if of_classes else task.columns for task in tasks]).tolist()
         parts = [output[:, start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-    for part, (name, outputs) in zip(parts, tasks, strict=True):
+    for part, task in zip(parts, tasks, strict=True):
         shape = list(getattr(part, "shape", ()))
-        if len(shape) > 1 and shape[1] not in (1, max(outputs, 2)):
-            raise Fault(f"head returned shape {shape} for the task {name!r}, expected [{n}, {outputs}]")
-    found = [predicted(part, values, threshold) for part in parts]
+        if len(shape) > 1 and shape[1] not in (1, 1 if task.is_number else max(task.columns, 2)):
+            raise Fault(f"head returned shape {shape} for the task {task.task!r}, expected [{n}, {task.columns}]")
+    found = [_predicted(task)(part, values, threshold) for part, task in zip(parts, tasks, strict=True)]
     xp: Any = np if isinstance(found[0], np.ndarray) else sys.modules["torch"]
+    if any(task.is_number for task in tasks):  # classes beside numbers
+        found = [part.astype(xp.float32) if xp is np else part.to(xp.float32) for part in found]
     return xp.stack(found, 1)
 
 

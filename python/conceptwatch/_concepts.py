@@ -1,4 +1,4 @@
-"""Concepts with kinds of their own, for models that mix them."""
+"""Concepts with kinds of their own, for models that mix them; tasks are declared in the same form."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class Continuous:
     name: str
 
 
-# An entry of `init(concepts=...)`: a name is a concept of the run's kinds, and a pair has a number of classes as well.
+# An entry of `init(concepts=..., tasks=...)`: a name is of the run's kinds, and a pair has a number of classes as well.
 Concept: TypeAlias = str | tuple[str, int] | Binary | Categorical | Continuous
 Concepts: TypeAlias = int | Sequence[Concept]

@@ -14,8 +14,8 @@ import numpy as np
 
 from ._concepts import Binary, Categorical, Continuous
 from ._concepts import Concepts as Given
-from ._head import Head, even_counts
-from ._labels import Labels
+from ._head import Head, Output, even_counts
+from ._labels import LABELS, TASKS, Labels
 from ._names import checked
 from ._protocol import messages
 from ._tensors import Checks, Concepts
@@ -89,8 +89,8 @@ def _concept(field: str, concept: Any) -> Any:
     return messages.Concept(name=name, cardinality=int(cardinality), **declared)
 
 
-def tasks_of(tasks: int | Sequence[str | tuple[str, int]] | None) -> list[Any]:
-    """Tasks in the form of concepts: names, (name, number of classes) pairs, or their number alone."""
+def tasks_of(tasks: Given | None) -> list[Any]:
+    """Tasks in the form of concepts."""
     if tasks is None:
         return []
     if isinstance(tasks, (int, np.integer)) and not isinstance(tasks, bool):
@@ -98,9 +98,11 @@ def tasks_of(tasks: int | Sequence[str | tuple[str, int]] | None) -> list[Any]:
     try:
         found = concepts_of(tasks)
     except ValueError as error:
-        said = str(error).replace(" pair, Binary, Categorical or Continuous", " pair")
-        raise ValueError(said.replace("concept", "task")) from None
-    return [messages.Task(name=task.name, cardinality=task.cardinality) for task in found]
+        raise ValueError(str(error).replace("concept", "task")) from None
+    for place, task in enumerate(found):
+        if task.activation_kind and task.label_kind == messages.LABEL_KIND_CLASS:
+            raise ValueError(f"tasks[{place}].activation_kind: leave it out, only concepts have activations")
+    return [messages.Task(name=task.name, cardinality=task.cardinality, label_kind=task.label_kind) for task in found]
 
 
 def labels_of(labels: Mapping[str, Any] | None, project: str | None) -> dict[str, str]:
@@ -152,7 +154,7 @@ def declared(
     concept_labels: tuple[str, str],
     task_labels: tuple[str, str],
     missing_concept_labels: bool,
-    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    tasks: Given | None = None,
     missing_task_labels: bool = False,
     training: str,
     head: Head | None,
@@ -206,7 +208,7 @@ def checks_of(
         missing,
         signed_labels,
         soft_labels,
-        any(continuous_concepts(declared)),
+        frozenset(name for name, numbers in NUMBERS.items() if any(numbers(declared))),
         task_classes,
         declared.missing_task_labels,
     )
@@ -219,8 +221,7 @@ def layout_of(declared: Any) -> Concepts:
     numbers = continuous_concepts(declared)
     beside_others = frozenset(i for i, number in enumerate(numbers) if number and not all(numbers))
     cardinalities = tuple(concept.cardinality for concept in declared.concepts)
-    of_numbers = declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS
-    outputs = tuple(outputs for _, outputs in outputs_of(declared.tasks, numbers=of_numbers))
+    outputs = tuple(output.columns for output in outputs_of(declared))
     return Concepts(cardinalities, two_columns, declared.latents, beside_others, outputs)
 
 
@@ -243,6 +244,18 @@ def continuous_concepts(declared: Any) -> list[bool]:
     """Whether the labels of each concept are measured quantities."""
     of_run = declared.concept_label_kind
     return [(concept.label_kind or of_run) == messages.LABEL_KIND_CONTINUOUS for concept in declared.concepts]
+
+
+def continuous_tasks(declared: Any) -> list[bool]:
+    """Whether the labels of each task are measured quantities; one that is not declared has the run's kind."""
+    of_run = declared.task_label_kind
+    return [
+        (task.label_kind or of_run) == messages.LABEL_KIND_CONTINUOUS for task in declared.tasks or [messages.Task()]
+    ]
+
+
+# The tensors of labels that may be numbers.
+NUMBERS = {LABELS: continuous_concepts, TASKS: continuous_tasks}
 
 
 def activation_kinds(declared: Any) -> list[Any]:
@@ -273,9 +286,13 @@ def soft_of(soft_labels: str | Sequence[float] | None, signed_labels: bool) -> B
     return low, high
 
 
-def outputs_of(tasks: Iterable[Any], *, numbers: bool) -> list[tuple[str, int]]:
-    """The name of each task and its number of logits: one for a number or for two classes, else one for each class."""
-    return [(task.name, task.cardinality if task.cardinality > 2 and not numbers else 1) for task in tasks]
+def outputs_of(declared: Any) -> list[Output]:
+    """What a head returns for each task of a run: one column for a number or two classes, else one for each class."""
+    tasks = zip(declared.tasks or [messages.Task()], continuous_tasks(declared), strict=True)
+    return [
+        Output(task.name, task.cardinality if task.cardinality > 2 and not number else 1, number)
+        for task, number in tasks
+    ]
 
 
 def constants_of(linear_head: bool, constants: Constants) -> Any:

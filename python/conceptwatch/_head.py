@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ RECENT_ROWS = 1024
 
 # A head: concept activations [n, K] to logits [n, l], one logit [n] or [n, 1] for class 1, or class numbers [n].
 Call = Callable[[Any], Any]
+
+
+class Output(NamedTuple):
+    """What a head returns for a task."""
+
+    task: str
+    columns: int
+    is_number: bool = False
 
 
 @dataclass

@@ -40,7 +40,7 @@ def init(
     concept_labels: str = "class",
     task_labels: str = "class",
     missing_concept_labels: bool = False,
-    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    tasks: Concepts | None = None,
     missing_task_labels: bool = False,
     signed_labels: bool = False,
     task_classes: Sequence[str] | None = None,
@@ -90,7 +90,7 @@ def init(
     latents: number of columns of concept_activations learnt without labels, as by a sparse autoencoder.
     concept_labels, task_labels: "class", or "continuous" for measured quantities.
     missing_concept_labels: concept labels of -1 or NaN are unknown.
-    tasks: names, (name, number of classes) pairs, or a number t for tasks named t0, t1, ...; two classes by default.
+    tasks: as concepts, such as ["edema", ("grade", 3), Continuous("age")], or a number t for tasks named t0, t1, ...
     missing_task_labels: task labels of -1, -100 (PyTorch's ignore_index) or NaN are unknown.
     signed_labels: labels of binary concepts are -1 (absent) and 1 (present); 0 is then the unknown one.
     task_classes: names of the task's classes, in the order of the logits, where task_labels and task_predictions are

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._call import MOST_LOGIT, calling
-from ._declaration import outputs_of, tasks_of
-from ._head import Call, Head, Recent, even_counts, percentiles
+from ._concepts import Concepts
+from ._declaration import LABEL_KINDS, continuous_tasks, outputs_of, tasks_of
+from ._head import Call, Head, Output, Recent, even_counts, percentiles
 from ._labels import Labels
 from ._presample import UInt64s, siphash
 from ._protocol import messages
@@ -19,7 +20,6 @@ from ._tensors import Fault
 
 CORRECT, WRONG = "intervention_predictions", "wrong_intervention_predictions"
 KINDS = ("hard", "probability", "logit", "continuous")
-TASKS = ("class", "continuous")
 
 
 class Predictions(dict[str, Any]):
@@ -49,7 +49,7 @@ def interventions(
     threshold: float = 0.0,
     seed: int = 0,
     cardinalities: Sequence[int] | None = None,
-    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    tasks: Concepts | None = None,
     sample_ids: Any = None,
 ) -> Predictions:
     """Task predictions after 0 to all concepts of a batch were set to their true, and to wrong, values.
@@ -82,13 +82,13 @@ def interventions(
     for one in [kinds] if isinstance(kinds, str) else kinds:
         if one not in KINDS:
             raise ValueError(f"kind: got {one!r}, expected one of {', '.join(KINDS)}")
-    if task_labels not in TASKS:
-        raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(TASKS)}")
+    if task_labels not in LABEL_KINDS:
+        raise ValueError(f"task_labels: got {task_labels!r}, expected one of {', '.join(LABEL_KINDS)}")
     plain = Labels(missing=True).plain({"concept_activations": activations, "concept_labels": labels})
     activations, labels = plain.values()
     batch = _Batch(options, activations, labels, kinds, cardinalities, sample_ids)
-    numbers = task_labels == "continuous"
-    return batch.predictions(numbers=numbers, tasks=outputs_of(tasks_of(tasks), numbers=numbers))
+    declared = messages.Run(tasks=tasks_of(tasks), task_label_kind=LABEL_KINDS[task_labels])
+    return batch.predictions(outputs_of(declared))
 
 
 def lacks_predictions(tensors: Mapping[str, Any]) -> bool:
@@ -115,20 +115,15 @@ def with_head(
     ids = np.arange(first_row, first_row + len(labels)) if ids is None else ids
     cardinalities = [concept.cardinality for concept in declared.concepts]
     batch = _Batch(head, activations, labels, kinds, cardinalities, ids, measured)
-    numbers = are_numbers(declared)
-    return batch.predictions(numbers=numbers, tasks=outputs_of(declared.tasks, numbers=numbers))
-
-
-def are_numbers(declared: Any) -> bool:
-    """Whether the labels of a run's task are numbers."""
-    return bool(declared.task_label_kind == messages.LABEL_KIND_CONTINUOUS)
+    return batch.predictions(outputs_of(declared))
 
 
 def without_predictions(head: Head, declared: Any, rows: int) -> Predictions:
     """The tensors for rows for which the head failed."""
     counts, t = head.counts(len(declared.concepts)), len(declared.tasks)
     shape = (rows, len(counts)) if t < 2 else (rows, len(counts), t)
-    none = np.full(shape, np.nan, np.float32) if are_numbers(declared) else np.full(shape, -1, np.int32)
+    numbers = any(continuous_tasks(declared))
+    none = np.full(shape, np.nan, np.float32) if numbers else np.full(shape, -1, np.int32)
     return _made(none, none.copy(), counts)
 
 
@@ -185,16 +180,16 @@ class _Batch:
         self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
         self.ids = _ids(ids, self.n)
 
-    def predictions(self, *, numbers: bool, tasks: Sequence[tuple[str, int]]) -> Predictions:
+    def predictions(self, tasks: Sequence[Output]) -> Predictions:
         true, wrong = self._values()
-        if self.head.policy == "coop" and numbers:
-            raise Fault("policy: 'coop' needs a task of classes, but the task is continuous")
         if self.head.policy == "coop" and len(tasks) > 1:
             raise Fault(f"policy: 'coop' needs a single task, but there are {len(tasks)}")
+        if self.head.policy == "coop" and tasks[0].is_number:
+            raise Fault("policy: 'coop' needs a task of classes, but the task is continuous")
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
-        with calling(self.head.call, self.head.threshold, self.c_hat, numbers=numbers, tasks=tasks) as predicted:
+        with calling(self.head.call, self.head.threshold, self.c_hat, tasks=tasks) as predicted:
             for step in self.head.units_set(self.k):
                 if step == 0:
                     correct.append(predicted(self.c_hat))

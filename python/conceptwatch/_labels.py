@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from reprlib import repr as shortened
 from typing import Any
@@ -34,8 +34,8 @@ class Labels:
     signed: bool = False
     # The bounds between which certainties of binary concepts are unknown.
     soft: tuple[float, float] | None = None
-    # Some concepts are numbers, whose unknown labels are NaN.
-    has_numbers: bool = False
+    # The tensors of labels of which some are numbers, where the unknown ones are NaN.
+    numbers: Set[str] = frozenset()
     # Names of the task's classes.
     task_classes: Sequence[str] = ()
     missing_tasks: bool = False
@@ -98,8 +98,8 @@ class Labels:
             advice = f"; for unknown labels declare missing_{name}=True" if name in (LABELS, TASKS) else ""
             raise Fault(f"{name}: got masked or missing values in row {named}, expected a value in each{advice}")
         is_float = values.dtype.kind == "f"
-        unknown = np.nan if is_float or self.has_numbers else -1
-        kind = values.dtype if is_float else np.float64 if self.has_numbers else np.int64
+        unknown = np.nan if is_float or name in self.numbers else -1
+        kind = values.dtype if is_float else np.float64 if name in self.numbers else np.int64
         filled: NDArray[Any] = np.where(absent, unknown, values.astype(kind))
         return filled
 

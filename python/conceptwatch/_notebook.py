@@ -39,7 +39,7 @@ def score(
     task_kind: str = "class",
     task_classes: Sequence[str] | None = None,
     missing_concept_labels: bool = False,
-    tasks: int | Sequence[str | tuple[str, int]] | None = None,
+    tasks: Concepts | None = None,
     missing_task_labels: bool = False,
     signed_labels: bool = False,
     soft_labels: str | Sequence[float] | None = None,

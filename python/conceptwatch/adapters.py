@@ -193,9 +193,8 @@ def pytorch_concepts(
     variables have the same unit: undo any scaling.
 
     annotations: of the data, with `labels`, `cardinalities` and `types`. task: the variable that is the task, or a list
-    of those that are, in the order of the `tasks` of `init`; all others are concepts. Tasks are all classes, or all
-    continuous with task_labels="continuous". head: from the columns of these concepts, in the order of the annotations
-    and with one column for two classes, to the task.
+    of those that are, in the order of the `tasks` of `init`; all others are concepts. head: from the columns of these
+    concepts, in the order of the annotations and with one column for two classes, to the task.
     """
     labels, widths = list(annotations.labels), list(annotations.cardinalities)
     tasks = _tasks_of(annotations, task)
@@ -217,7 +216,7 @@ def pytorch_concepts(
     return {
         "concept_activations": _side_by_side([columns(index) for index in concepts]),
         "concept_labels": _mixed(c, concepts, numbers, missing_concept_labels),
-        **_of_tasks(c[:, tasks], [columns(index) for index in tasks], is_number=tasks[0] in numbers),
+        **_of_tasks(c, tasks, [columns(index) for index in tasks], numbers),
         **_ids(batch),
         **_head(head),
     }
@@ -240,11 +239,7 @@ def _tasks_of(annotations: Any, task: str | Sequence[str]) -> list[int]:
     unknown = next((name for name in tasks if name not in labels), None)
     if unknown is not None or not tasks:
         raise ValueError(f"task: got {unknown or tasks!r}, expected one or more of {', '.join(labels)}")
-    found = [labels.index(name) for name in tasks]
-    numbers = [name for name, index in zip(tasks, found, strict=True) if index in _numbers_of(annotations)]
-    if 0 < len(numbers) < len(tasks):
-        raise ValueError(f"task: got {numbers[0]!r}, which is continuous, among tasks of classes; expected one kind")
-    return found
+    return [labels.index(name) for name in tasks]
 
 
 def _side_by_side(parts: Sequence[Any]) -> Any:
@@ -253,19 +248,13 @@ def _side_by_side(parts: Sequence[Any]) -> Any:
     return sys.modules["torch"].cat(of_two, 1)
 
 
-def _of_tasks(y: Any, parts: Sequence[Any], *, is_number: bool) -> dict[str, Any]:
+def _of_tasks(c: Any, tasks: Sequence[int], parts: Sequence[Any], numbers: set[int]) -> dict[str, Any]:
     """Labels and outputs of PyC's tasks; of one task without a column of its own."""
-    if is_number:
-        predictions = sys.modules["torch"].cat(list(parts), 1)
-        return {"task_labels": _one_or_all(y), "task_predictions": _one_or_all(predictions)}
-    y = _classes(y, missing=True)
-    if len(parts) == 1:
-        return _task(y[:, 0], parts[0])
-    return {"task_labels": y, "task_logits": _side_by_side(parts)}
-
-
-def _one_or_all(columns: Any) -> Any:
-    return columns[:, 0] if columns.shape[1] == 1 else columns
+    y = _mixed(c, tasks, numbers, missing=True)
+    outputs = "task_predictions" if numbers.issuperset(tasks) else "task_logits"
+    if len(tasks) > 1:
+        return {"task_labels": y, outputs: _side_by_side(parts)}
+    return {"task_labels": y[:, 0], outputs: parts[0][:, 0]} if tasks[0] in numbers else _task(y[:, 0], parts[0])
 
 
 def _numbers_of(annotations: Any) -> set[int]:
@@ -274,14 +263,14 @@ def _numbers_of(annotations: Any) -> set[int]:
     return {index for index, kind in enumerate(types) if kind == "continuous"}
 
 
-def _mixed(c: Any, concepts: Sequence[int], numbers: set[int], missing: bool) -> Any:
-    """The labels of these concepts: class numbers, and numbers as they are."""
-    classes = _classes(c[:, [index for index in concepts if index not in numbers]], missing)
-    if not numbers.intersection(concepts):
+def _mixed(c: Any, variables: Sequence[int], numbers: set[int], missing: bool) -> Any:
+    """The labels of these variables: class numbers, and numbers as they are."""
+    classes = _classes(c[:, [index for index in variables if index not in numbers]], missing)
+    if not numbers.intersection(variables):
         return classes
     of_classes = iter(classes.to(c.dtype).unbind(1))
     torch = sys.modules["torch"]
-    return torch.stack([c[:, index] if index in numbers else next(of_classes) for index in concepts], 1)
+    return torch.stack([c[:, index] if index in numbers else next(of_classes) for index in variables], 1)
 
 
 def _present(c: Any, missing: bool) -> Any:

@@ -392,7 +392,7 @@ def test_pytorch_concepts_that_are_mixed(torch: Any, toy: Any, address: str, qua
 
 
 def test_pytorch_concepts_of_several_tasks(torch: Any) -> None:
-    """Classes of two, of one column and of three, in the order of the tasks; or numbers."""
+    """Classes of two, of one column and of three, in the order of the tasks; numbers; or both."""
     annotations = SimpleNamespace(
         labels=["habitat", "sign", "pair", "flies"], cardinalities=[3, 1, 2, 1], types=["categorical"] * 4
     )
@@ -411,8 +411,11 @@ def test_pytorch_concepts_of_several_tasks(torch: Any) -> None:
     number = adapters.pytorch_concepts(batch, logits, annotations=annotations, task="flies")
     assert number["task_predictions"].equal(logits[:, 6])
     assert number["task_labels"][:4].tolist() == [1.0] * 4
-    with pytest.raises(ValueError, match="task: got 'flies', which is continuous, among tasks of classes"):
-        adapters.pytorch_concepts(batch, logits, annotations=annotations, task=tasks)
+    mixed = adapters.pytorch_concepts(batch, logits, annotations=annotations, task=tasks)
+    assert mixed["task_labels"][:4].tolist() == [[0.0, 2.0, 1.0]] * 4
+    assert mixed["task_labels"][4, :2].tolist() == [1.0, -1.0]
+    assert math.isnan(mixed["task_labels"][4, 2])
+    assert mixed["task_logits"].equal(found["task_logits"])
     with pytest.raises(ValueError, match=r"task: got \[\], expected one or more of habitat, sign, pair, flies"):
         adapters.pytorch_concepts_of(annotations, [])
 

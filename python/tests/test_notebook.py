@@ -100,6 +100,22 @@ def test_lists_and_data_frames_count_as_arrays(tensors: dict[str, Any]) -> None:
     assert conceptwatch.score(**frames, scores="ctl") == expected
 
 
+def test_tasks_of_two_kinds(tensors: dict[str, Any]) -> None:
+    number = tensors["concept_labels"].sum(1) + np.linspace(0, 0.9, len(tensors["task_labels"]))
+    both = {**tensors, "task_labels": np.stack([tensors["task_labels"], number], 1)}
+    both = {
+        name: array for name, array in both.items() if name in ("concept_activations", "concept_labels", "task_labels")
+    }
+    found = conceptwatch.score(**both, tasks=["vote", conceptwatch.Continuous("size")], scores=["ctl"])["ctl"]
+    of_class = conceptwatch.score(**{**both, "task_labels": tensors["task_labels"]}, scores=["ctl"])["ctl"]
+    of_number = conceptwatch.score(**{**both, "task_labels": number}, task_kind="continuous", scores=["ctl"])["ctl"]
+    assert found.per_task == (of_class, of_number)
+    with pytest.raises(
+        ValueError, match="for task 'size', expected class numbers; for measured quantities declare the"
+    ):
+        conceptwatch.score(**both, tasks=["vote", "size"])
+
+
 def test_no_file_is_made(tmp_path: Path, tensors: dict[str, Any]) -> None:
     np.savez(tmp_path / "tensors.npz", **tensors)
     folder = tmp_path / "folder"

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, interventions
+from conceptwatch import Binary, Categorical, Continuous, Run, interventions
+from conceptwatch._protocol import messages
 from conftest import K, batch, wait_for
 from real_sidecar import page
 from sidecar import Sidecar
@@ -41,6 +42,29 @@ def test_a_head_returns_a_list_or_the_columns_of_its_tasks_side_by_side() -> Non
         assert (right[:, :, task] == interventions(one, c_hat, c)["intervention_predictions"]).all()
 
 
+@pytest.mark.parametrize("library", [np, "torch"])
+def test_a_head_of_a_class_and_a_number_returns_both(library: Any) -> None:
+    xp = pytest.importorskip("torch") if library == "torch" else np
+    tensors = batch(N)
+    c_hat, c = (xp.asarray(tensors[name]) for name in ("concept_activations", "concept_labels"))
+    tasks, number = ["edema", Continuous("age")], xp.asarray(np.array([1.0] + [np.nan] * (N - 1), np.float32))
+
+    def outputs(x: Any) -> list[Any]:
+        return [x[:, 0] - 0.5, x[:, 1] + number]
+
+    made = interventions(outputs, c_hat, c, tasks=tasks)["intervention_predictions"]
+    assert tuple(made.shape) == (N, K + 1, 2)
+    of_class = interventions(lambda x: outputs(x)[0], c_hat, c)["intervention_predictions"]
+    of_number = interventions(lambda x: outputs(x)[1], c_hat, c, task_labels="continuous")["intervention_predictions"]
+    np.testing.assert_array_equal(np.stack([of_class, of_number], 2), made)
+    side = interventions(lambda x: xp.stack(outputs(x), 1), c_hat, c, tasks=tasks)["intervention_predictions"]
+    np.testing.assert_array_equal(side, made)
+    alone = interventions(lambda x: outputs(x)[1], c_hat, c, tasks=tasks[1:])["intervention_predictions"]
+    np.testing.assert_array_equal(alone, of_number)
+    with pytest.raises(ValueError, match=r"head returned shape \[40, 2\] for the task 'age', expected \[40, 1\]"):
+        interventions(lambda x: [x[:, 0], x[:, :2]], c_hat, c, tasks=tasks)
+
+
 @pytest.mark.parametrize(
     ("head", "says"),
     [
@@ -69,15 +93,26 @@ def test_a_head_without_an_output_for_each_task_is_named(
     assert says in caplog.text
 
 
-def test_tasks_are_declared_by_name_pair_or_number(sidecar: Sidecar, start: Callable[..., Run]) -> None:
-    start(tasks=TASKS, missing_task_labels=True)
+def test_tasks_are_declared_by_name_pair_kind_or_number(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+    start(tasks=[*TASKS, Binary("effusion"), Categorical("view", 4), Continuous("age")], missing_task_labels=True)
     declared = wait_for(lambda: sidecar.starts)[0].run
-    assert [(task.name, task.cardinality) for task in declared.tasks] == [("edema", 0), ("grade", 3)]
+    unstated, of_classes, of_numbers = 0, messages.LABEL_KIND_CLASS, messages.LABEL_KIND_CONTINUOUS
+    assert [(task.name, task.cardinality, task.label_kind) for task in declared.tasks] == [
+        ("edema", 0, unstated),
+        ("grade", 3, unstated),
+        ("effusion", 0, of_classes),
+        ("view", 4, of_classes),
+        ("age", 0, of_numbers),
+    ]
     assert declared.missing_task_labels
     for tasks, says in [
         (["a", "a"], "tasks: two tasks are named 'a'"),
         (0, "tasks: got none, expected at least one"),
-        ("edema", "tasks: got 'edema', expected a list of tasks, each a name, \\(name, number of classes\\) pair; or"),
+        (
+            "edema",
+            "tasks: got 'edema', expected a list of tasks, each a name, \\(name, number of classes\\) pair, Binary,",
+        ),
+        ([Binary("edema", "logit")], "tasks\\[0\\].activation_kind: leave it out, only concepts have activations"),
         ([("a", "b")], "tasks\\[0\\]: got \\('a', 'b'\\)"),
     ]:
         with pytest.raises(ValueError, match=says):
@@ -112,6 +147,13 @@ def test_masked_task_labels_are_unknown_where_that_is_declared(
     wait_for(lambda: sidecar.received)
     sent = {tensor.name: tensor for tensor in sidecar.received[0].head.tensors}["task_labels"]
     assert np.frombuffer(sent.data, np.int64)[:2].tolist() == [-1, 0]
+    # -1 would be a value of a number.
+    mixed = start(name="mixed", tasks=["edema", Continuous("age")], missing_task_labels=True, address=run.address)
+    with mixed.evaluation("val", step=1) as p:
+        p.log(**{**batch(N), "task_labels": np.ma.stack([labels, labels], 1)})
+    wait_for(lambda: len(sidecar.received) > 1)
+    sent = {tensor.name: tensor for tensor in sidecar.received[1].head.tensors}["task_labels"]
+    np.testing.assert_array_equal(np.frombuffer(sent.data, np.float64)[:4], [np.nan, np.nan, 0, 0])
     other = start(name="other")
     with other.evaluation("val", step=1) as p:
         p.log(**{**batch(N), "task_labels": labels})
@@ -122,21 +164,22 @@ def test_masked_task_labels_are_unknown_where_that_is_declared(
 
 
 def chest(rows: int = 1500, seed: int = 0) -> dict[str, Any]:
-    """Eight well-learnt findings, and three tasks of them.
+    """Eight well-learnt findings, and three tasks of them: two of two classes, and a number.
 
     The second leaks into all activations, and is lost once these are true. A third of the labels is unknown.
     """
     random = np.random.default_rng(seed)
     c = random.integers(0, 2, (rows, 8))
     votes = np.stack([c[:, 3 * task : 3 * task + 2].sum(1) for task in range(3)], 1)
-    y = (votes + random.normal(0, 0.7, votes.shape) > 1).astype(int)
+    y = votes + random.normal(0, 0.7, votes.shape)
+    y[:, :2] = y[:, :2] > 1
     logits = 5.0 * (2 * c - 1) + 2.5 * (2 * y[:, 1:2] - 1) + random.normal(0, 0.3, c.shape)
     right = np.stack([y, y], 1)
     right[:, 1, 1] = random.integers(0, 2, rows)
     return {
         "concept_activations": (1 / (1 + np.exp(-logits))).astype(np.float32),
         "concept_labels": c,
-        "task_labels": np.where(random.random(y.shape) < 1 / 3, -100, y),
+        "task_labels": np.where(random.random(y.shape) < 1 / 3, [-100, -1, np.nan], y),
         "task_predictions": y,
         "intervention_predictions": right,
         "wrong_intervention_predictions": 1 - right,
@@ -145,11 +188,10 @@ def chest(rows: int = 1500, seed: int = 0) -> dict[str, Any]:
 
 
 def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> None:
-    names = ["edema", "effusion", "fracture"]
     run = conceptwatch.init(
         "chest",
         concepts=8,
-        tasks=names,
+        tasks=["edema", "effusion", Continuous("severity")],
         missing_task_labels=True,
         intervention_counts=[0, 8],
         address=address,
@@ -165,6 +207,11 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> No
     assert drop == pytest.approx(np.mean(drop.per_task))
     leakage = found["ctl_conditional"].per_task
     assert leakage[1] > 0.3 > max(leakage[0], leakage[2])
+    # A score of one kind is the mean over the tasks of that kind.
+    assert [score.value for score in found["task_accuracy"].per_task] == [1.0, 1.0, None]
+    assert found["task_accuracy"].per_task[2].undefined == "the task labels are not classes"
+    assert [score.value is None for score in found["task_r2"].per_task] == [True, True, False]
+    assert (found["task_accuracy"], found["task_r2"]) == (1.0, pytest.approx(1.0))
     diagnosis = run.diagnosis("val", timeout=60)
     assert diagnosis is not None
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
@@ -180,6 +227,8 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> No
     decides = 'conceptwatch_verdict_value{run="chest",score="intervention_drop",split="val",task="effusion"} '
     assert decides in metrics
     assert 'conceptwatch_per_task_intervention_drop{run="chest",split="val",task="effusion"}' in metrics
+    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="severity"}' in metrics
+    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="edema"}' not in metrics
     assert run.should_stop(step=STEPS, timeout=30)
     run.finish()
 
