@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Request, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -38,6 +38,8 @@ const QUEUE: usize = 256;
 /// Attempts to deliver a change to a webhook, and the pause after the first attempt; it doubles after each one.
 const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause that a receiver may ask for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Maximum number of alerts, firing or resolved, that wait for a receiver. Beyond it the oldest are dropped and counted.
 const MOST: usize = 10_000;
 /// Bytes of a refusal's reason.
@@ -190,11 +192,14 @@ async fn webhook(mut changes: mpsc::Receiver<Arc<AlertChange>>, post: Post, form
         let mut pause = PAUSE;
         for attempt in 1..=ATTEMPTS {
             let Err(failure) = post.send(&body).await else { break };
-            if attempt == ATTEMPTS || failure == Failure::Refused {
-                post.metrics.notifications_dropped.with_label_values(&[post.receiver]).inc();
-                break;
-            }
-            tokio::time::sleep(pause).await;
+            let asked = match failure {
+                Failure::Later { pause } if attempt < ATTEMPTS => pause,
+                Failure::Later { .. } | Failure::Refused => {
+                    post.metrics.notifications_dropped.with_label_values(&[post.receiver]).inc();
+                    break;
+                }
+            };
+            tokio::time::sleep(pause.max(asked)).await;
             pause *= 2;
         }
     }
@@ -302,8 +307,8 @@ struct Post {
 enum Failure {
     /// The receiver does not take this message: it would not take it again.
     Refused,
-    /// It may succeed later.
-    Later,
+    /// It may succeed after the pause that the receiver asked for, if it asked for one.
+    Later { pause: Duration },
 }
 
 impl Post {
@@ -316,7 +321,10 @@ impl Post {
                 return Ok(());
             }
             Ok(Err(failure)) => failure,
-            Err(_) => (Failure::Later, format!("no answer within {:.0} s", self.timeout.as_secs_f64())),
+            Err(_) => (
+                Failure::Later { pause: Duration::ZERO },
+                format!("no answer within {:.0} s", self.timeout.as_secs_f64()),
+            ),
         };
         self.metrics.notifications_failed.with_label_values(&[self.receiver]).inc();
         if !self.fails.swap(true, Ordering::Relaxed) {
@@ -327,7 +335,7 @@ impl Post {
     }
 
     async fn post(&self, body: String) -> Result<(), (Failure, String)> {
-        let later = |why: String| (Failure::Later, why);
+        let later = |why: String| (Failure::Later { pause: Duration::ZERO }, why);
         let request = Request::post(&self.target.0).header(CONTENT_TYPE, "application/json").body(Body::from(body));
         let answer = self.client.request(request.map_err(|error| later(with_causes(&error)))?).await;
         let answer = answer.map_err(|error| later(with_causes(&error)))?;
@@ -335,6 +343,7 @@ impl Post {
         if status.is_success() {
             return Ok(());
         }
+        let pause = answer.headers().get(RETRY_AFTER).map_or(Duration::ZERO, asked_pause);
         let said = axum::body::to_bytes(Body::new(answer.into_body()), MOST_SAID).await.unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
         let why = if said.is_empty() {
@@ -343,8 +352,15 @@ impl Post {
             format!("answered {status}: {}", in_short(&said))
         };
         let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(&status);
-        Err((if status.is_client_error() && !again { Failure::Refused } else { Failure::Later }, why))
+        Err((if status.is_client_error() && !again { Failure::Refused } else { Failure::Later { pause } }, why))
     }
+}
+
+/// Parses a `Retry-After` in seconds, which chats send with fractions. A date counts as no request.
+fn asked_pause(value: &HeaderValue) -> Duration {
+    let seconds = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    let pause = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    pause.map_or(Duration::ZERO, |pause| pause.min(LONGEST_PAUSE))
 }
 
 #[cfg(test)]

@@ -91,6 +91,30 @@ async fn a_webhook_gets_the_beginning_and_the_end_of_an_alert() {
     assert!(metrics.notifications.with_label_values(&["webhook"]).get() >= 1);
 }
 
+/// Chats limit how often they are told something, and say for how long.
+#[tokio::test]
+async fn a_busy_chat_is_told_again_no_sooner_than_it_asked() {
+    let (sender, mut calls) = mpsc::unbounded_channel();
+    let busy = || async move {
+        sender.send(Instant::now()).unwrap();
+        (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, "1.6")])
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = Target::parse("webhook", &format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/", post(busy))).await });
+    let notifier = Notifier::start(Options { webhook: Some(target), ..options(1000) }, String::new(), metrics());
+    notifier.tell(change(Firing, 4.0));
+    let mut next = async || timeout(PATIENCE, calls.recv()).await.unwrap().unwrap();
+    let (first, second) = (next().await, next().await);
+    assert!(second - first >= Duration::from_secs_f64(1.6), "asked again after {:?}", second - first);
+}
+
+#[test]
+fn a_receiver_cannot_ask_for_a_pause_without_end() {
+    let asked = |value: &'static str| asked_pause(&HeaderValue::from_static(value)).as_secs_f64();
+    assert_eq!(["0.5", "1e9", "-1", "NaN", "Wed, 21 Oct 2026 07:28:00 GMT"].map(asked), [0.5, 300.0, 0.0, 0.0, 0.0]);
+}
+
 /// Slack answers 200 "ok", Discord 204 and Teams 202, each without more to read.
 #[tokio::test]
 async fn chats_get_a_message_in_their_own_form() {
