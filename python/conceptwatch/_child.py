@@ -25,8 +25,8 @@ from ._tensors import Copy
 QUIET, PAUSE = 2.0, 0.25
 BAR = 20
 _OPTION = re.compile(r"--(\w[\w-]*)")
-# A line that the program writes while it works.
-_DONE = re.compile(r"(\d+)/(\d+) (.*)")
+# A line that the program writes as it begins a part of its work.
+_BEGUN = re.compile(r"(\d+)/(\d+) (.*)")
 
 
 def answer_of(command: str, arguments: list[str], requests: Iterable[list[Any]]) -> bytes:
@@ -85,19 +85,19 @@ def _write(stdin: Any, requests: Iterable[list[Any]]) -> None:
 def _progress(said: bytes | None, seconds: float, shown: str) -> str:
     """Shows how far the program is, and returns what is shown."""
     lines = (said or b"").decode(errors="replace").splitlines()
-    done = next(filter(None, map(_DONE.fullmatch, reversed(lines))), None)
+    begun = next(filter(None, map(_BEGUN.fullmatch, reversed(lines))), None)
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if done is None or seconds < QUIET or not watched or is_quiet():
+    if begun is None or seconds < QUIET or not watched or is_quiet():
         return shown
-    at = BAR * int(done[1]) // int(done[2])
-    line = f"[{'#' * at}{'-' * (BAR - at)}] {done[1]}/{done[2]} {done[3]}, {seconds:.0f} s"
+    at = BAR * (int(begun[1]) - 1) // int(begun[2])
+    line = f"[{'#' * at}{'-' * (BAR - at)}] {begun[1]}/{begun[2]} {begun[3]}, {seconds:.0f} s"
     print("\r" + line.ljust(len(shown)), end="", file=sys.stderr, flush=True)
     return line.ljust(len(shown))
 
 
 def _failure(command: str, status: int, said: str) -> Exception:
     """Why the program has failed, by its exit status and what it said."""
-    lines = [line for line in said.splitlines() if line and not _DONE.fullmatch(line) and not line.startswith("note: ")]
+    lines = [line for line in said.splitlines() if line and not (_BEGUN.fullmatch(line) or line.startswith("note: "))]
     reason = " ".join(lines).removeprefix(f"conceptwatch {command}: ")
     if status == 2 and not reason.startswith("error: "):  # bad input, but no option that it does not know
         for prefix in ("tensors.", "run.constants.", "run."):

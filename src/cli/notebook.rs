@@ -53,15 +53,15 @@ pub fn estimate(options: &EstimateOptions) -> Result<String, Failure> {
     let (x, y, given) = (taken("x"), taken("y"), taken("given").pop());
     let [y] = &y[..] else { return Err(Failure::bad_input("expected one y")) };
     let settings = Settings { neighbours: usize::from(options.neighbours), ..Settings::default() };
-    let (total, done) = (x.len(), AtomicUsize::new(0));
+    let (total, begun) = (x.len(), AtomicUsize::new(0));
     let of_column = |x: &Variable| {
+        if say(&format!("{}/{total} columns", begun.fetch_add(1, Ordering::Relaxed) + 1)).is_break() {
+            return None;
+        }
         let estimate = match &given {
             Some(given) => conditional_information(x, y, given, &settings).map(|found| found.estimate),
             None => mutual_information(x, y, &settings),
         };
-        if say(&format!("{}/{total} columns", done.fetch_add(1, Ordering::Relaxed) + 1)).is_break() {
-            return None;
-        }
         Some(match estimate {
             Ok(found) => json!({"value": found.value, "standard_error": found.sampling_error()}),
             Err(why) => json!({"undefined": why.to_string()}),

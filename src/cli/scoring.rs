@@ -108,11 +108,12 @@ impl Scoring {
         let prepared = Prepared::new(&sample, run, settings).with_memory(memory);
         let wanted = if self.scores.is_empty() { Wanted::Available } else { Wanted::Named(&named) };
         let (scores, tie_fraction) = pool.install(|| {
-            let show =
-                |at: usize, total: usize, score: &Score| before_each(&format!("{}/{total} {}", at + 1, score.id));
-            let mut scores = evaluate(&prepared, wanted, show).unwrap_or_default();
+            let show = |at: usize, total: usize, what: &str| before_each(&format!("{}/{total} {what}", at + 1));
+            let scored = |at: usize, total: usize, score: &Score| show(at, total, score.id);
+            let mut scores = evaluate(&prepared, wanted, scored).unwrap_or_default();
             let is_tested = |score: &Score| !self.no_tests && scores.iter().any(|(other, _)| other.id == score.id);
-            for (tested, significance) in test(&prepared, is_tested, show).unwrap_or_default() {
+            let shown = |at: usize, total: usize, score: &Score| show(at, total, &format!("test of {}", score.id));
+            for (tested, significance) in test(&prepared, is_tested, shown).unwrap_or_default() {
                 let found = scores.iter_mut().find(|(score, _)| score.id == tested.id);
                 found.into_iter().for_each(|(_, outcome)| outcome.add(significance.clone()));
             }
