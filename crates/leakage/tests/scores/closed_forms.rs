@@ -163,6 +163,30 @@ fn the_task_excess_is_what_true_concepts_do_not_determine() {
     assert_eq!(classes.why("task_excess"), why);
 }
 
+/// Forty concepts determine each of 20 classes, and the model knows the task, but 1,600 rows do not teach it.
+#[test]
+fn heads_that_would_learn_more_from_more_rows_are_no_reference() {
+    let (rows, k, classes) = (2_000, 40, 20);
+    let mut random = random(3);
+    let weights = gaussians(classes * k, &mut random);
+    let labels: Vec<f64> = (0..rows * k).map(|_| coin(0.5, &mut random)).collect();
+    let of_row = |c: &[f64]| {
+        let logit = |of: usize| (0..k).map(|i| weights[of * k + i] * (c[i] - 0.5)).sum::<f64>();
+        (0..classes).max_by(|&a, &b| logit(a).total_cmp(&logit(b))).unwrap() as f64
+    };
+    let task: Vec<f64> = labels.chunks(k).map(of_row).collect();
+    let columns = Columns::new(rows, k)
+        .with(TensorName::ConceptLabels, &[k], labels)
+        .with(TensorName::TaskLabels, &[], task.clone())
+        .with(TensorName::TaskPredictions, &[], task);
+    let why = "heads on the true concepts learn too little from so few rows: they reach an accuracy of 0.";
+    for id in ["task_excess", "reference_accuracy_linear", "reference_accuracy_mlp"] {
+        assert!(columns.why(id).starts_with(why), "{id}: {}", columns.why(id));
+    }
+    let stated = RunConstants { reference_task_accuracy: Some(1.0), ..RunConstants::default() };
+    assert_eq!(columns.constants(stated).value("task_excess"), 0.0);
+}
+
 #[test]
 fn weights_of_classes_are_no_task_excess() {
     // y in one of five rows with c0 and c1; the model's head was trained on true concepts with weights of classes.

@@ -72,7 +72,8 @@ pub(super) const ROWS: [Score; 29] = [
         inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         cost: Cost::Slow,
         help: "Test accuracy of a linear head trained on the true concepts. Lower than the MLP's: a linear head is \
-               misspecified. Both low: the concept set is incomplete.",
+               misspecified. Both low: the concept set is incomplete. Undefined below 0.92 where half of the rows would \
+               teach heads less by more than 0.05.",
         trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
