@@ -69,6 +69,9 @@ fn actions(verdict: &Verdict, lines: &[Line]) -> Vec<Action> {
             "Wait",
             "models cross every limit while they learn their concepts, so the first two evaluations are not judged",
         )],
+        VerdictState::PossiblyLeaking if !verdict.concepts.is_empty() => {
+            vec![action("Log interventions, which show whether the head rests on it", &verdict.reason)]
+        }
         VerdictState::PossiblyLeaking => vec![action(
             "Watch the next evaluations",
             "a second evaluation beyond the limit makes it leakage; more rows narrow the interval",

@@ -13,7 +13,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::{is_above_reference, of_reference};
-use crate::limits::{CONCEPT_ACCURACY, CTL_UNLEARNT, INTERVENTION_DROP, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP};
+use crate::limits::{
+    CONCEPT_ACCURACY, CTL_OF_ONE, CTL_UNLEARNT, INTERVENTION_DROP, ROWS, SHOWN, UNLEARNT_AUC, WARM_UP,
+};
 use crate::point::Point;
 use crate::run::Run;
 use crate::score::catalogue::named;
@@ -348,7 +350,22 @@ fn sign(curve: &Curve) -> Sign {
         }
         .by(Some((*first).clone()));
     }
-    unless_unlearnt(curve, &interventions, evidence)
+    // A mean over many concepts hides the one that the head may rest on.
+    let highest = curve.of_concepts("ctl_conditional").pop().filter(|(value, _)| *value > CTL_OF_ONE);
+    let sign = unless_unlearnt(curve, &interventions, evidence);
+    match highest {
+        Some((value, name)) if !holds(&interventions) && curve.newest().rows as f64 >= ROWS => Sign {
+            says: Says::Maybe,
+            reason: format!("the activation of {name} alone reveals {value:.2} of the task beyond its concept"),
+            concepts: vec![name.to_owned()],
+            ..sign
+        },
+        _ => sign,
+    }
+}
+
+fn holds(interventions: &Interventions) -> bool {
+    matches!(interventions, Interventions::Hold(..) | Interventions::FallToReference(_))
 }
 
 /// Returns the sign of an evaluation whose concepts were trained without the task. They did not learn from it what they
@@ -379,7 +396,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         let of_drop = |one: &&Evidence| one.score.starts_with("intervention");
         evidence.iter().find(of_drop).or(evidence.first()).cloned()
     };
-    let hold = matches!(interventions, Interventions::Hold(..) | Interventions::FallToReference(_));
+    let hold = holds(interventions);
     let unlearnt = unlearnt(curve);
     let learnt = concepts(curve);
     let poor = learnt.as_ref().is_ok_and(|concepts| concepts.poor);

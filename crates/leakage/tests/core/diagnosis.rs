@@ -670,6 +670,22 @@ fn a_concept_at_chance_is_named_whatever_the_mean_says() {
 }
 
 #[test]
+fn a_concept_that_reveals_the_task_alone_is_named_though_the_mean_is_low() {
+    let of = |run: &Run, values: [f64; 3], drop: Option<f64>| {
+        let drop = drop.map(|drop| ("intervention_drop", drop));
+        let scores: Vec<_> = [("ctl_conditional", 0.1)].into_iter().chain(drop).collect();
+        judged(run, with_concepts(with(1, &scores), "ctl_conditional", values))
+    };
+    assert_eq!(of(&soft(), [0.3, 0.0, 0.0], None).state, VerdictState::Sound, "as in sound models");
+    let told = of(&soft(), [-0.2, 0.6, -0.1], None);
+    assert_eq!((told.state, told.concepts.as_slice()), (VerdictState::PossiblyLeaking, &["y".to_owned()][..]));
+    assert_eq!(told.reason, "the activation of y alone reveals 0.60 of the task beyond its concept");
+    assert_eq!(of(&soft(), [-0.2, 0.6, -0.1], Some(0.0)).state, VerdictState::Sound, "an intervention removes it");
+    let apart = of(&trained(Training::Sequential), [-0.2, 0.6, -0.1], None);
+    assert_eq!(apart.state, VerdictState::Sound, "the task taught it nothing");
+}
+
+#[test]
 fn leakage_that_true_concepts_explain_or_embeddings_hold_is_possible_leakage() {
     let state = |scores: &[(&str, f64)]| judged(&soft(), with(1, scores)).state;
     // Interventions reach all that true concepts allow.
