@@ -72,5 +72,10 @@ def replaced(found: dict[str, dict[str, float]]) -> list[str]:
     return table("after / before", changes, rows)
 
 
+def planted(found: dict[str, list[float]]) -> list[str]:
+    rows = [(f"`{name}`", [f"{value:.3f}" for value in values]) for name, values in found.items()]
+    return table("score", ["planted", "found"], rows)
+
+
 def sections(found: dict[str, Any]) -> dict[str, list[str]]:
-    return {of.__name__: of(found[of.__name__]) for of in (table_1, helpers, clarity, trust, replaced)}
+    return {of.__name__: of(found[of.__name__]) for of in (table_1, helpers, clarity, trust, replaced, planted)}
