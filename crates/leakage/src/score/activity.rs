@@ -11,14 +11,18 @@
 //! The threshold is the run's `activity_threshold`; without it the decision threshold of the activations, and for
 //! contributions, which have none, the one of highest Clarity. Logits are taken through the sigmoid before they are
 //! compared with a threshold in (0, 1).
+//!
+//! Only a concept of two classes is active or not. Others are in no row, as if the run did not have them.
 
 use std::sync::Arc;
 
+use crate::point::LeftOut;
 use crate::prepare::Prepared;
 use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
 use super::accuracy::predicted_task;
+use super::left_out::Over;
 
 /// Thresholds the paper evaluates (Appendix A).
 pub const THRESHOLDS: [f64; 17] =
@@ -36,45 +40,104 @@ impl Flags {
     }
 }
 
+/// The concepts that may be active.
+#[derive(Clone)]
+pub struct Counted {
+    /// Why a concept never is; `None` for those that may be.
+    pub whys: Vec<Option<String>>,
+    /// Absent where all concepts may be.
+    pub left_out: Option<LeftOut>,
+}
+
+impl Counted {
+    /// Errors where no concept may be. The kind of an activation matters where it is compared with a threshold or with
+    /// others.
+    fn new(p: &Prepared, compares_activations: bool) -> Result<Self, String> {
+        let run = p.run();
+        let why = |i: usize| {
+            let concept = &run.concepts[i];
+            let is_number = compares_activations && run.activation_kind(i) == ActivationKind::Continuous;
+            match concept.is_categorical() {
+                _ if run.is_continuous(i) => Some("it is continuous, neither present nor absent".to_owned()),
+                true => Some(format!("it has {} classes, expected two", concept.cardinality)),
+                false if is_number => Some("its activation is continuous, neither on nor off".to_owned()),
+                false => None,
+            }
+        };
+        let whys: Vec<Option<String>> = (0..p.concepts()).map(why).collect();
+        let named =
+            |(why, i): (&Option<String>, usize)| Some(format!("concept '{}': {}", run.concepts[i].name, why.as_ref()?));
+        let weights = p.weights_where(|i| whys[i].is_none());
+        let (_, Over { left_out, undefined }) = Over::concepts(p.concepts(), &weights, whys.iter().zip(0..).map(named));
+        match undefined {
+            Some(why) => Err(why),
+            None => Ok(Self { whys, left_out }),
+        }
+    }
+
+    pub fn holds(&self, i: usize) -> bool {
+        self.whys[i].is_none()
+    }
+
+    pub fn number(&self) -> usize {
+        self.whys.iter().filter(|why| why.is_none()).count()
+    }
+}
+
+/// The active concepts of each row.
+pub struct Active {
+    pub flags: Flags,
+    pub counted: Counted,
+}
+
 /// Numbers [n, k] that a threshold turns into activity.
 pub struct Strength {
     values: Vec<f64>,
     concepts: usize,
+    pub counted: Counted,
     /// The threshold to use unless the run states one; `None` where nothing suggests one.
     pub natural_threshold: Option<f64>,
 }
 
 impl Strength {
-    pub fn above(&self, threshold: f64) -> Flags {
-        Flags { flags: self.values.iter().map(|&x| x > threshold).collect(), concepts: self.concepts }
+    pub fn above(&self, threshold: f64) -> Active {
+        let is_above = |row: &[f64]| -> Vec<bool> {
+            row.iter().enumerate().map(|(i, &x)| x > threshold && self.counted.holds(i)).collect()
+        };
+        self.active(self.values.chunks(self.concepts).flat_map(is_above).collect())
     }
 
     /// The `k` largest of each row, the first of equals.
-    fn largest(&self, k: usize) -> Flags {
+    fn largest(&self, k: usize) -> Active {
         let mut flags = vec![false; self.values.len()];
         let mut order: Vec<usize> = Vec::with_capacity(self.concepts);
         for (row, flags) in self.values.chunks(self.concepts).zip(flags.chunks_mut(self.concepts)) {
             order.clear();
-            order.extend(0..self.concepts);
+            order.extend((0..self.concepts).filter(|&i| self.counted.holds(i)));
             order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
             order.iter().take(k).for_each(|&i| flags[i] = true);
         }
-        Flags { flags, concepts: self.concepts }
+        self.active(flags)
+    }
+
+    fn active(&self, flags: Vec<bool>) -> Active {
+        Active { flags: Flags { flags, concepts: self.concepts }, counted: self.counted.clone() }
     }
 }
 
 /// Activity that needs no threshold, or the numbers to compare with one.
 pub enum Activity {
-    Known(Flags),
+    Known(Active),
     Compared(Strength),
 }
 
 /// Returns the activity that the run and its tensors state, by the order above.
 pub fn activity(p: &Prepared) -> Result<Activity, String> {
-    check_binary(p)?;
     if let Some(column) = p.column(TensorName::ActiveConcepts) {
-        let flags = column.block(0..column.width()).iter().map(|&flag| flag != 0.0).collect();
-        return Ok(Activity::Known(Flags { flags, concepts: p.concepts() }));
+        let (counted, k) = (Counted::new(p, false)?, p.concepts());
+        let stated = column.block(0..k);
+        let flags = stated.iter().enumerate().map(|(at, &flag)| flag != 0.0 && counted.holds(at % k)).collect();
+        return Ok(Activity::Known(Active { flags: Flags { flags, concepts: k }, counted }));
     }
     if let Some(k) = p.run().constants.active_top_k {
         return Ok(Activity::Known(activations(p)?.largest(k as usize)));
@@ -85,7 +148,6 @@ pub fn activity(p: &Prepared) -> Result<Activity, String> {
 /// Returns the strengths that the threshold sweep compares: contributions where the run has `head_weights`, else
 /// activations.
 pub fn strength(p: &Prepared) -> Result<Strength, String> {
-    check_binary(p)?;
     if p.run().constants.head_weights.is_empty() { activations(p) } else { contributions(p) }
 }
 
@@ -98,7 +160,6 @@ fn sigmoid(x: f64) -> f64 {
 /// Unknown labels count as absent: see [`known`].
 pub fn present(p: &Prepared) -> Arc<Result<Flags, String>> {
     p.shared("concepts present", || {
-        check_binary(p)?;
         let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
         let flags = column.block(0..column.width()).iter().map(|&label| label > 0.0).collect();
         Ok(Flags { flags, concepts: p.concepts() })
@@ -117,26 +178,10 @@ pub fn known(p: &Prepared) -> Arc<Flags> {
     })
 }
 
-fn check_binary(p: &Prepared) -> Result<(), String> {
-    if p.run().is_all_continuous() {
-        return Err("the concepts are continuous, none is present or absent".into());
-    }
-    if let Some(i) = (0..p.concepts()).find(|&i| p.run().is_continuous(i)) {
-        return Err(format!("concept '{}' is continuous, expected two classes", p.run().concepts[i].name));
-    }
-    match p.run().concepts.iter().find(|concept| concept.is_categorical()) {
-        Some(concept) => Err(format!("concept '{}' has {} classes, expected two", concept.name, concept.cardinality)),
-        None => Ok(()),
-    }
-}
-
 /// Probabilities of presence, or the activations themselves where they are none.
 fn activations(p: &Prepared) -> Result<Strength, String> {
-    let kind = |i| p.run().activation_kind(i);
-    if (0..p.concepts()).any(|i| kind(i) == ActivationKind::Continuous) {
-        return Err("the activations are continuous, none is on or off".into());
-    }
-    let is_logit: Vec<bool> = (0..p.concepts()).map(|i| kind(i) == ActivationKind::Logit).collect();
+    let counted = Counted::new(p, true)?;
+    let is_logit: Vec<bool> = (0..p.concepts()).map(|i| p.run().activation_kind(i) == ActivationKind::Logit).collect();
     let values = p.activation_rows(|i, columns| match columns {
         [activation] if is_logit[i] => sigmoid(*activation),
         [activation] => *activation,
@@ -145,7 +190,7 @@ fn activations(p: &Prepared) -> Result<Strength, String> {
         [] => f64::NAN,
     });
     let values = values.ok_or("its activations fit no layout")?;
-    Ok(Strength { values, concepts: p.concepts(), natural_threshold: Some(0.5) })
+    Ok(Strength { values, concepts: p.concepts(), counted, natural_threshold: Some(0.5) })
 }
 
 /// |w_yj · ĉ_j| with ĉ as the head receives it and y the predicted class.
@@ -153,15 +198,17 @@ fn contributions(p: &Prepared) -> Result<Strength, String> {
     let k = p.concepts();
     let weights = &p.run().constants.head_weights;
     let classes = weights.len() / k;
+    let counted = Counted::new(p, false)?;
     let column = p.column(TensorName::ConceptActivations).ok_or("there are no concept activations")?;
-    if column.width() != k {
+    let blocks = p.run().activation_blocks(column.width()).ok_or("its activations fit no layout")?;
+    if blocks.iter().enumerate().any(|(i, block)| counted.holds(i) && block.len() != 1) {
         return Err(format!(
             "head_weights has a weight a concept, but there are {} activation columns",
             column.width()
         ));
     }
     let predicted = predicted_task(p).map_err(|why| format!("contributions to the predicted class: {why}"))?;
-    let mut values = column.block(0..k);
+    let mut values = p.activation_rows(|_, columns| columns[0]).ok_or("its activations fit no layout")?;
     for (row, &class) in values.chunks_mut(k).zip(&predicted) {
         // A head with one output has one row of weights for both classes.
         let class = if classes == 1 { 0 } else { usize::try_from(class).unwrap_or(usize::MAX) };
@@ -169,5 +216,5 @@ fn contributions(p: &Prepared) -> Result<Strength, String> {
         let weights = weights.ok_or_else(|| format!("class {class} is predicted, head_weights has {classes}"))?;
         row.iter_mut().zip(weights).for_each(|(value, weight)| *value = (*value * weight).abs());
     }
-    Ok(Strength { values, concepts: k, natural_threshold: None })
+    Ok(Strength { values, concepts: k, counted, natural_threshold: None })
 }

@@ -1,15 +1,15 @@
 //! Clarity: how sparse, how right and how useful the active concepts of a row are.
 //!
 //! Source: Clarity: The Flexibility-Interpretability Trade-Off in Sparsity-aware Concept Bottleneck Models, eq. 23.
-//! Active concepts are defined in [`super::activity`].
+//! Active concepts are defined in [`super::activity`], and the concepts that may be.
 
 use std::sync::Arc;
 
-use crate::point::{Outcome, ScoreValue};
+use crate::point::{LeftOut, Outcome, ScoreValue};
 use crate::prepare::Prepared;
 
 use super::accuracy::task_hits;
-use super::activity::{Activity, Flags, THRESHOLDS, activity, known, present, strength};
+use super::activity::{Active, Activity, Flags, THRESHOLDS, activity, known, present, strength};
 use super::term::{Term, mean_over_concepts};
 
 /// Mean share of inactive concepts in a row.
@@ -18,18 +18,17 @@ pub fn sparsity(p: &Prepared) -> Outcome {
         Err(why) => Outcome::undefined(why),
         Ok(active) => {
             let inactive = |i: usize| {
-                let rows: Vec<f64> = active.rows().map(|row| f64::from(!row[i])).collect();
+                let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row[i])).collect();
                 Ok(Term::mean_of_rows(&rows))
             };
-            let terms: Vec<Result<Term, String>> = (0..p.concepts()).map(inactive).collect();
-            mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+            over_counted(p, active, inactive)
         }
     })
 }
 
 /// Mean over rows of the share of active concepts with a known label that are present. Rows without any are left out.
 pub fn precision(p: &Prepared) -> Outcome {
-    with(p, |parts| term_outcome(&parts.precision))
+    with(p, |parts| parts.outcome(&parts.precision))
 }
 
 /// Share of rows without an active concept: those that [`precision`] leaves out.
@@ -37,8 +36,8 @@ pub fn rows_without_active(p: &Prepared) -> Outcome {
     with(p, |parts| match &parts.active {
         Err(why) => Outcome::undefined(why),
         Ok(active) => {
-            let rows: Vec<f64> = active.rows().map(|row| f64::from(!row.contains(&true))).collect();
-            Term::mean_of_rows(&rows).outcome()
+            let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row.contains(&true))).collect();
+            Outcome::Value(of_rows(&Term::mean_of_rows(&rows), &active.counted.left_out))
         }
     })
 }
@@ -52,12 +51,11 @@ pub fn binary_accuracy(p: &Prepared) -> Outcome {
             (Ok(active), Ok(truth)) => {
                 let right = |i: usize| {
                     let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
-                    let rows = active.rows().zip(truth.rows());
+                    let rows = active.flags.rows().zip(truth.rows());
                     let rows: Vec<f64> = rows.map(|(active, truth)| f64::from(active[i] == truth[i])).collect();
                     Ok(Term::mean_of_rows(&known.of(rows, 1)).spread(&known))
                 };
-                let terms: Vec<Result<Term, String>> = (0..p.concepts()).map(right).collect();
-                mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+                over_counted(p, active, right)
             }
         }
     })
@@ -65,14 +63,14 @@ pub fn binary_accuracy(p: &Prepared) -> Outcome {
 
 /// Harmonic mean of sparsity, precision and task accuracy, eq. 23, weighted by `clarity_weights`.
 pub fn clarity(p: &Prepared) -> Outcome {
-    with(p, |parts| term_outcome(&parts.clarity(p.clarity_weights())))
+    with(p, |parts| parts.outcome(&parts.clarity(p.clarity_weights())))
 }
 
 /// Harmonic mean of precision and task accuracy: Clarity of models that do not aim at sparsity (Section 5, Clarity
 /// Beyond Sparsity).
 pub fn clarity_dense(p: &Prepared) -> Outcome {
     let [_, precision, accuracy] = p.clarity_weights();
-    with(p, |parts| term_outcome(&parts.clarity([0.0, precision, accuracy])))
+    with(p, |parts| parts.outcome(&parts.clarity([0.0, precision, accuracy])))
 }
 
 /// Clarity at the threshold that gives the highest, with the curve over [`THRESHOLDS`]. Task accuracy is the model's
@@ -80,10 +78,10 @@ pub fn clarity_dense(p: &Prepared) -> Outcome {
 pub fn clarity_best(p: &Prepared) -> Outcome {
     match &*sweep(p) {
         Err(why) => Outcome::undefined(why),
-        Ok(sweep) => match sweep.best.outcome() {
-            Outcome::Value(value) => Outcome::Value(ScoreValue { curve: Some(sweep.curve.clone()), ..value }),
-            undefined => undefined,
-        },
+        Ok(sweep) => {
+            let curve = Some(sweep.curve.clone());
+            Outcome::Value(ScoreValue { curve, ..of_rows(&sweep.best, &sweep.left_out) })
+        }
     }
 }
 
@@ -91,7 +89,10 @@ pub fn clarity_best(p: &Prepared) -> Outcome {
 pub fn clarity_best_threshold(p: &Prepared) -> Outcome {
     match &*sweep(p) {
         Err(why) => Outcome::undefined(why),
-        Ok(sweep) => Outcome::Value(ScoreValue { value: sweep.threshold, ..ScoreValue::default() }),
+        Ok(sweep) => {
+            let left_out = sweep.left_out.clone();
+            Outcome::Value(ScoreValue { value: sweep.threshold, left_out, ..ScoreValue::default() })
+        }
     }
 }
 
@@ -108,18 +109,18 @@ pub fn harmonic_mean(parts: &[(f64, f64)]) -> f64 {
 
 /// The parts that the scores of one choice of active concepts share.
 struct Parts {
-    active: Result<Flags, String>,
+    active: Result<Active, String>,
     sparsity: Result<Term, String>,
     precision: Result<Term, String>,
     accuracy: Result<Term, String>,
 }
 
 impl Parts {
-    fn new(p: &Prepared, active: Result<Flags, String>) -> Self {
+    fn new(p: &Prepared, active: Result<Active, String>) -> Self {
         let sparsity = active.as_ref().map_err(String::clone).map(mean_sparsity);
         let precision = match (&active, &*present(p)) {
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            (Ok(active), Ok(truth)) => mean_precision(active, truth, &known(p)),
+            (Ok(active), Ok(truth)) => mean_precision(&active.flags, truth, &known(p)),
         };
         let accuracy = task_hits(p).map(|hits| Term::mean_of_rows(&hits));
         Self { active, sparsity, precision, accuracy }
@@ -134,21 +135,42 @@ impl Parts {
         }
         if parts.is_empty() { Err("clarity_weights leaves no part".into()) } else { Ok(harmonic_term(&parts)) }
     }
+
+    fn outcome(&self, term: &Result<Term, String>) -> Outcome {
+        match (term, &self.active) {
+            (Ok(term), Ok(active)) => Outcome::Value(of_rows(term, &active.counted.left_out)),
+            (Err(why), _) | (_, Err(why)) => Outcome::undefined(why),
+        }
+    }
+}
+
+/// A mean of rows as a score over the concepts that may be active.
+fn of_rows(term: &Term, left_out: &Option<LeftOut>) -> ScoreValue {
+    let (standard_error, left_out) = (Some(term.standard_error()), left_out.clone());
+    ScoreValue { value: term.value, standard_error, left_out, ..ScoreValue::default() }
+}
+
+/// The mean of a term over the concepts that may be active.
+fn over_counted(p: &Prepared, active: &Active, term: impl Fn(usize) -> Result<Term, String>) -> Outcome {
+    let of_concept = |i: usize| active.counted.whys[i].clone().map_or_else(|| term(i), Err);
+    let terms: Vec<Result<Term, String>> = (0..p.concepts()).map(of_concept).collect();
+    mean_over_concepts(p, &p.weights_where(|i| active.counted.holds(i)), &terms, |term| term.value)
 }
 
 struct Sweep {
     best: Term,
     threshold: f64,
     curve: Vec<(f64, Option<f64>)>,
+    left_out: Option<LeftOut>,
 }
 
 fn with(p: &Prepared, score: impl FnOnce(&Parts) -> Outcome) -> Outcome {
     score(&p.shared("active concepts", || Parts::new(p, active(p))))
 }
 
-fn active(p: &Prepared) -> Result<Flags, String> {
+fn active(p: &Prepared) -> Result<Active, String> {
     let strength = match activity(p)? {
-        Activity::Known(flags) => return Ok(flags),
+        Activity::Known(active) => return Ok(active),
         Activity::Compared(strength) => strength,
     };
     let stated = p.run().constants.activity_threshold.or(strength.natural_threshold);
@@ -179,20 +201,14 @@ fn sweep(p: &Prepared) -> Arc<Result<Sweep, String>> {
             }
         }
         let (threshold, best) = best.ok_or(why)?;
-        Ok(Sweep { best, threshold, curve })
+        Ok(Sweep { best, threshold, curve, left_out: strength.counted.left_out })
     })
 }
 
-fn term_outcome(term: &Result<Term, String>) -> Outcome {
-    match term {
-        Ok(term) => term.outcome(),
-        Err(why) => Outcome::undefined(why),
-    }
-}
-
-fn mean_sparsity(active: &Flags) -> Term {
-    let inactive = |row: &[bool]| row.iter().filter(|&&on| !on).count() as f64 / row.len() as f64;
-    Term::mean_of_rows(&active.rows().map(inactive).collect::<Vec<_>>())
+fn mean_sparsity(active: &Active) -> Term {
+    let counted = active.counted.number();
+    let inactive = |row: &[bool]| (counted - row.iter().filter(|&&on| on).count()) as f64 / counted as f64;
+    Term::mean_of_rows(&active.flags.rows().map(inactive).collect::<Vec<_>>())
 }
 
 fn mean_precision(active: &Flags, truth: &Flags, known: &Flags) -> Result<Term, String> {

@@ -157,11 +157,11 @@ fn no_active_concept_has_no_precision() {
     for id in ["precision", "clarity", "clarity_dense", "clarity_best", "clarity_best_threshold"] {
         assert_eq!(none.why(id), "no row has an active concept", "{id}");
     }
-    let categorical = model(40, 2, 0.5, 62).cardinalities(&[2, 3]);
-    let categorical = categorical.with(TensorName::ConceptActivations, &[4], vec![0.5; 160]);
-    assert_eq!(categorical.why("clarity"), "concept 'c1' has 3 classes, expected two");
+    let categorical = model(40, 2, 0.5, 62);
+    let only = categorical.cardinalities(&[3, 3]).with(TensorName::ConceptActivations, &[6], vec![0.5; 240]);
+    assert_eq!(only.why("sparsity"), "concept 'c0': it has 3 classes, expected two");
     let continuous = columns().kind(ActivationKind::Continuous);
-    assert_eq!(continuous.why("sparsity"), "the activations are continuous, none is on or off");
+    assert_eq!(continuous.why("sparsity"), "concept 'c0': its activation is continuous, neither on nor off");
 }
 
 #[test]

@@ -24,9 +24,9 @@ fn render() -> String {
          Rendered from the catalogue, version {CATALOGUE_VERSION}; points of different versions may not be comparable. \
          [reading.md](reading.md) says which scores to look at first.\n\n\
          A score whose inputs are absent is left out; one that cannot be computed is undefined, with the reason. \
-         Values lie between 0 and 1 and have a standard error where nothing else is said. Where some concepts have no \
-         value, a mean is over the others and names those it leaves out (`left_out`); with less than half of them it \
-         is undefined.\n\n\
+         Values lie between 0 and 1 and have a standard error where nothing else is said. A mean leaves out, \
+         and names (`left_out`), concepts without a value, such as a number in an accuracy; where less than half of \
+         those that could have one do, it is undefined.\n\n\
          Of two estimators, `tie_aware`, the default, is the expected value over random orders of tied distances; \
          `published` repeats the authors' code, including noise and clipping.\n\n\
          A permutation test gives `p_value`, by permuting labels within the strata of the concept; `per_concept_q` and \
