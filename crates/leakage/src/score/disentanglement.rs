@@ -11,7 +11,7 @@ use information::{Variable, mutual_information};
 
 use crate::parallel;
 use crate::point::Outcome;
-use crate::prepare::Prepared;
+use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
 use super::concept_rows::NO_CLASSES;
@@ -30,9 +30,10 @@ pub fn mig(p: &Prepared) -> Outcome {
         Ok(codes) => codes,
         Err(why) => return Outcome::undefined(why),
     };
-    let of_all: Vec<Vec<i32>> = parallel::map(codes.len(), &|at| bins(&codes[at]));
+    let of_all: Vec<Vec<i32>> = parallel::map(codes.columns.len(), &|at| bins(&codes.columns[at]));
     let gap = |j: usize| {
         p.pause();
+        codes.has_gap(j)?;
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
         let label = p.concept_label_in(j, &rows).ok_or("there are no concept labels")?;
         let entropy: Normaliser = normaliser(&label, p)?;
@@ -40,7 +41,7 @@ pub fn mig(p: &Prepared) -> Outcome {
         // Bins span the values of the rows in use.
         let binned = match rows.are_all() {
             true => Cow::Borrowed(&of_all),
-            false => Cow::Owned(codes.iter().map(|code| bins(&rows.of(code.clone(), 1))).collect()),
+            false => Cow::Owned(codes.columns.iter().map(|code| bins(&rows.of(code.clone(), 1))).collect()),
         };
         let largest = two_largest(binned.iter().map(|bins| information_of_counts(bins, classes)));
         let informations = largest.map(|at| mutual_information(&Variable::discrete(&binned[at]), &label, p.settings()));
@@ -49,30 +50,33 @@ pub fn mig(p: &Prepared) -> Outcome {
         Ok(largest_gap(terms.map_err(|e| e.to_string())?).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &gap);
-    mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
+    mean_over_concepts(p, &codes.weights(p), &terms, |term| term.value)
 }
 
 /// For each true concept, the gap between the two highest test accuracies of linear classifiers that read one
 /// activation each; mean over concepts.
 pub fn sap(p: &Prepared) -> Outcome {
-    match sap_terms(p) {
-        Ok(terms) => mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value),
+    let codes = codes(p);
+    match codes.and_then(|codes| Ok((codes.weights(p), sap_terms(p, &codes)?))) {
+        Ok((weights, terms)) => mean_over_concepts(p, &weights, &terms, |term| term.value),
         Err(why) => Outcome::undefined(why),
     }
 }
 
-fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
-    let codes = codes(p)?;
-    let of_all = Holdout::of(p, 0)?;
+fn sap_terms(p: &Prepared, codes: &Codes) -> Result<Vec<Result<Term, String>>, String> {
+    let read: Vec<usize> = (0..p.concepts()).filter(|&i| codes.has_gap(i).is_ok()).collect();
+    let of_all = Holdout::of_concepts(p, 0, &read, &KnownRows::all(p.rows()))?;
     let at = |code: &[f64], rows: &[usize]| rows.iter().map(|&row| code[row]).collect::<Vec<f64>>();
-    let split_by =
-        |holdout: &Holdout| codes.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect();
+    let split_by = |holdout: &Holdout| {
+        codes.columns.iter().map(|code| (at(code, &holdout.train), at(code, &holdout.test))).collect()
+    };
     let split_of_all: Vec<(Vec<f64>, Vec<f64>)> = split_by(&of_all);
     // Latents may be too many for a classifier each.
     let ranks =
         |split: &[(Vec<f64>, Vec<f64>)]| -> Vec<Vec<f64>> { parallel::map(split.len(), &|at| midranks(&split[at].0)) };
     let ranks_of_all = p.latents().map(|_| ranks(&split_of_all));
     let gap = |j: usize| {
+        codes.has_gap(j)?;
         let labels = p.concept_classes(j).ok_or(NO_CLASSES)?;
         let rows = p.known(&[j]).map_err(|why| format!("labels: {why}"))?;
         let of_known = if rows.are_all() { None } else { Some(Holdout::of_concepts(p, 0, &[j], &rows)?) };
@@ -93,22 +97,53 @@ fn sap_terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
 }
 
 /// One number a row for each activation: of a concept each, or latents.
-fn codes(p: &Prepared) -> Result<Vec<Vec<f64>>, String> {
+struct Codes {
+    columns: Vec<Vec<f64>>,
+    /// Why a concept has no gap, for each that has none.
+    without_gap: Vec<Option<String>>,
+}
+
+impl Codes {
+    fn has_gap(&self, i: usize) -> Result<(), String> {
+        self.without_gap[i].clone().map_or(Ok(()), Err)
+    }
+
+    fn weights(&self, p: &Prepared) -> Vec<f64> {
+        p.weights_where(|i| self.without_gap[i].is_none())
+    }
+}
+
+/// A concept with a column for each of its classes has no code, so that it has no gap and makes none smaller. The code of
+/// a continuous concept makes gaps smaller, as any may that holds what belongs to another concept.
+fn codes(p: &Prepared) -> Result<Codes, String> {
     if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
     let (k, column) = (p.concepts(), p.column(TensorName::ConceptActivations));
     let column = column.ok_or("there are no concept activations")?;
-    let width = column.width();
+    let blocks = match p.latents() {
+        Some(latents) => (0..latents.width()).map(|at| at..at + 1).collect(),
+        None => p.run().activation_blocks(column.width()).ok_or("the activations fit no layout")?,
+    };
+    let singles: Vec<usize> = blocks.iter().filter(|block| block.len() == 1).map(|block| block.start).collect();
     match p.latents() {
-        Some(_) if width < 2 => return Err("there is one latent, a gap needs at least two".into()),
+        Some(_) if singles.len() < 2 => return Err("there is one latent, a gap needs at least two".into()),
         None if k < 2 => return Err("there is one concept, a gap needs at least two".into()),
-        None if width != k => {
-            return Err(format!("there are {width} activation columns, expected one for each of {k} concepts"));
+        None if singles.len() < 2 => {
+            return Err(format!(
+                "{} of {k} concepts have one activation column, a gap needs at least two of them",
+                singles.len()
+            ));
         }
         _ => {}
     }
-    Ok(parallel::map(width, &|at| column.floats(at)))
+    let without_gap = |i: usize| match blocks[i].len() {
+        _ if p.run().is_continuous(i) => Some(NO_CLASSES.to_owned()),
+        1 => None,
+        columns => Some(format!("it has {columns} activation columns, expected one")),
+    };
+    let without_gap = (0..k).map(without_gap).collect();
+    Ok(Codes { columns: parallel::map(singles.len(), &|at| column.floats(singles[at])), without_gap })
 }
 
 /// The bin of each value, of 20 of equal width between the least and the largest.

@@ -220,6 +220,20 @@ fn activity_is_that_of_the_concepts_that_are_on_or_off() {
 }
 
 #[test]
+fn gaps_are_between_activations_that_are_one_number() {
+    let columns = mixed(300, 7);
+    // Numbers have no gap, but their activations may hold what belongs to a concept, as those of any other.
+    let without = of_concepts(&columns, &[0, 1, 3, 4], None);
+    for id in ["mig", "sap"] {
+        let (found, without) = (columns.score(id), without.score(id));
+        assert_is_without(id, &found, &without, &[2, 3, 4]);
+        assert_eq!(per_concept(&found)[..2], per_concept(&without)[..2], "{id}");
+        let one = of_concepts(&columns, &[0, 2], None);
+        assert_eq!(one.why(id), "1 of 2 concepts have one activation column, a gap needs at least two of them");
+    }
+}
+
+#[test]
 fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
     let noise = |width: usize, seed: u64| gaussians(150 * width, &mut random(seed));
     let mut columns = with_activity(mixed(150, 4))
@@ -237,7 +251,7 @@ fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
     // A logit is a sum over all concepts, and the head has no weights for the classes of one.
     let of_logits = ["anec", "number_of_contributing_concepts", "side_channel_share"];
     // Reasons that have nothing to do with kinds: noise for predictions, and few rows.
-    let of_task = ["is not above that of the most frequent class", "learn too little from so few rows", "expected one for each"];
+    let of_task = ["is not above that of the most frequent class", "learn too little from so few rows"];
     for (id, outcome) in &outcomes {
         match outcome {
             Outcome::Value(value) => assert!(value.value.is_finite(), "{id}"),
