@@ -73,18 +73,18 @@ pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
 /// Share of rows whose predicted concept is the true one, mean over concepts.
 pub fn concept_accuracy(p: &Prepared) -> Outcome {
     misdeclared::kinds(p);
-    over_concepts(p, true, |concept| Ok(Term::mean_of_rows(&concept.hits()?)))
+    over_concepts(p, predicts_class, |concept| Ok(Term::mean_of_rows(&concept.hits()?)))
 }
 
 /// Balanced accuracy of each concept, over those of its classes that occur; mean over concepts.
 pub fn concept_balanced_accuracy(p: &Prepared) -> Outcome {
-    over_concepts(p, true, |concept| Ok(mean_over_classes(&concept.hits()?, &concept.labels)))
+    over_concepts(p, predicts_class, |concept| Ok(mean_over_classes(&concept.hits()?, &concept.labels)))
 }
 
 /// F1 of a binary concept's presence, or the mean over those classes of a categorical concept that are present or
 /// predicted in some row; mean over concepts.
 pub fn concept_f1(p: &Prepared) -> Outcome {
-    over_concepts(p, true, |concept| {
+    over_concepts(p, predicts_class, |concept| {
         let predictions = concept.predictions()?;
         if concept.classes <= 2 {
             return f1(&predictions, &concept.labels, 1);
@@ -122,7 +122,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
 /// Average precision, Σ (R_t − R_{t−1}) P_t over the distinct activations t in falling order, mean over concepts. A
 /// categorical concept: the mean over its classes that occur, each against the others.
 pub fn concept_average_precision(p: &Prepared) -> Outcome {
-    over_concepts(p, false, |concept| {
+    over_concepts(p, orders_rows, |concept| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
             return average_precision(&concept.activations, |row| concept.labels[row] > 0);
@@ -139,24 +139,31 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
     })
 }
 
-/// The mean of a term over the concepts that have classes. Continuous activations predict no class, but they order the rows.
+/// The mean of a term over the concepts that have classes, and activations of a kind for which it has a meaning: `applies`
+/// says why it has none.
 pub fn over_concepts(
     p: &Prepared,
-    of_predictions: bool,
+    applies: fn(ActivationKind) -> Result<(), &'static str>,
     term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync,
 ) -> Outcome {
-    let applies = |i: usize| {
-        let predicts_class = p.run().activation_kind(i) != ActivationKind::Continuous;
-        !p.run().is_continuous(i) && (predicts_class || !of_predictions)
-    };
-    if !(0..p.concepts()).any(applies) {
+    let applies = |i: usize| if p.run().is_continuous(i) { Err(NO_CLASS) } else { applies(p.run().activation_kind(i)) };
+    if (0..p.concepts()).all(|i| applies(i) == Err(NO_CLASS)) {
         return Outcome::undefined("the concepts are continuous, they predict no class");
     }
-    let term = |i: usize| {
-        if applies(i) { of_concept(p, i, &term) } else { Err("it is continuous and predicts no class".into()) }
-    };
+    let term = |i: usize| applies(i).map_err(str::to_owned).and_then(|()| of_concept(p, i, &term));
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
-    mean_over_concepts(p, &p.weights_where(applies), &terms, |term| term.value)
+    mean_over_concepts(p, &p.weights_where(|i| applies(i).is_ok()), &terms, |term| term.value)
+}
+
+const NO_CLASS: &str = "it is continuous and predicts no class";
+
+/// Continuous activations order the rows, too.
+fn orders_rows(_: ActivationKind) -> Result<(), &'static str> {
+    Ok(())
+}
+
+pub fn predicts_class(kind: ActivationKind) -> Result<(), &'static str> {
+    if kind == ActivationKind::Continuous { Err(NO_CLASS) } else { Ok(()) }
 }
 
 /// The term of a concept on the rows in which its label is known.

@@ -7,16 +7,17 @@ use crate::point::Outcome;
 use crate::prepare::{Prepared, first_largest};
 use crate::run::ActivationKind;
 
-use super::accuracy::over_concepts;
+use super::accuracy::{over_concepts, predicts_class};
 use super::concept_rows::ConceptRows;
 use super::term::Term;
 
 const BINS: usize = 15;
+const NO_PROBABILITIES: &str = "its activations are no probabilities";
 
 /// Mean of (p − c)², mean over concepts; of a categorical concept half of the sum over its classes, which for two classes is
 /// the same.
 pub fn brier(p: &Prepared) -> Outcome {
-    over_concepts(p, true, |concept| {
+    over_concepts(p, has_probabilities, |concept| {
         let (probabilities, width) = probabilities(concept)?;
         let row = |(row, &label): (&[f64], &i32)| match row {
             [present] => (present - f64::from(label)).powi(2),
@@ -32,7 +33,7 @@ pub fn brier(p: &Prepared) -> Outcome {
 /// Σ over 15 equal bins of their share of rows × |mean probability − share of rows with the concept|, mean over concepts. For
 /// a categorical concept: of the probability of the predicted class, and the share of rows in which it is right.
 pub fn expected_error(p: &Prepared) -> Outcome {
-    over_concepts(p, true, |concept| {
+    over_concepts(p, has_probabilities, |concept| {
         let (probabilities, width) = probabilities(concept)?;
         let row = |(row, &label): (&[f64], &i32)| match row {
             [present] => (*present, f64::from(label)),
@@ -50,6 +51,10 @@ pub fn expected_error(p: &Prepared) -> Outcome {
     })
 }
 
+fn has_probabilities(kind: ActivationKind) -> Result<(), &'static str> {
+    if kind == ActivationKind::Hard { Err(NO_PROBABILITIES) } else { predicts_class(kind) }
+}
+
 /// The probabilities of a concept's classes, or of its presence, in [0, 1], with their number a row.
 fn probabilities(concept: &ConceptRows) -> Result<(Vec<f64>, usize), String> {
     let width = concept.activations.len() / concept.labels.len();
@@ -63,7 +68,7 @@ fn probabilities(concept: &ConceptRows) -> Result<(Vec<f64>, usize), String> {
         },
         ActivationKind::Logit if width == 1 => values.iter_mut().for_each(|z| *z = 1.0 / (1.0 + (-*z).exp())),
         ActivationKind::Logit => values.chunks_mut(width).for_each(softmax),
-        ActivationKind::Hard | ActivationKind::Continuous => return Err("its activations are no probabilities".into()),
+        ActivationKind::Hard | ActivationKind::Continuous => return Err(NO_PROBABILITIES.into()),
     }
     Ok((values, width))
 }

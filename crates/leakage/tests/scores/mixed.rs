@@ -234,6 +234,21 @@ fn gaps_are_between_activations_that_are_one_number() {
 }
 
 #[test]
+fn a_score_of_probabilities_is_the_mean_over_the_concepts_that_have_some() {
+    let mut columns = mixed(200, 8).changed(TensorName::ConceptActivations, |_, at, x| match at {
+        0 | 1 => f64::from(u8::from(x > 0.4)),
+        _ => x,
+    });
+    for i in [0, 1] {
+        columns.fields.concepts[i].activation_kind = Some(ActivationKind::Hard);
+    }
+    let without = of_concepts(&columns, &[2], None);
+    for id in ["concept_brier", "concept_ece"] {
+        assert_is_without(id, &columns.score(id), &without.score(id), &[0, 1, 3, 4]);
+    }
+}
+
+#[test]
 fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
     let noise = |width: usize, seed: u64| gaussians(150 * width, &mut random(seed));
     let mut columns = with_activity(mixed(150, 4))
