@@ -139,6 +139,7 @@ class StoredRun:
         score: str = "ctl_conditional",
         split: str = "val",
         *,
+        task: str | None = None,
         concept: str | None = None,
         top: int = 50,
         frame: str | None = None,
@@ -146,13 +147,15 @@ class StoredRun:
         """The rows of the newest evaluation that contribute most to a score, which the run's sidecar has in memory.
 
         Columns: id, the row's sample id, meaningless if none were logged; local, the mean of the terms of the rows
-        around it, by which they are ordered; term, its own; task_label; and group. For `frame` see `series`.
+        around it, by which they are ordered; term, its own; task_label; group; and task, where tasks have names. For
+        `frame` see `series`.
 
         score: "ctl_conditional".
+        task: of several tasks by default the one with the highest score.
         concept: this concept's score instead of the mean.
         top: how many, at most 50.
         """
-        return framed(self._rows(score, split, concept, top)["rows"], LEAKING, frame)
+        return self._of_task(self._rows(score, split, task, concept, top), "rows", LEAKING, frame)
 
     def shares(
         self,
@@ -160,25 +163,33 @@ class StoredRun:
         split: str = "val",
         *,
         by: str = "class",
+        task: str | None = None,
         concept: str | None = None,
         frame: str | None = None,
     ) -> Any:
         """How much each class of the task, or each of the `groups` of rows, contributes to a score, as a row for each.
 
-        Columns: label, the number of the class or group; rows; share, which add up to the score; and mean, that of the
-        terms of these rows.
+        Columns: label, the number of the class or group; rows; share, which add up to the score; mean, that of the
+        terms of these rows; and task, as of `rows`.
 
         by: "class" or "group".
         The other arguments are those of `rows`.
         """
         if by not in ("class", "group"):
             raise ValueError(f"by: got {by!r}, expected 'class' or 'group'")
-        return framed(self._rows(score, split, concept, 1)[f"by_{by}"], SHARE, frame)
+        return self._of_task(self._rows(score, split, task, concept, 1), f"by_{by}", SHARE, frame)
 
-    def _rows(self, score: str, split: str, concept: str | None, top: int) -> dict[str, Any]:
-        asked = {"run": self.name, "split": split, "score": score, "concept": concept, "top": top}
+    def _rows(self, score: str, split: str, task: str | None, concept: str | None, top: int) -> dict[str, Any]:
+        asked = {"run": self.name, "split": split, "score": score, "task": task, "concept": concept, "top": top}
         answer: dict[str, Any] = self.source.ask("/api/v1/rows", **asked)
         return answer
+
+    @staticmethod
+    def _of_task(answer: dict[str, Any], part: str, columns: tuple[str, ...], frame: str | None) -> Any:
+        task = answer.get("task")  # an older sidecar has rows of a single task only
+        if task is None:
+            return framed(answer[part], columns, frame)
+        return framed([{**row, "task": task} for row in answer[part]], (*columns, "task"), frame)
 
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.

@@ -228,12 +228,13 @@ class Run:
         score: str = "ctl_conditional",
         split: str = "val",
         *,
+        task: str | None = None,
         concept: str | None = None,
         top: int = 50,
         frame: str | None = None,
     ) -> Any:
         """The rows that contribute most to a score; see `StoredRun.rows`."""
-        return self.stored().rows(score, split, concept=concept, top=top, frame=frame)
+        return self.stored().rows(score, split, task=task, concept=concept, top=top, frame=frame)
 
     def shares(
         self,
@@ -241,11 +242,12 @@ class Run:
         split: str = "val",
         *,
         by: str = "class",
+        task: str | None = None,
         concept: str | None = None,
         frame: str | None = None,
     ) -> Any:
         """The parts of the task's classes, or of groups of rows, in a score; see `StoredRun.shares`."""
-        return self.stored().shares(score, split, by=by, concept=concept, frame=frame)
+        return self.stored().shares(score, split, by=by, task=task, concept=concept, frame=frame)
 
     def alerts(self, *, frame: str | None = None) -> Any:
         """When alerts began and ended; see `StoredRun.alerts`."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import subprocess
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Binary, Categorical, Continuous, Run, interventions
+from conceptwatch import Binary, Categorical, Continuous, ReadError, Run, interventions
 from conceptwatch._protocol import messages
 from conftest import K, batch, wait_for
-from real_sidecar import page
+from real_sidecar import binary, page
 from sidecar import Sidecar
 
 N = 40
@@ -187,10 +190,10 @@ def chest(rows: int = 1500, seed: int = 0) -> dict[str, Any]:
     }
 
 
-def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> None:
+def test_one_leaking_task_of_three_is_named_by_every_surface(address: str, tmp_path: Path) -> None:
     run = conceptwatch.init(
         "chest",
-        concepts=8,
+        concepts=[f"finding {i}" for i in range(8)],
         tasks=["edema", "effusion", Continuous("severity")],
         missing_task_labels=True,
         intervention_counts=[0, 8],
@@ -216,6 +219,24 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str) -> No
     assert diagnosis is not None
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
     assert "task: effusion" in str(diagnosis.verdict)
+    rows = run.rows(frame="records")
+    assert ({row["task"] for row in rows}, len(rows)) == ({"effusion"}, 50)
+    assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)
+    assert rows == run.rows(task="effusion", frame="records")
+    of_edema = run.rows(task="edema", concept="finding 1", top=5, frame="records")
+    assert [row["task"] for row in of_edema] == 5 * ["edema"]
+    assert len({row["task_label"] for row in run.rows(task="severity", frame="records")}) == 50, "a number"
+    for task, share in zip(["edema", "effusion"], leakage, strict=False):
+        assert sum(row["share"] for row in run.shares(task=task, frame="records")) == pytest.approx(share)
+    with pytest.raises(ReadError, match="task: got 'nobody', expected one of edema, effusion, severity"):
+        run.rows(task="nobody")
+    tables = ["--to", str(tmp_path / "tables"), "--address", page(address)]
+    subprocess.run([binary(), "export", "chest", *tables], check=True, timeout=60)
+    with (tmp_path / "tables" / "rows.csv").open(newline="") as file:
+        exported = list(csv.DictReader(file))
+    assert {row["task"] for row in exported} == {"edema", "effusion", "severity"}
+    of_mean = [int(row["id"]) for row in exported if (row["task"], row["concept"]) == ("effusion", "")]
+    assert of_mean == [row["id"] for row in rows]
 
     def scraped() -> str:
         with urllib.request.urlopen(f"http://{page(address)}/metrics", timeout=10) as answer:

@@ -99,7 +99,7 @@ impl Kind {
                 "age",
             ],
             Self::Unscored => &["split", "step", "ordinal", "time", "outcome", "reason", "rows_seen"],
-            Self::Rows => &["split", "step", "score", "concept", "id", "local", "term", "task_label", "group"],
+            Self::Rows => &["split", "step", "score", "task", "concept", "id", "local", "term", "task_label", "group"],
         }
     }
 }
@@ -192,11 +192,12 @@ enum Writer {
     Jsonl(BufWriter<File>),
 }
 
-/// The source, the name and the concepts of the run that rows belong to.
+/// The source, the name, the concepts and the tasks of the run that rows belong to.
 struct Of<'a> {
     source: String,
     run: &'a str,
     concepts: Vec<&'a str>,
+    tasks: Vec<&'a str>,
 }
 
 impl Drop for Tables {
@@ -271,8 +272,8 @@ impl Tables {
 
     fn run(&mut self, target: &Target<'_>, run: &Value) -> Result<(), Failure> {
         let name = run["name"].as_str().unwrap_or_default();
-        let concepts = run["concepts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let of = Of { source: target.name(), run: name, concepts };
+        let names = |of: &str| run[of].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let of = Of { source: target.name(), run: name, concepts: names("concepts"), tasks: names("tasks") };
         self.row(Kind::Runs, &of, &pick(run, Kind::Runs.columns()))?;
         for split in run["splits"].as_array().into_iter().flatten().filter_map(|split| split["split"].as_str()) {
             self.split(target, &of, split)?;
@@ -302,25 +303,31 @@ impl Tables {
         if self.wants(Kind::Rows) { self.rows(target, of, split) } else { Ok(()) }
     }
 
-    /// The rows that leak most, those of the mean over concepts first, where the sidecar has them in memory.
+    /// The rows that leak most for each task, those of the mean over concepts first, where the sidecar has them in
+    /// memory.
     fn rows(&mut self, target: &Target<'_>, of: &Of<'_>, split: &str) -> Result<(), Failure> {
         let concepts: Vec<Option<&str>> = std::iter::once(None).chain(of.concepts.iter().copied().map(Some)).collect();
-        for concept in concepts {
-            let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
-            asked.push(("score", SCORE_OF_ROWS.to_owned()));
-            asked.extend(concept.map(|concept| ("concept", concept.to_owned())));
-            let answer = target.ask("/api/v1/rows", &asked)?;
-            if answer.status == StatusCode::NOT_FOUND {
-                match concept {
-                    None => return Ok(()),
-                    Some(_) => continue,
+        let tasks: Vec<Option<&str>> =
+            if of.tasks.is_empty() { vec![None] } else { of.tasks.iter().copied().map(Some).collect() };
+        for task in tasks {
+            for &concept in &concepts {
+                let mut asked = vec![("run", of.run.to_owned()), ("split", split.to_owned())];
+                asked.push(("score", SCORE_OF_ROWS.to_owned()));
+                asked.extend(task.map(|task| ("task", task.to_owned())));
+                asked.extend(concept.map(|concept| ("concept", concept.to_owned())));
+                let answer = target.ask("/api/v1/rows", &asked)?;
+                if answer.status == StatusCode::NOT_FOUND {
+                    match concept {
+                        None => break,
+                        Some(_) => continue,
+                    }
                 }
-            }
-            let found = answer.expect_ok()?;
-            let first = [&[json!(split)], &pick(&found, &["step", "score", "concept"])[..]].concat();
-            for row in found["rows"].as_array().into_iter().flatten() {
-                let row = pick(row, &["id", "local", "term", "task_label", "group"]);
-                self.row(Kind::Rows, of, &[&first[..], &row].concat())?;
+                let found = answer.expect_ok()?;
+                let first = [&[json!(split)], &pick(&found, &["step", "score", "task", "concept"])[..]].concat();
+                for row in found["rows"].as_array().into_iter().flatten() {
+                    let row = pick(row, &["id", "local", "term", "task_label", "group"]);
+                    self.row(Kind::Rows, of, &[&first[..], &row].concat())?;
+                }
             }
         }
         Ok(())

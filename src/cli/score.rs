@@ -74,6 +74,9 @@ pub struct Options {
     /// docs/leakage.md.
     #[arg(long, value_name = "SCORE[:CONCEPT]")]
     rows: Option<String>,
+    /// The task of --rows [default: the one with the highest ctl_conditional]
+    #[arg(long, value_name = "TASK", requires = "rows")]
+    rows_task: Option<String>,
     #[command(flatten)]
     scoring: Scoring,
     /// Print one JSON object instead of a table.
@@ -106,7 +109,8 @@ pub fn run(options: &Options) -> Result<String, String> {
         progress.say(what);
         ControlFlow::Continue(())
     };
-    let of_rows = options.rows.as_deref().map(|wanted| rows::Wanted::parse(wanted, &run)).transpose()?;
+    let wanted_rows = |wanted| rows::Wanted::parse(wanted, options.rows_task.as_deref(), &run);
+    let of_rows = options.rows.as_deref().map(wanted_rows).transpose()?;
     let mut found = scoring.score(&run, batch, memory.limit - memory.used, &before_each)?;
     let of_rows = of_rows.map(|wanted| wanted.find(&run, &found)).transpose()?;
     drop(progress);

@@ -598,6 +598,21 @@ fn several_tasks_of_a_file_are_scored_one_by_one_and_named_by_their_columns() {
     let shown = program().arg("score").arg(&table).args(ids).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("\n  vote ") && shown.contains("\n  first "), "{shown}");
+    // Rows are those of one task, by default of the one that leaks most.
+    let of_task = |task: usize| &whole["scores"]["ctl_conditional"]["per_task"][task];
+    let most = if of_task(0)["value"].as_f64() >= of_task(1)["value"].as_f64() { 0 } else { 1 };
+    let stated = |name| vec!["--rows-task", name];
+    for (task, options) in [(most, Vec::new()), (0, stated("vote")), (1, stated("first"))] {
+        let (found, _) = scored(&[&table], &[&ids[..], &["--rows", "ctl_conditional:beak"], &options].concat());
+        let leaking = &found["leaking_rows"];
+        assert_eq!((&leaking["task"], &leaking["concept"]), (&["vote", "first"][task].into(), &"beak".into()));
+        let part = of_task(task)["per_concept"][1].as_f64().unwrap();
+        assert!((leaking["value"].as_f64().unwrap() - part).abs() < 1e-12, "{leaking}");
+    }
+    let refused =
+        program().arg("score").arg(&table).args(["--rows", "ctl_conditional", "--rows-task", "last"]).output();
+    let refused = String::from_utf8(refused.unwrap().stderr).unwrap();
+    assert!(refused.contains("--rows-task: got 'last', expected one of vote, first"), "{refused}");
     // One-hot labels are no tasks unless these have names, one for each.
     let one_hot: Vec<f64> = task.iter().flat_map(|y| [1.0 - y, *y]).collect();
     let arrays = |names| {

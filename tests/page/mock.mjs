@@ -416,7 +416,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         return a && b && comparisonOf(a, b);
       }
       case "rows": return run && {
-        score: query.get("score"), step: at * PASS, value: 0.3,
+        score: query.get("score"), task: run.tasks?.at(-1) ?? null, step: at * PASS, value: 0.3,
         rows: [7, 3].map((id, i) => ({ id, local: query.get("concept") ? 0.5 : 0.4 - 0.1 * i, term: 0.9, task_label: i, group: null })),
       };
       case "matrix": return run && {

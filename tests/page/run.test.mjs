@@ -495,6 +495,13 @@ test("the rows that leak most are a table that opens, of each concept or of thei
   assert.deepEqual(complaints, []);
 });
 
+test("of several tasks the rows are those of one, which is named", async (t) => {
+  const { page } = await open(t, { rename: (run) => { run.tasks = ["edema", "effusion"]; } });
+  const panel = page.locator("details.panel", { hasText: "Rows that leak most" });
+  await panel.locator(":scope > summary").click();
+  await eventually("the task", async () => /Step 600\. Task effusion, which leaks most\. Rows are ordered/.test(await panel.innerText()));
+});
+
 test("a new evaluation changes the page of its run", async (t) => {
   const { page, mock } = await open(t);
   for (let i = 0; i < 3; i += 1) mock.grow(LEAKY);

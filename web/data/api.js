@@ -36,7 +36,7 @@
  *   rows_seen: number, repeated_rows: number, provisional: boolean, incomplete: boolean, tie_fraction: number, warnings?: string[],
  *   estimator: string, neighbours: number, seed: number, seconds: number, scores: Record<string, Outcome>}} Point
  * @typedef {{id: number, local: number, term: number, task_label: number, group: number|null}} LeakingRow
- * @typedef {{score: string, step: number, value: number, rows: LeakingRow[]}} LeakingRows
+ * @typedef {{score: string, task: string|null, step: number, value: number, rows: LeakingRow[]}} LeakingRows
  * @typedef {{step: number, concepts: string[], matrix: (number|null)[][], ages?: number[][],
  *   matrix_q?: (number|null)[][]}} Matrix ages: seconds since each
  *   pair was computed, where some were on an earlier sample

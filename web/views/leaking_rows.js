@@ -36,12 +36,13 @@ export function leakingRowsPanel(host, again) {
     host.hidden = carried !== null || point?.scores[SCORE]?.value === undefined;
     if (host.hidden || !host.open) return;
     const { run, split } = shown.view;
-    const names = shown.runs.find((one) => one.name === run)?.concepts ?? [];
+    const { concepts: names = [], tasks = [] } = shown.runs.find((one) => one.name === run) ?? {};
     options(concept, [["", "Mean over concepts"], ...names.map((name) => [name, name])], names.includes(concept.value) ? concept.value : "");
     const asked = { run, split, score: SCORE, concept: concept.value || null };
     const { body: found, why } = rows(asked, `${point?.step}/${point?.time}/${point?.seconds}`);
     if (!isNew(run, split, concept.value, found, why)) return;
-    said.textContent = why ?? (found ? `Step ${found.step}. Rows are ordered by the mean over rows like them, which varies less than a row's own part.` : "");
+    const task = found?.task && tasks.length > 1 ? ` Task ${found.task}, which leaks most.` : "";
+    said.textContent = why ?? (found ? `Step ${found.step}.${task} Rows are ordered by the mean over rows like them, which varies less than a row's own part.` : "");
     table = found && { name: `rows ${run} step ${found.step}`, columns: COLUMNS,
       rows: found.rows.map((/** @type {LeakingRow} */ row) => COLUMNS.map((name) => (name === "id" ? idText(row.id) : row[name]))) };
     body.replaceChildren(...(found ? [scroller("Rows that leak most, scrollable", "", tableOf(found))] : []));

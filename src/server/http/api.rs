@@ -199,36 +199,42 @@ pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
 
 /// The rows of the newest evaluation that contribute most to a score, and its shares by class of the task.
 pub(super) async fn leaking_rows(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "score", "concept", "top"])?;
+    let query = Parameters::parse(&uri, &["run", "split", "score", "task", "concept", "top"])?;
     let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
     if score != SCORE_OF_ROWS {
         return Err(Refusal::bad("score", format!("got '{}', expected {SCORE_OF_ROWS}", in_short(&score))));
     }
-    let concept = query.text("concept");
+    let (task, concept) = (query.text("task"), query.text("concept"));
     let top = match query.number("top")?.unwrap_or(MOST_ROWS as u64) {
         top @ 1.. if top <= MOST_ROWS as u64 => top as usize,
         other => return Err(Refusal::bad("top", format!("got {other}, expected 1 to {MOST_ROWS}"))),
     };
     blocking(shared, move |app| {
         let Some((concepts, kept)) = app.live.leaking_rows(&run, &split) else {
-            return Err(nothing_there(app, &run, &split, None, "rows in memory: its sidecar keeps those of the newest evaluation"));
+            return Err(nothing_there(
+                app,
+                &run,
+                &split,
+                None,
+                "rows in memory: its sidecar keeps those of the newest evaluation",
+            ));
         };
-        let all = kept.rows.as_ref().map_err(|why| Refusal::new(StatusCode::NOT_FOUND, "score", why.clone()))?;
+        let not_found = |field: &str, why: String| Refusal::new(StatusCode::NOT_FOUND, field, why);
+        let task = kept.rows.task(task.as_deref()).map_err(|why| not_found("task", why))?;
+        let all = kept.rows.rows(task).map_err(|why| not_found("score", why))?;
         let rows = match &concept {
             None => &all.mean,
             Some(name) => {
                 let at = concepts.iter().position(|concept| concept == name);
                 let of_concept = at.map(|at| all.concepts[at].as_ref());
                 let of_concept = of_concept.ok_or_else(|| Refusal::unknown("concept", name))?;
-                of_concept.ok_or_else(|| {
-                    Refusal::new(StatusCode::NOT_FOUND, "concept", format!("'{}' has no {score}", in_short(name)))
-                })?
+                of_concept.ok_or_else(|| not_found("concept", format!("'{}' has no {score}", in_short(name))))?
             }
         };
         let first = &rows.rows[..top.min(rows.rows.len())];
         Ok(Json(json!({
-            "score": score, "concept": concept, "step": kept.step, "time": kept.time, "value": rows.value, "rows": first,
-            "by_class": rows.by_class, "by_group": rows.by_group,
+            "score": score, "task": kept.rows.name(task), "concept": concept, "step": kept.step, "time": kept.time,
+            "value": rows.value, "rows": first, "by_class": rows.by_class, "by_group": rows.by_group,
         }))
         .into_response())
     })

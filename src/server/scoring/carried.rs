@@ -12,7 +12,7 @@ use leakage::lock::lock;
 use leakage::pair_cache::Kept;
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::Cost;
-use leakage::score::{Influences, LeakingRowsOfAll};
+use leakage::score::{Influences, LeakingRowsOfTasks};
 
 /// Maximum number of splits of all runs that carry values, and of bytes of their pairs and rows. Influences take some 100 KiB at 4096
 /// rows; pairs take 1.1 MiB for 112 concepts with embeddings, and 90 MiB for 1000. A split that was freed computes every
@@ -36,7 +36,7 @@ struct OfSplit {
 impl OfSplit {
     fn bytes(&self) -> usize {
         let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.bytes);
-        pairs + self.rows.as_ref().and_then(|of_step| of_step.rows.as_ref().ok()).map_or(0, LeakingRowsOfAll::bytes)
+        pairs + self.rows.as_ref().map_or(0, |of_step| of_step.rows.bytes())
     }
 }
 
@@ -45,11 +45,8 @@ pub struct RowsOfStep {
     pub step: u64,
     /// Seconds since 1970-01-01 UTC at which the sample was closed.
     pub time: f64,
-    pub rows: RowsOrWhy,
+    pub rows: LeakingRowsOfTasks,
 }
-
-/// The rows that leak most, or why there are none.
-pub type RowsOrWhy = Result<LeakingRowsOfAll, String>;
 
 struct Pairs {
     kept: Kept,
@@ -84,7 +81,7 @@ impl Carried {
         &self,
         evaluation: &Evaluation,
         influences: &Influences,
-        rows: Option<RowsOrWhy>,
+        rows: Option<LeakingRowsOfTasks>,
     ) -> Vec<(String, f64)> {
         let split = &evaluation.key.split;
         if let Some(rows) = rows {

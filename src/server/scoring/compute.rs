@@ -13,12 +13,10 @@ use leakage::prepare::Prepared;
 use leakage::repeats;
 use leakage::sample::Evaluation;
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
-use leakage::score::{Influences, LeakingRowsOfAll, Wanted, evaluate, test};
+use leakage::score::{Influences, LeakingRowsOfTasks, Wanted, evaluate, test};
 use leakage::step::Epoch;
 
-use super::carried::RowsOrWhy;
-
-/// Rows that leak most, of which so many are kept for each concept.
+/// Rows that leak most, of which so many are kept for each concept and task.
 pub const MOST_ROWS: usize = 50;
 
 /// How scores are computed.
@@ -60,7 +58,7 @@ impl<'a> Computing<'a> {
         evaluation: &'a Evaluation,
         costs: &[Cost],
         budgeted: Option<Budgeted<'a>>,
-        carry: impl FnOnce(Influences, Option<RowsOrWhy>) -> Vec<(String, f64)>,
+        carry: impl FnOnce(Influences, Option<LeakingRowsOfTasks>) -> Vec<(String, f64)>,
     ) -> Option<(Point, usize)> {
         let started = Instant::now();
         let mut prepared = self.prepare(evaluation);
@@ -109,7 +107,7 @@ impl<'a> Computing<'a> {
     pub fn fast(
         &self,
         evaluation: &'a Evaluation,
-        carry: impl FnOnce(Influences, Option<RowsOrWhy>) -> Vec<(String, f64)>,
+        carry: impl FnOnce(Influences, Option<LeakingRowsOfTasks>) -> Vec<(String, f64)>,
     ) -> Option<(Late, usize)> {
         let (prepared, costs) = (self.prepare(evaluation), &[Cost::Fast]);
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
@@ -129,8 +127,8 @@ impl<'a> Computing<'a> {
 }
 
 /// The rows that leak most; none where only cheap scores are computed, since alerts wait for these.
-fn rows_of(prepared: &Prepared, costs: &[Cost]) -> Option<RowsOrWhy> {
-    costs.contains(&Cost::Fast).then(|| LeakingRowsOfAll::of(prepared, MOST_ROWS))
+fn rows_of(prepared: &Prepared, costs: &[Cost]) -> Option<LeakingRowsOfTasks> {
+    costs.contains(&Cost::Fast).then(|| LeakingRowsOfTasks::of(prepared, MOST_ROWS))
 }
 
 /// The results that join a point later, by catalogue id.

@@ -14,17 +14,22 @@ use serde::{Deserialize, Serialize};
 
 use information::Variable;
 
+use crate::field_error::in_short;
 use crate::parallel;
+use crate::point::of_task;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::conditional::{OfRows, Terms, concepts_task_terms};
 use super::guard::guarded;
 use super::left_out::Over;
+use super::tasks::with_task;
 use super::term::Term;
 
 /// The score that is divided among rows.
 pub const SCORE: &str = "ctl_conditional";
+/// Most bytes of the rows of several tasks: some 200 tasks of 112 concepts.
+const MOST_BYTES: usize = 64 << 20;
 
 /// The rows that contribute most to the score of a concept, or to the mean over concepts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,16 +86,9 @@ impl LeakingRowsOfAll {
         of(&self.mean) + self.concepts.iter().flatten().map(of).sum::<usize>()
     }
 
-    /// The first `top` rows of each. Errors where the score is undefined, or of several tasks. Cheap after the score itself,
-    /// unless labels of the task are unknown.
-    pub fn of(p: &Prepared, top: usize) -> Result<Self, String> {
-        if p.run().tasks.len() > 1 {
-            return Err("rows are listed for a single task only".to_owned());
-        }
-        if p.run().missing_task_labels && p.sample().has_unknown_task(p.run()) {
-            let (sample, run) = (p.sample().of_task(0, p.run()), p.run().of_one_task(0));
-            return Self::of(&p.of_task(&sample, &run), top);
-        }
+    /// The first `top` rows of each, for a sample with one task whose labels are all known. Errors where the score is
+    /// undefined.
+    fn of(p: &Prepared, top: usize) -> Result<Self, String> {
         guarded(p, "the rows of ctl_conditional", || Self::found(p, top)).unwrap_or_else(Err)
     }
 
@@ -116,6 +114,82 @@ impl LeakingRowsOfAll {
             }
         }
         Ok(Self { mean: mean.leading(p, &task, top), concepts })
+    }
+}
+
+/// The rows of each task, or why a task has none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeakingRowsOfTasks {
+    /// The tasks that the run names; empty for one without a name.
+    names: Vec<String>,
+    tasks: Vec<Result<LeakingRowsOfAll, String>>,
+}
+
+impl LeakingRowsOfTasks {
+    /// The first `top` rows of each concept of each task. Cheap after the score itself where there is a single task, whose
+    /// labels are all known.
+    pub fn of(p: &Prepared, top: usize) -> Self {
+        let mut tasks = Vec::with_capacity(p.run().task_count());
+        for task in 0..p.run().task_count() {
+            tasks.push(with_task(p, task, |p| LeakingRowsOfAll::of(p, top)));
+            keep_within(&mut tasks, MOST_BYTES);
+        }
+        Self { names: p.run().tasks.iter().map(|task| task.name.clone()).collect(), tasks }
+    }
+
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        bytes(&self.tasks)
+    }
+
+    /// The number of a task: by default of the one with the highest score, or of the first where none has a score.
+    pub fn task(&self, name: Option<&str>) -> Result<usize, String> {
+        match name {
+            Some(name) => task_named(&self.names, name),
+            None => Ok(by_score(&self.tasks).last().unwrap_or(0)),
+        }
+    }
+
+    pub fn name(&self, task: usize) -> Option<&str> {
+        self.names.get(task).map(String::as_str)
+    }
+
+    pub fn rows(&self, task: usize) -> Result<&LeakingRowsOfAll, String> {
+        let named = || if self.names.len() > 1 { of_task(&self.names[task]) } else { String::new() };
+        self.tasks[task].as_ref().map_err(|why| named() + why)
+    }
+}
+
+/// The number of the task with this name.
+pub fn task_named(names: &[String], name: &str) -> Result<usize, String> {
+    let found = names.iter().position(|task| task == name);
+    found.ok_or_else(|| match names {
+        [] => format!("got '{}', but the only task has no name; leave it out", in_short(name)),
+        _ => format!("got '{}', expected one of {}", in_short(name), in_short(&names.join(", "))),
+    })
+}
+
+fn bytes(tasks: &[Result<LeakingRowsOfAll, String>]) -> usize {
+    tasks.iter().flatten().map(LeakingRowsOfAll::bytes).sum()
+}
+
+/// The tasks that have a score, in ascending order of it; of equal ones the last comes first.
+fn by_score(tasks: &[Result<LeakingRowsOfAll, String>]) -> impl Iterator<Item = usize> {
+    let score = |task: usize| tasks[task].as_ref().ok().map(|rows| (task, rows.mean.value));
+    let mut scores: Vec<(usize, f64)> = (0..tasks.len()).filter_map(score).collect();
+    scores.sort_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+    scores.into_iter().map(|(task, _)| task)
+}
+
+/// Drops the rows of the tasks that leak least, until those of the others take at most `most` bytes or one is left.
+fn keep_within(tasks: &mut [Result<LeakingRowsOfAll, String>], most: usize) {
+    let mut held = bytes(tasks);
+    let order: Vec<usize> = if held > most { by_score(tasks).collect() } else { Vec::new() };
+    for &task in order.iter().take(order.len().saturating_sub(1)) {
+        if held > most {
+            let why = "its rows are not kept: those of the tasks that leak more take all memory for rows".to_owned();
+            held -= std::mem::replace(&mut tasks[task], Err(why)).map_or(0, |rows| rows.bytes());
+        }
     }
 }
 
@@ -313,4 +387,31 @@ fn nearest_mean(rows: &[usize], own: &[f64], distance: impl Fn(usize) -> f64) ->
 
 fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_tasks_whose_rows_take_too_much_memory_those_that_leak_most_keep_them() {
+        let of = |value: f64| {
+            let row = LeakingRow { id: 0, local: value, term: value, task_label: 0.0, group: None };
+            Ok(LeakingRowsOfAll {
+                mean: LeakingRows { value, rows: vec![row; 3], ..LeakingRows::default() },
+                concepts: Vec::new(),
+            })
+        };
+        let all = [of(0.2), of(0.5), Err("one class".to_owned()), of(0.1), of(0.3)];
+        let one = bytes(&all[..1]);
+        let kept = |most: usize| {
+            let mut tasks = all.to_vec();
+            keep_within(&mut tasks, most);
+            by_score(&tasks).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(4 * one), [3, 0, 4, 1]);
+        assert_eq!(kept(3 * one), [0, 4, 1]);
+        assert_eq!(kept(2 * one + 1), [4, 1]);
+        assert_eq!(kept(0), [1]);
+    }
 }

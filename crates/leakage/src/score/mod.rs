@@ -60,7 +60,9 @@ use crate::prepare::Prepared;
 use catalogue::{CATALOGUE, Cost, Input, Score};
 use compute::{compute, missing, test_of};
 pub use guard::panic_text;
-pub use leaking_rows::{LeakingRow, LeakingRows, LeakingRowsOfAll, SCORE as SCORE_OF_ROWS, Share};
+pub use leaking_rows::{
+    LeakingRow, LeakingRows, LeakingRowsOfAll, LeakingRowsOfTasks, SCORE as SCORE_OF_ROWS, Share, task_named,
+};
 use meter::Meter;
 pub use misdeclared::{OTHER_ORDER, of_other_order, of_rare_class};
 pub use paired::Influences;

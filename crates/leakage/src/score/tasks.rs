@@ -40,6 +40,16 @@ impl View {
     }
 }
 
+/// Calls `with` for one task, on the rows in which its label is known; errors where they are too few.
+pub fn with_task<T>(p: &Prepared, task: usize, with: impl FnOnce(&Prepared) -> Result<T, String>) -> Result<T, String> {
+    if !p.has_task_views() {
+        return with(p);
+    }
+    let View { sample, run, unknown } = View::new(p, task);
+    unknown.map_or(Ok(()), Err)?;
+    with(&p.of_task(&sample, &run))
+}
+
 /// Calls `with` for each task in turn, so that only one of them is in memory. Remarks of its scores are passed on.
 fn each_task<T>(p: &Prepared, mut with: impl FnMut(usize, Result<&Prepared, &str>) -> Option<T>) -> Option<Vec<T>> {
     let mut remarks = Vec::new();

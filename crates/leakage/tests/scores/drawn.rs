@@ -15,7 +15,7 @@ use leakage::prepare::Prepared;
 use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, Run, RunConstants, RunFields};
 use leakage::sample::Sample;
 use leakage::score::catalogue::{Cost, Score};
-use leakage::score::{Influences, LeakingRowsOfAll, Wanted, evaluate, test};
+use leakage::score::{Influences, LeakingRowsOfAll, LeakingRowsOfTasks, Wanted, evaluate, test};
 use leakage::tensor::{DataType, Tensor, TensorName};
 
 /// A sample, its run, and how to score it.
@@ -355,7 +355,8 @@ pub fn score(bytes: &[u8], slow: bool) {
     let tests = test(&prepared, |_| true, go_on).expect("nothing breaks it off");
     let influences = Influences::of(&prepared, drawn.sample.ids(), Cost::AT_ONCE);
     let changes = influences.change_errors(&influences);
-    if let Ok(LeakingRowsOfAll { mean, .. }) = LeakingRowsOfAll::of(&prepared, 5) {
+    let rows = LeakingRowsOfTasks::of(&prepared, 5);
+    for LeakingRowsOfAll { mean, .. } in (0..drawn.run.task_count()).filter_map(|task| rows.rows(task).ok()) {
         let numbers = mean.rows.iter().flat_map(|row| [row.local, row.term]);
         assert!(numbers.chain([mean.value]).all(|number| drawn.huge || number.is_finite()), "{mean:?}");
     }

@@ -1,14 +1,19 @@
 //! The rows that carry a leak, on planted leaks, and the shares of classes.
 
 use leakage::prepare::Prepared;
-use leakage::score::{LeakingRows, LeakingRowsOfAll};
+use leakage::run::Task;
+use leakage::score::{LeakingRows, LeakingRowsOfAll, LeakingRowsOfTasks};
 use rand::RngExt;
 
 use super::*;
 
 fn leaking(columns: &Columns, top: usize, settings: Settings) -> LeakingRowsOfAll {
+    of_tasks(columns, top, settings).rows(0).unwrap().clone()
+}
+
+fn of_tasks(columns: &Columns, top: usize, settings: Settings) -> LeakingRowsOfTasks {
     let (sample, run) = (columns.sample(), columns.run());
-    LeakingRowsOfAll::of(&Prepared::new(&sample, &run, settings), top).unwrap()
+    LeakingRowsOfTasks::of(&Prepared::new(&sample, &run, settings), top)
 }
 
 /// Logits of `k` binary concepts that a tenth of the rows shifts by `shift` times a number of the row's class. Row r leaks
@@ -193,7 +198,43 @@ fn numbers_and_categorical_concepts_have_rows_too() {
 #[test]
 fn without_a_score_there_is_a_reason() {
     let columns = planted(100, 1, 2, 1.0, 10).changed(TensorName::TaskLabels, |_, _, _| 0.0);
-    let (sample, run) = (columns.sample(), columns.run());
-    let why = LeakingRowsOfAll::of(&Prepared::new(&sample, &run, TIE_AWARE), 10).unwrap_err();
+    let why = of_tasks(&columns, 10, TIE_AWARE).rows(0).unwrap_err();
     assert_eq!(why, columns.why("ctl_conditional"));
+}
+
+#[test]
+fn several_tasks_have_the_rows_that_each_has_alone() {
+    // The second task leaks, the first is noise, and the third has one class.
+    let columns = planted(600, 2, 3, 2.0, 12);
+    let own = columns.arrays[&TensorName::TaskLabels].1.clone();
+    let noise: Vec<f64> = (0..600).map(|row| f64::from(row * 7919 % 13 > 5)).collect();
+    let alone = |labels: &[f64]| columns.clone().with(TensorName::TaskLabels, &[], labels.to_vec());
+    let mut whole = columns.clone().with(
+        TensorName::TaskLabels,
+        &[3],
+        (0..600).flat_map(|row| [noise[row], own[row], 1.0]).collect(),
+    );
+    whole.fields.tasks = ["noise", "leak", "constant"]
+        .map(|name| Task { name: name.into(), cardinality: 3, ..Task::default() })
+        .to_vec();
+    let found = of_tasks(&whole, 50, TIE_AWARE);
+    assert_eq!(found.rows(0), Ok(&leaking(&alone(&noise), 50, TIE_AWARE)));
+    assert_eq!(found.rows(1), Ok(&leaking(&alone(&own), 50, TIE_AWARE)));
+    assert_eq!(found.rows(2).unwrap_err(), "task 'constant': task_labels: there is one class only");
+    assert_eq!((found.task(None), found.name(1)), (Ok(1), Some("leak")), "the task that leaks most");
+    assert_eq!(found.task(Some("noise")), Ok(0));
+    assert_eq!(found.task(Some("nobody")).unwrap_err(), "got 'nobody', expected one of noise, leak, constant");
+    let unnamed = of_tasks(&columns, 1, TIE_AWARE);
+    assert_eq!((unnamed.task(None), unnamed.name(0)), (Ok(0), None));
+    assert_eq!(unnamed.task(Some("leak")).unwrap_err(), "got 'leak', but the only task has no name; leave it out");
+    // Rows whose label is unknown are those of no task, as if they had not been logged.
+    let known: Vec<usize> = (0..600).filter(|row| row % 3 > 0).collect();
+    let mut unknown =
+        whole.changed(TensorName::TaskLabels, |row, task, y| if task == 1 && row % 3 == 0 { -1.0 } else { y });
+    unknown.fields.missing_task_labels = true;
+    let expected = leaking(&alone(&own).reordered(&known), 50, TIE_AWARE).mean;
+    let rows = of_tasks(&unknown, 50, TIE_AWARE).rows(1).unwrap().mean.clone();
+    assert!((rows.value - expected.value).abs() < 1e-12);
+    let ids: Vec<u64> = expected.rows.iter().map(|row| known[row.id as usize] as u64).collect();
+    assert_eq!(rows.rows.iter().map(|row| row.id).collect::<Vec<_>>(), ids);
 }
