@@ -71,9 +71,10 @@ export const withNumbers = (ids, valued) => ids.flatMap((id) => {
   return !valued.has(numbers) ? [id] : valued.has(id) ? [id, numbers] : [numbers];
 });
 
-/** The ids, with those for numbers where these have a value, or would have one. @param {string[]} ids @param {Point|null} point */
+/** The ids, with those for numbers where these have a value, or would have one, of every task. @param {string[]} ids @param {Point|null} point */
 export const suited = (ids, point) => ids.map((id) => {
-  const has = (/** @type {string} */ one) => typeof point?.scores[one]?.value === "number";
+  const whole = (/** @type {Outcome|undefined} */ of) => typeof of?.value === "number" && !of.per_task?.some((one) => typeof one.value !== "number");
+  const has = (/** @type {string} */ one) => whole(point?.scores[one]);
   const of = OF_NUMBERS[id === "task_accuracy" && !has("task_r2") ? "ctl_conditional" : id];
   return has(of) && (id === "ctl_conditional" || !has(id)) ? OF_NUMBERS[id] : id;
 });

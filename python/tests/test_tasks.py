@@ -16,7 +16,7 @@ import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous, ReadError, Run, interventions
 from conceptwatch._protocol import messages
 from conftest import K, batch, wait_for
-from real_sidecar import binary, page
+from real_sidecar import answer, binary, page
 from sidecar import Sidecar
 
 N = 40
@@ -219,6 +219,10 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str, tmp_p
     assert diagnosis is not None
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
     assert "task: effusion" in str(diagnosis.verdict)
+    (row,) = answer(address, "/api/v1/overview", split="val")["runs"]
+    # The score of all tasks; ctl_conditional_r2 is the number's alone.
+    shown = [row["spark"]["score"], row["concepts"]["score"], *(of for of in row["scores"] if "ctl_conditional" in of)]
+    assert shown == 3 * ["ctl_conditional"]
     rows = run.rows(frame="records")
     assert ({row["task"] for row in rows}, len(rows)) == ({"effusion"}, 50)
     assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)

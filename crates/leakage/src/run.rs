@@ -402,6 +402,11 @@ impl Run {
         self.tasks.get(task).and_then(|task| task.label_kind).unwrap_or(self.task_label_kind)
     }
 
+    /// Whether every task is a number.
+    pub fn has_only_numbers(&self) -> bool {
+        (0..self.task_count()).all(|task| self.task_kind(task) == LabelKind::Continuous)
+    }
+
     /// Whether labels in this tensor are measured quantities rather than class numbers; of several concepts or tasks,
     /// those of any.
     pub fn has_continuous_labels(&self, name: TensorName) -> bool {

@@ -22,6 +22,7 @@ use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised,
 use leakage::limits;
 use leakage::lock::lock;
 use leakage::point::Point;
+use leakage::run::Run;
 
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -35,8 +36,10 @@ const MOST_SPLITS: usize = 16;
 const SHOWN: usize = 5;
 /// Points of a row's curve.
 const SPARK: usize = 30;
+/// Leakage to a task that is a number; beside tasks with classes it says nothing of these, and `ctl_conditional` is of all.
+const OF_NUMBERS: &str = "ctl_conditional_r2";
 /// Scores of a row's curve in the order of preference.
-const CURVES: [&str; 4] = ["ctl_conditional_r2", "ctl_conditional", "embedding_ct_conditional", "ctl"];
+const CURVES: [&str; 4] = [OF_NUMBERS, "ctl_conditional", "embedding_ct_conditional", "ctl"];
 
 /// The answer: rows in the order of the runs, newest first.
 #[derive(Serialize)]
@@ -89,11 +92,12 @@ impl Rows {
         let mut first = true;
         while stale.peek().is_some() && (first || begun.elapsed() <= PATIENCE) {
             let together: Vec<Stale> = stale.by_ref().take(TOGETHER).collect();
-            let names: Vec<&str> = together.iter().map(|one| one.stored.run.name.as_str()).collect();
+            let runs: Vec<&Run> = together.iter().map(|one| &one.stored.run).collect();
+            let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
             let is_judged = together.iter().all(|one| one.version.judged.is_some());
             let looked_back = if is_judged { SHOWN } else { LOOKED_BACK };
             let mut evaluations = app.history.evaluations_of(&names, split, looked_back)?;
-            let mut sparks = sparks(app, &names, split)?;
+            let mut sparks = sparks(app, &runs, split)?;
             for Stale { at, stored, version, before } in together {
                 let mut points = evaluations.remove(&stored.run.name).unwrap_or_default();
                 points.retain(|point| app.live.admits(point));
@@ -194,7 +198,8 @@ fn row(
     let newest = points.last();
     let mut scores = BTreeMap::new();
     let at = |id: &str| points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
-    let has_value = |id: &str| at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
+    let of_all_tasks = |id: &str| id != OF_NUMBERS || stored.run.has_only_numbers();
+    let has_value = |id: &str| of_all_tasks(id) && at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
     for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, has_value)) {
         if let Some((point, outcome)) = at(id) {
             let (value, undefined) = (outcome.value(), outcome.why().map(str::to_owned));
@@ -211,7 +216,7 @@ fn row(
         rows: newest.map(|point| point.rows),
         evaluations: version.points,
         scores,
-        concepts: points.iter().rev().find_map(concepts_above),
+        concepts: points.iter().rev().find_map(|point| concepts_above(point, of_all_tasks)),
         spark,
     })
 }
@@ -260,9 +265,9 @@ fn evaluations(app: &App, run: &str, split: &str, most: usize) -> Result<Vec<Poi
 }
 
 /// By the score that decides: of a task that is a number, the one that is a share of its variance.
-fn concepts_above(point: &Point) -> Option<Concepts> {
-    let of = [("ctl_conditional_r2", limits::CTL_R2), ("ctl_conditional", limits::CTL_CONDITIONAL)];
-    of.into_iter().find_map(|(score, limit)| {
+fn concepts_above(point: &Point, of_all_tasks: impl Fn(&str) -> bool) -> Option<Concepts> {
+    let of = [(OF_NUMBERS, limits::CTL_R2), ("ctl_conditional", limits::CTL_CONDITIONAL)];
+    of.into_iter().filter(|(score, _)| of_all_tasks(score)).find_map(|(score, limit)| {
         let values = point.score(score)?.per_concept()?;
         let above = values.iter().flatten().filter(|value| **value > limit).count();
         Some(Concepts { score, above, of: values.len(), limit })
@@ -270,14 +275,16 @@ fn concepts_above(point: &Point) -> Option<Concepts> {
 }
 
 /// The curves of rows by the first score of [`CURVES`] that each run has, by name.
-fn sparks(app: &App, runs: &[&str], split: &str) -> Result<HashMap<String, Spark>, Refusal> {
+fn sparks(app: &App, runs: &[&Run], split: &str) -> Result<HashMap<String, Spark>, Refusal> {
     let (mut found, mut left) = (HashMap::new(), runs.to_vec());
     for score in CURVES {
-        if left.is_empty() {
-            break;
+        let of_all_tasks = left.iter().filter(|run| score != OF_NUMBERS || run.has_only_numbers());
+        let names: Vec<&str> = of_all_tasks.map(|run| run.name.as_str()).collect();
+        if names.is_empty() {
+            continue;
         }
-        let mut values = app.history.values_of(&left, split, score)?;
-        left.retain(|run| !values.contains_key(*run));
+        let mut values = app.history.values_of(&names, split, score)?;
+        left.retain(|run| !values.contains_key(run.name.as_str()));
         while let Some((run, points)) = values.pop_first() {
             let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);
             let (steps, values) = kept.map(|(step, value)| (step, rounded(value))).unzip();
