@@ -4,6 +4,8 @@
 //! the task's entropy, the others are areas under a curve and differences of accuracies. docs/evidence.md has the runs
 //! behind the limits of alerts: nine data sets, soft and logit bottlenecks, four concept weights.
 
+pub use crate::score::REFERENCE_ACCURACY;
+
 /// `intervention_drop` above which the task rests on something else than the concepts. Models that end with a drop above
 /// 0.3 are beyond it in most evaluations, those that end below 0.02 in at most three in a row.
 pub const INTERVENTION_DROP: f64 = 0.25;
@@ -64,11 +66,8 @@ pub const INTERVENTION_HARM: f64 = 0.05;
 pub const CTL_EXCESS: f64 = 0.15;
 pub const ICL_EXCESS: f64 = 0.05;
 
-/// `reference_accuracy_linear` and `reference_accuracy_mlp` of a complete concept set: halfway between the highest of an
-/// incomplete one (0.840) and the lowest of a complete one (0.999) in Table 3 of arXiv:2504.14094.
-pub const REFERENCE_ACCURACY: f64 = 0.92;
-
-/// Difference of the two of a misspecified linear head: half of the least drop in that table (1.000 to 0.859).
+/// Difference of `reference_accuracy_mlp` and `reference_accuracy_linear` of a misspecified linear head: half of the least
+/// drop in Table 3 of arXiv:2504.14094 (1.000 to 0.859).
 pub const HEAD_GAP: f64 = 0.07;
 
 /// `alignment_leakage`, a difference of shares of the task's entropy, below which it is too small to matter, as a loss of
