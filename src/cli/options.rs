@@ -128,10 +128,10 @@ pub struct ServeOptions {
     /// CPU-seconds per second that scoring may take on average [default: 0.5]
     #[arg(long, env = "CONCEPTWATCH_CPU_SHARE", value_name = "SHARE")]
     pub cpu_share: Option<f64>,
-    /// The CPU share while other work keeps every core busy [default: 0.05]
+    /// The CPU share while other work keeps every core busy [default: 0.03]
     #[arg(long, env = "CONCEPTWATCH_BUSY_CPU_SHARE", value_name = "SHARE")]
     pub busy_cpu_share: Option<f64>,
-    /// Niceness of the scoring threads, 0 to 19. 19 on Linux: they use only idle cores
+    /// Niceness of the scoring threads, 0 to 19, of first points at most 12. 19 on Linux: they use only idle cores
     /// [default: 19]
     #[arg(long, env = "CONCEPTWATCH_NICENESS", value_name = "NICENESS")]
     pub niceness: Option<u8>,
@@ -414,7 +414,7 @@ impl ServeOptions {
             },
             cpu: Budget {
                 cpu_share: within("cpu_share", self.cpu_share.unwrap_or(0.5), 0.001, 256.0)?,
-                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.05), 0.001, 256.0)?,
+                busy_cpu_share: within("busy_cpu_share", self.busy_cpu_share.unwrap_or(0.03), 0.001, 256.0)?,
                 ..Budget::default()
             },
             ingest: IngestLimits {

@@ -19,7 +19,7 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { cpu_share: 0.25, busy_cpu_share: 0.05, burst: Duration::from_secs(4) }
+        Self { cpu_share: 0.25, busy_cpu_share: 0.03, burst: Duration::from_secs(4) }
     }
 }
 

@@ -22,6 +22,10 @@ use super::onward::Onward;
 use super::pool::{WorkerOptions, pool};
 use super::queue::Queue;
 
+/// The niceness of the threads that score first points, at most. Beside training that leaves no core idle, threads that use
+/// idle cores only scored 10 of 63 passes of 1 s, these 81 of 81 (docs/benchmarks.md); the CPU share limits both.
+const FIRST: i32 = 12;
+
 /// The scorer of the points of passes.
 pub struct Worker {
     pub options: WorkerOptions,
@@ -39,7 +43,7 @@ impl Worker {
     /// Starts the scorer's thread and its pool. When the server stops it scores what waits, lets the scorer of the fast
     /// scores, whose thread is `fast`, do the same, and ends with it. Errors when a thread cannot be started.
     pub fn start(self, fast: JoinHandle<()>) -> std::io::Result<JoinHandle<()>> {
-        let pool = pool("score", self.options.threads, self.options.niceness)?;
+        let pool = pool("score", self.options.threads, self.options.niceness.min(FIRST))?;
         std::thread::Builder::new().name("scorer".into()).spawn(move || {
             self.queue.work(&pool, |job| self.run(&pool, job), |cpu| self.bill(cpu));
             self.onward.fast.hurry();
