@@ -8,7 +8,7 @@ import { axesOf, placeOn } from "../../web/charts/spec.js";
 import { smooth, thin } from "../../web/charts/thin.js";
 import { Silence, ahead } from "../../web/data/marks.js";
 import { seriesOf, take } from "../../web/data/series.js";
-import { differenceText } from "../../web/labels.js";
+import { differenceText, suited } from "../../web/labels.js";
 import { csv } from "../../web/saving.js";
 import { overText, signed } from "../../web/text.js";
 import { scene, withBrowser } from "./scene.mjs";
@@ -201,4 +201,12 @@ test("marks of one process compare, and a stream that stands still behind them i
   assert.deepEqual(taken([1, 0], [1, 1], [5, 2], [6, 3], [7, 4], [8, 5]), Array(6).fill(false));
   assert.deepEqual(taken([9, 5], [9, 5], [9, 5], [9, 5]), [false, true, false, false]);
   assert.equal(silence.take("b-20", "a-5"), false);
+});
+
+test("a score of numbers stands for that of classes only where every task is a number", () => {
+  const [value, no] = [{ value: 0.1 }, { undefined: "the task labels are not classes" }];
+  const of = (...perTask) => ({ scores: { ctl_conditional: value, task_accuracy: no, ctl_conditional_r2: { ...value, per_task: perTask }, task_r2: { ...value, per_task: perTask } } });
+  const ids = ["ctl_conditional", "task_accuracy"];
+  assert.deepEqual(suited(ids, of(value, value)), ["ctl_conditional_r2", "task_r2"]);
+  assert.deepEqual(suited(ids, of(no, value)), ids);
 });

@@ -19,7 +19,7 @@ const RANKS = { most: "most first", least: "least accurate", earliest: "as decla
 const [FIRST, NEXT] = [24, 16];
 /** Characters of a name above a small curve. */
 const NAME = 19;
-const USUAL = ["ctl_conditional_r2", "ctl_conditional", "embedding_ct_conditional", "ctl", "icl"];
+const USUAL = ["ctl_conditional", "ctl_conditional_r2", "embedding_ct_conditional", "ctl", "icl"];
 
 /** @param {HTMLElement} host @param {() => void} again draws the page again */
 export function conceptsPanel(host, again) {
