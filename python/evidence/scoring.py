@@ -53,7 +53,7 @@ def curves(binary: str, rows: Rows, encoding: str, evaluations: list[Evaluation]
             save(file, rows, encoding, evaluation)
             found.append(scored(binary, file, ids))
         references = scored(binary, file, REFERENCES)
-    reference = max(references[score].get("value", 0.0) for score in REFERENCES)
+    reference = max(references[score]["value"] for score in REFERENCES)
 
     def curve(score: str, key: str) -> list[float | None]:
         values = [one[score].get(key) for one in found]
