@@ -307,7 +307,7 @@ struct Post {
 enum Failure {
     /// The receiver does not take this message: it would not take it again.
     Refused,
-    /// It may succeed after the pause that the receiver asked for, if it asked for one.
+    /// A later attempt may succeed. `pause` is what the receiver asked for, or zero.
     Later { pause: Duration },
 }
 

@@ -16,7 +16,7 @@ use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Cost, Score};
 use leakage::score::{Influences, LeakingRowsOfTasks, Wanted, evaluate, test};
 use leakage::step::Epoch;
 
-/// Rows that leak most, of which so many are kept for each concept and task.
+/// The number of rows kept for each concept and task.
 pub const MOST_ROWS: usize = 50;
 
 /// How scores are computed.

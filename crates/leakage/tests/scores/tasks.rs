@@ -116,7 +116,7 @@ fn a_class_and_a_number_are_scored_as_two_runs_over_the_same_rows() {
 #[test]
 fn unknown_labels_of_a_class_and_of_a_number_are_left_out() {
     let runs = of_two_kinds();
-    // Of a class −1 or NaN, of a number NaN alone.
+    // An unknown class is −1 or NaN, and an unknown number NaN alone.
     let mark = |row: usize, task: usize| if task == 0 && row.is_multiple_of(2) { -1.0 } else { f64::NAN };
     let is_unknown = |row: usize, task: usize| is_unknown(row + task, 1, 2);
     let mut whole = together(&runs)
