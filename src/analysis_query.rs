@@ -199,7 +199,7 @@ impl Question {
             Ok::<_, Refused>((Side { name: name.to_owned(), folds: folds.collect::<Result<_, _>>()? }, run))
         };
         let ((a, run_a), (b, run_b)) = (side("run_a", a)?, side("run_b", b)?);
-        let scores = self.common(&[&a, &b], &USUAL)?;
+        let scores = self.common(&[&a, &b], &USUAL, [&run_a, &run_b].iter().all(|of| of.run.has_only_numbers()))?;
         let mut report = compare_pair(&a, &b, &scores, self.confidence);
         if !run_a.run.is_comparable(&run_b.run) {
             let note =
@@ -241,7 +241,7 @@ impl Question {
             folds: vec![Evaluations { concepts: concepts.clone(), points }],
         };
         let (a, b) = (side(split, a), side(with, b));
-        let scores = self.common(&[&a, &b], &USUAL_OF_SPLITS)?;
+        let scores = self.common(&[&a, &b], &USUAL_OF_SPLITS, stored.run.has_only_numbers())?;
         let mut report = compare_splits(name, &a, &b, &scores, self.confidence);
         report.notes.extend(still_running([as_running(&stored)].into_iter()));
         Ok(report)
@@ -279,7 +279,10 @@ impl Question {
             (classes, without) = self.classes(history, label, &chosen, &all)?;
         }
         let sides: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
-        let scores = self.common(&sides, &USUAL_OF_GROUPS)?;
+        // All are declared alike.
+        let first = chosen.first().map(|run| find(history, "by", &run.name)).transpose()?;
+        let tasks_are_numbers = first.is_some_and(|first| first.run.has_only_numbers());
+        let scores = self.common(&sides, &USUAL_OF_GROUPS, tasks_are_numbers)?;
         let mut report = compare_groups(label, classes, &scores, PUBLISHED, self.confidence);
         if !declared_otherwise.is_empty() {
             let names = listed(declared_otherwise.iter().map(|run| run.name.as_str()));
@@ -371,14 +374,19 @@ impl Question {
 
     /// The requested scores; by default the `usual` ones that all sides have, or if they have none of them, all scores
     /// in common.
-    fn common(&self, sides: &[&dyn Sided], usual: &[&'static str]) -> Result<Vec<String>, Refused> {
+    fn common(
+        &self,
+        sides: &[&dyn Sided],
+        usual: &[&'static str],
+        tasks_are_numbers: bool,
+    ) -> Result<Vec<String>, Refused> {
         let on_all = |id: &str| sides.iter().all(|side| side.has(id));
         let asked: Vec<&str> = self.scores.iter().map(String::as_str).collect();
         let asked_for_none = asked.is_empty();
         let all = || catalogue::CATALOGUE.iter().map(|score| score.id);
         let common: Vec<&str> = if asked_for_none { all().filter(|id| on_all(id)).collect() } else { asked };
         let has_value = |id: &str| sides.iter().any(|side| side.estimate(id).is_ok());
-        let is_usual = |id: &&str| asked_for_none && common.contains(id) && fits(id, has_value);
+        let is_usual = |id: &&str| asked_for_none && common.contains(id) && fits(id, tasks_are_numbers, has_value);
         let usual: Vec<&str> = usual.iter().copied().filter(is_usual).collect();
         let chosen = if usual.is_empty() { common } else { usual };
         if !chosen.iter().any(|id| on_all(id)) {

@@ -318,8 +318,8 @@ class Run:
         nothing. The last rank prints the last scores, the alerts that fired and where the curves are, unless
         CONCEPTWATCH_QUIET is set.
 
-        The run has failed where an exception leads here; otherwise it has stopped on advice if `should_stop` said so,
-        and else finished.
+        The run has failed where an exception leads here; otherwise it has stopped on advice if `should_stop` said so
+        and was not asked again, and else finished.
 
         timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
             names the evaluations that are not settled.
@@ -333,7 +333,9 @@ class Run:
         finish_run = self._sender.calls().finish_run if states_it else None
         if self._error is None and id(handled()) != self._handled:
             self._error = failure(handled())
-        advised = any(self._advice.values())
+        # A job that asks again has not stopped.
+        answers = list(self._advice.values())
+        advised = sum(answers) == 1 and answers[-1]
         ending = Ending(self._sender, self._link, timeout, outcome_of(self._error, advised=advised))
         try:
             done = ending.finish(finish_run)

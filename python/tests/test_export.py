@@ -103,11 +103,17 @@ def test_a_graph_of_them_has_every_pass(exported: Exported) -> None:
 
 
 def newest(prometheus: Prometheus, at: float | None) -> dict[Any, str]:
-    """The values of the run by family and labels, without those labels that Prometheus adds."""
+    """The values of the run by family and labels, without those labels that Prometheus adds. at: their own time."""
     of_now = "conceptwatch_(alert_state|run_info|verdict.*)"  # no history has them
-    found = prometheus.query(f'{{__name__!~"{of_now}", run="{RUN}"}}', at=at)
+    # Without a range, Prometheus shows what a series had in an earlier pass, too, such as that a score was undefined.
+    alone = "" if at is None else "[1ms]"
+    found = prometheus.query(f'{{__name__!~"{of_now}", run="{RUN}"}}{alone}', at=at)
     own = {"job", "instance"}
-    return {frozenset(item for item in one["metric"].items() if item[0] not in own): one["value"][1] for one in found}
+
+    def value(one: dict[str, Any]) -> str:
+        return str((one["value"] if at is None else one["values"][-1])[1])
+
+    return {frozenset(item for item in one["metric"].items() if item[0] not in own): value(one) for one in found}
 
 
 def test_the_last_pass_is_exported_as_it_is_scraped(exported: Exported) -> None:

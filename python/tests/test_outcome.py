@@ -123,8 +123,12 @@ def test_a_run_that_was_told_to_stop_has_stopped_on_advice(address: str) -> None
     assert ended(address, "assert run.should_stop(step=1, timeout=60); {}[1]")[0]["state"] == "failed"
 
 
-def test_advice_that_nobody_reads_stops_no_run(address: str) -> None:
+def test_advice_that_is_not_read_or_not_followed_stops_no_run(address: str) -> None:
     assert ended(address, "assert run.scores(step=1, timeout=60)")[0]["state"] == "finished"
+    goes_on = "[log(run, step) or run.should_stop(step=step, timeout=60) for step in (2, 3)]"
+    run, done = ended(address, goes_on)
+    assert run["state"] == "finished"
+    assert "has finished" in done.stderr
 
 
 def state_of(address: str, name: str) -> str:

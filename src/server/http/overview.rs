@@ -199,8 +199,8 @@ fn row(
     let mut scores = BTreeMap::new();
     let at = |id: &str| points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
     let of_all_tasks = |id: &str| id != OF_NUMBERS || stored.run.has_only_numbers();
-    let has_value = |id: &str| of_all_tasks(id) && at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
-    for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, has_value)) {
+    let has_value = |id: &str| at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
+    for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, stored.run.has_only_numbers(), has_value)) {
         if let Some((point, outcome)) = at(id) {
             let (value, undefined) = (outcome.value(), outcome.why().map(str::to_owned));
             let (value, standard_error) = (value.map(|of| of.value), value.and_then(|of| of.standard_error));

@@ -57,11 +57,13 @@ const OF_CLASSES_AND_NUMBERS: [[&str; 2]; 3] =
     [["ctl_conditional", "ctl_conditional_r2"], ["concept_accuracy", "concept_r2"], ["task_accuracy", "task_r2"]];
 
 /// Whether a score is to be shown, given which have a value: one of classes is not where that of numbers stands for it.
-/// Both have their place where some concepts, or tasks, are classes and others numbers; of leakage that of numbers decides.
-pub fn fits(score: &str, has_value: impl Fn(&str) -> bool) -> bool {
+/// Both have their place where some concepts, or tasks, are classes and others numbers. Of leakage one is shown: that of
+/// numbers where all tasks are, since it says nothing of other tasks.
+pub fn fits(score: &str, tasks_are_numbers: bool, has_value: impl Fn(&str) -> bool) -> bool {
     match OF_CLASSES_AND_NUMBERS.iter().find(|pair| pair.contains(&score)) {
+        Some(["ctl_conditional", numbers]) => (score == *numbers) == (tasks_are_numbers && has_value(numbers)),
         Some([_, numbers]) if score == *numbers => has_value(numbers),
-        Some([classes, numbers]) => !has_value(numbers) || (*classes != "ctl_conditional" && has_value(classes)),
+        Some([classes, numbers]) => !has_value(numbers) || has_value(classes),
         None => true,
     }
 }
@@ -107,16 +109,19 @@ mod tests {
 
     #[test]
     fn numbers_stand_for_classes_where_they_have_values() {
-        let of = |valued: &[&str]| -> Vec<&str> {
-            USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, |id| valued.contains(&id))).collect()
+        let of = |valued: &[&str], numbers| -> Vec<&str> {
+            USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, numbers, |id| valued.contains(&id))).collect()
         };
         let classes = ["ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy"];
         // Without a value they stay, with the reason.
-        assert_eq!(of(&[])[..5], classes);
-        let regression = of(&["ctl_conditional", "ctl_conditional_r2", "concept_accuracy", "concept_r2", "task_r2"]);
+        assert_eq!(of(&[], true)[..5], classes);
+        let valued = ["ctl_conditional", "ctl_conditional_r2", "concept_accuracy", "concept_r2", "task_r2"];
+        let regression = of(&valued, true);
         assert_eq!(
             regression[..6],
             ["ctl_conditional_r2", "icl_conditional", "intervention_drop", "concept_accuracy", "concept_r2", "task_r2"]
         );
+        let of_both_kinds = of(&valued, false);
+        assert!(of_both_kinds.contains(&"ctl_conditional") && !of_both_kinds.contains(&"ctl_conditional_r2"));
     }
 }

@@ -25,22 +25,18 @@ pub struct ConceptRows<'p> {
 impl ConceptRows<'_> {
     /// The predicted class of each row.
     pub fn predictions(&self) -> Result<Vec<i32>, String> {
-        Ok(self.predicted()?.collect())
-    }
-
-    fn predicted(&self) -> Result<impl Iterator<Item = i32>, String> {
         let threshold = self.kind.threshold().ok_or("it predicts no class")?;
-        let predict = move |row: &[f64]| match row {
-            [number] if self.kind == ActivationKind::Hard => nearest_class(*number),
-            [activation] => i32::from(*activation > threshold),
-            several => first_largest(several) as i32,
-        };
-        Ok(self.activations.chunks(self.activations.len() / self.labels.len()).map(predict))
+        let numbers = self.activations.iter();
+        Ok(match self.activations.len() / self.labels.len() {
+            1 if self.kind == ActivationKind::Hard => numbers.map(|number| nearest_class(*number)).collect(),
+            1 => numbers.map(|activation| i32::from(*activation > threshold)).collect(),
+            width => self.activations.chunks(width).map(|row| first_largest(row) as i32).collect(),
+        })
     }
 
     /// 1 for each row whose predicted class is the true one, 0 for the others.
     pub fn hits(&self) -> Result<Vec<f64>, String> {
-        Ok(self.predicted()?.zip(&self.labels).map(|(a, b)| f64::from(a == *b)).collect())
+        Ok(self.predictions()?.iter().zip(&self.labels).map(|(a, b)| f64::from(a == b)).collect())
     }
 
     /// The rows in ascending order of the activation, of which there is one.
