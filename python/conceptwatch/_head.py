@@ -45,7 +45,8 @@ class Head:
     groups: lists of concepts that are set together, such as the values of one attribute of CUB.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
         default 0 and 1; for logits see docs/integrations.md.
-    threshold: of heads with one output: class 1 is above it. 0 for logits, 0.5 for probabilities.
+    threshold: of heads with one output: class 1 is above it. By default 0.5, for probabilities, where the head ends in a
+        sigmoid layer, else 0, for logits.
     """
 
     call: Call
@@ -55,7 +56,7 @@ class Head:
     groups: Sequence[Sequence[int]] | None = None
     low: Any = None
     high: Any = None
-    threshold: float = 0.0
+    threshold: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -71,15 +72,25 @@ class Head:
 
     def is_linear(self) -> bool:
         """Whether it is a linear layer, or such layers in a row; False where that cannot be seen."""
-        call: Any = self.call
-        while type(call).__name__ in _WRAPPERS:
-            call = getattr(call, _WRAPPERS[type(call).__name__])
-        parts: list[Any] = [call]
-        if type(call).__name__ in ("Sequential", "FSDPSequential"):  # of PyTorch, or of Keras
-            parts = list(call.children()) if hasattr(call, "children") else list(call.layers)
+        parts = self._layers()
         if len(parts) > 1 and type(parts[-1]).__name__ in _OUTPUTS:
             parts.pop()
         return bool(parts) and all(_is_linear(part, is_last=part is parts[-1]) for part in parts)
+
+    def cut(self) -> float:
+        """The threshold of one output."""
+        if self.threshold is not None:
+            return self.threshold
+        return 0.5 if [type(layer).__name__ for layer in self._layers()[-1:]] == ["Sigmoid"] else 0.0
+
+    def _layers(self) -> list[Any]:
+        """Those in a row, of PyTorch or of Keras; else the head alone."""
+        call: Any = self.call
+        while type(call).__name__ in _WRAPPERS:
+            call = getattr(call, _WRAPPERS[type(call).__name__])
+        if type(call).__name__ in ("Sequential", "FSDPSequential"):
+            return list(call.children()) if hasattr(call, "children") else list(call.layers)
+        return [call]
 
     def is_measured(self, kinds: Sequence[str]) -> bool:
         """Whether percentiles set the values of some concepts, which have these kinds."""

@@ -46,7 +46,7 @@ def interventions(
     groups: Sequence[Sequence[int]] | None = None,
     low: Any = None,
     high: Any = None,
-    threshold: float = 0.0,
+    threshold: float | None = None,
     seed: int = 0,
     cardinalities: Sequence[int] | None = None,
     tasks: Concepts | None = None,
@@ -189,7 +189,7 @@ class _Batch:
         rank = self._ranks()[:, self._like(self.unit_of_column)]
         known = self._known()
         correct, mistaken = [], []
-        with calling(self.head.call, self.head.threshold, self.c_hat, tasks=tasks) as predicted:
+        with calling(self.head.call, self.head.cut(), self.c_hat, tasks=tasks) as predicted:
             for step in self.head.units_set(self.k):
                 if step == 0:
                     correct.append(predicted(self.c_hat))
@@ -344,7 +344,7 @@ class _Batch:
         low, high = self._ends()
         column_class, of = self._column_classes(), self._concept_of_column()
         rows = self._like(np.arange(self.n))
-        with calling(self.head.call, self.head.threshold, self.c_hat, probabilities=True) as probabilities:
+        with calling(self.head.call, self.head.cut(), self.c_hat, probabilities=True) as probabilities:
             base = self._like(probabilities(self.c_hat))
             task = base.argmax(1)
             for concept, block in enumerate(self.blocks):

@@ -476,6 +476,18 @@ def test_a_linear_head_is_known_as_one(torch: Any) -> None:
     assert [Head.of(head).is_linear() for head in others] == [False] * 4
 
 
+def test_a_head_that_ends_in_a_sigmoid_predicts_what_its_logits_do(torch: Any) -> None:
+    torch.manual_seed(0)
+    c_hat, c = torch.rand(64, 3), torch.randint(0, 2, (64, 3))
+    layer = torch.nn.Linear(3, 1)
+    with torch.no_grad():
+        layer.bias.copy_(-layer.weight.sum() / 2)  # both classes are predicted
+    expected = interventions(layer, c_hat, c)
+    found = interventions(torch.nn.Sequential(layer, torch.nn.Sigmoid()), c_hat, c)
+    assert 0 < expected["intervention_predictions"].float().mean() < 1
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
 def test_wrappers_of_a_linear_head_leave_it_linear_and_its_curves(torch: Any) -> None:
     torch.manual_seed(0)
     c_hat, c = torch.rand(64, 3), torch.randint(0, 2, (64, 3))

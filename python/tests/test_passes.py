@@ -253,7 +253,7 @@ def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
     with (tmp_path / "tables" / "unscored.csv").open(newline="", encoding="utf-8") as rows:
         unscored = list(csv.DictReader(rows))
     assert [(row["split"], row["step"], row["ordinal"], row["outcome"], row["reason"]) for row in unscored] == [
-        ("empty", "4", "1", "failed", "the pass had no rows")
+        ("empty", "4", "1", "failed", "the pass has no rows: none was sent, or all were refused")
     ]
 
 

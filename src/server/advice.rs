@@ -146,6 +146,10 @@ impl Advice {
         };
         let decided_by_step = given.newest;
         let reason = match late.is_empty() {
+            // As where every row was refused.
+            true if decided_by_step < step && reasons.is_empty() => {
+                format!("{reason} by the scores of step {decided_by_step}; step {step} has none")
+            }
             true => reason,
             false => {
                 let splits = late.join(", ");

@@ -118,7 +118,10 @@ async fn a_pass_is_settled_once_its_point_is_stored() {
     stream.ask(EndPass { rows: 100, ..rank.end(2) }).await;
     assert_eq!(stream.settled(2).await, (Outcome::Incomplete, "36 rows did not arrive".into()));
     stream.ask(EndPass { rows: 0, ..rank.end(3) }).await;
-    assert_eq!(stream.settled(3).await, (Outcome::Failed, "the pass had no rows".into()));
+    assert_eq!(
+        stream.settled(3).await,
+        (Outcome::Failed, "the pass has no rows: none was sent, or all were refused".into())
+    );
     for (outcome, count) in [("point", 1.0), ("incomplete", 1.0), ("failed", 1.0), ("skipped", 0.0)] {
         assert_eq!(sidecar.metric("conceptwatch_passes_settled_total", outcome), count, "{outcome}");
     }

@@ -24,8 +24,12 @@ impl Outlet for Inbox {
         self.publisher.settlement.expect(Pass::of(evaluation), None);
         if evaluation.sample.rows() == 0 {
             let (key, step) = (&evaluation.key, evaluation.step);
-            tracing::warn!(run = %key.run, split = %key.split, %step, "a pass had no rows");
-            return self.publisher.pass_over(&frozen, Ending::Failed, "the pass had no rows");
+            tracing::warn!(run = %key.run, split = %key.split, %step, "a pass has no rows: none was sent, or all were refused");
+            return self.publisher.pass_over(
+                &frozen,
+                Ending::Failed,
+                "the pass has no rows: none was sent, or all were refused",
+            );
         }
         let key = evaluation.key.clone();
         let closed = Closed {

@@ -9,6 +9,7 @@ use super::heads::{best_on_true_concepts, falls_short, misspecified_head};
 use super::judgement::{Evidence, Judgement};
 use super::leakage::{Information, Interventions, concepts, has_vectors, information, interventions};
 use crate::limits::{ALIGNMENT, CTL_CONDITIONAL, CTL_EXCESS, INTERVENTION_HARM, TASK_EXCESS};
+use crate::score::of_other_threshold;
 
 /// The measure of the task's predictions that interventions change.
 fn quality(curve: &Curve) -> &'static str {
@@ -144,7 +145,10 @@ pub fn poorly_learnt_concepts(curve: &Curve) -> Judgement {
         Err(why) => return Judgement::Unknown(why),
     };
     let (found, text) = match (concepts.poor, leakage(curve)) {
-        (false, _) => (false, "no measure of concepts is clearly below its limit".to_owned()),
+        (false, _) => {
+            let text = of_other_threshold(curve.newest()).unwrap_or("no measure of concepts is clearly below its limit");
+            (false, text.to_owned())
+        }
         (true, Leakage::Shown { .. }) => (false, "concepts are poorly learnt: see insufficient supervision".to_owned()),
         (true, Leakage::NotSeen(..)) => (
             true,
@@ -217,15 +221,22 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
         Information::Unknown(why) => return Judgement::Unknown(why),
     };
     evidence.extend(concepts.evidence);
-    let other = other_cause(curve, concepts.poor, concepts.well);
-    let text = match other {
-        Some(cause) => format!("activations are {kind} and carry information beyond their concepts, but {cause}"),
-        None => format!(
+    let text = match other_cause(curve, concepts.poor, concepts.well) {
+        Err(why) => {
+            return Judgement::Unknown(format!(
+                "activations are {kind} and carry information beyond their concepts; other causes are not excluded: {why}"
+            ));
+        }
+        Ok(Some(cause)) => {
+            let text = format!("activations are {kind} and carry information beyond their concepts, but {cause}");
+            return Judgement::of(false, text, evidence);
+        }
+        Ok(None) => format!(
             "activations are {kind}, and carry information beyond concepts that they predict well: the encoding has room for \
              it. Hard activations have none, and a higher weight of the concept loss leaves less"
         ),
     };
-    Judgement::of(other.is_none(), text, evidence)
+    Judgement::of(true, text, evidence)
 }
 
 /// The kinds that activations of the run have, such as "logits and continuous values".
@@ -244,24 +255,30 @@ fn kinds_of_activations(run: &Run) -> String {
     }
 }
 
-/// Returns the explanation of leakage that takes precedence over the encoding, if there is one.
-fn other_cause(curve: &Curve, poor: bool, well: bool) -> Option<&'static str> {
+/// Returns the explanation of leakage that takes precedence over the encoding, if there is one. Errors say why that is not
+/// known.
+fn other_cause(curve: &Curve, poor: bool, well: bool) -> Result<Option<&'static str>, String> {
     if poor {
-        return Some("the concepts are poorly learnt, which explains it");
+        return Ok(Some("the concepts are poorly learnt, which explains it"));
     }
     if !well {
-        return Some("it is not certain that the concepts are well learnt");
+        return Ok(Some("it is not certain that the concepts are well learnt"));
     }
     if (0..curve.run.concept_count()).all(|i| curve.run.activation_kind(i) == ActivationKind::Hard) {
-        return Some("hard values have no room beside the concept: they are its errors");
+        return Ok(Some("hard values have no room beside the concept: they are its errors"));
     }
-    if falls_short(curve).is_ok_and(|(short, _)| short) {
-        return Some("the concept set is incomplete, which explains it");
+    if matches!(interventions(curve), Interventions::Hold(..)) {
+        return Ok(Some("it is harmless once concepts are corrected"));
     }
-    if matches!(misspecified_head(curve), Judgement::Found(_)) {
-        return Some("the head is misspecified, which explains it");
+    let (short, _) = falls_short(curve)?;
+    if short {
+        return Ok(Some("the concept set is incomplete, which explains it"));
     }
-    matches!(interventions(curve), Interventions::Hold(..)).then_some("it is harmless once concepts are corrected")
+    match misspecified_head(curve) {
+        Judgement::Found(_) => Ok(Some("the head is misspecified, which explains it")),
+        Judgement::Unknown(why) => Err(why),
+        _ => Ok(None),
+    }
 }
 
 fn over_expressive_vectors(curve: &Curve) -> Judgement {

@@ -2,7 +2,7 @@
 
 use super::curve::{Curve, Measured};
 use super::judgement::{Evidence, Judgement};
-use crate::limits::{HEAD_GAP, REFERENCE_ACCURACY};
+use crate::limits::{HEAD_GAP, INCOMPLETE, REFERENCE_ACCURACY};
 
 /// Both reference heads.
 fn heads(curve: &Curve) -> Result<(Measured, Measured), String> {
@@ -23,7 +23,20 @@ pub fn best_on_true_concepts(curve: &Curve) -> Result<Measured, String> {
     all.max_by(|a, b| a.value.total_cmp(&b.value)).ok_or(why)
 }
 
-/// Neither head, nor the run's own by its stated accuracy, reaches [`REFERENCE_ACCURACY`] within its error.
+/// The balanced accuracy of the better head on the true concepts, where the run states none.
+fn balanced(curve: &Curve) -> Option<Measured> {
+    let excess = curve.measured("task_excess").ok().filter(|_| stated(curve).is_none())?;
+    Some(
+        curve
+            .measured("task_balanced_accuracy")
+            .ok()?
+            .less(&excess)
+            .named("balanced accuracy of heads on the true concepts"),
+    )
+}
+
+/// Neither head, nor the run's own by its stated accuracy, reaches [`REFERENCE_ACCURACY`] within its error, or both reach it
+/// by the most frequent class alone.
 pub fn falls_short(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
     let stated = stated(curve);
     let known: Vec<Measured> = match (heads(curve), &stated) {
@@ -31,8 +44,10 @@ pub fn falls_short(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
         (Err(_), Some(one)) if !one.is_below(REFERENCE_ACCURACY) => vec![one.clone()],
         (Err(why), _) => return Err(why),
     };
-    let short = known.iter().all(|one| one.is_below(REFERENCE_ACCURACY));
-    Ok((short, known.iter().map(|one| one.beside(REFERENCE_ACCURACY)).collect()))
+    let balanced = balanced(curve).filter(|balanced| balanced.is_below(INCOMPLETE));
+    let short = balanced.is_some() || known.iter().all(|one| one.is_below(REFERENCE_ACCURACY));
+    let evidence = known.iter().map(|one| one.beside(REFERENCE_ACCURACY));
+    Ok((short, evidence.chain(balanced.map(|balanced| balanced.beside(INCOMPLETE))).collect()))
 }
 
 pub fn misspecified_head(curve: &Curve) -> Judgement {

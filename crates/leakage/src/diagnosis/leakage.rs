@@ -13,6 +13,7 @@ use crate::limits::{
     JOINT_LEAKAGE,
 };
 use crate::score::catalogue::named;
+use crate::score::of_other_threshold;
 
 /// Scores that see what activations carry beyond their own concept, with their limits. For a number, the share of its
 /// own information says less than that of its variance.
@@ -136,8 +137,11 @@ pub fn concepts(curve: &Curve) -> Result<Concepts, String> {
         return Err(format!("{accuracy}; {auc}"));
     }
     let known: Vec<Measured> = measured.into_iter().flatten().collect();
+    // Accuracy by a threshold that does not fit says nothing of what activations hold.
+    let is_of_threshold =
+        |one: &Measured| one.score() == "concept_accuracy" && of_other_threshold(curve.newest()).is_some();
     Ok(Concepts {
-        poor: known.iter().any(|one| one.is_below(CONCEPT_ACCURACY)),
+        poor: known.iter().any(|one| one.is_below(CONCEPT_ACCURACY) && !is_of_threshold(one)),
         well: known.iter().all(|one| one.is_above(CONCEPT_ACCURACY)),
         evidence: known.iter().map(|one| one.beside(CONCEPT_ACCURACY)).collect(),
     })

@@ -7,7 +7,7 @@ use super::judgement::Judgement;
 use super::sample;
 use crate::limits::{
     ALIGNMENT, CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, HEAD_GAP, ICL_CONDITIONAL, ICL_EXCESS,
-    INTERVENTION_HARM, JOINT_LEAKAGE, REFERENCE_ACCURACY, ROWS, TASK_EXCESS, TIES,
+    INCOMPLETE, INTERVENTION_HARM, JOINT_LEAKAGE, REFERENCE_ACCURACY, ROWS, TASK_EXCESS, TIES,
 };
 
 /// One thing that may be wrong with a run.
@@ -40,8 +40,10 @@ pub const RULES: &[Rule] = &[
         action: "Put concept_labels and concept_activations in one order",
         help: || {
             "Activations of some concepts predict the labels of others far better than their own: AUC at least 0.8 and \
-             higher by at least 0.15, and no more than chance for their own beyond that. Then nothing else is \
-             concluded."
+             higher by at least 0.15, and no more than chance for their own beyond that. Or those of a binary concept \
+             are low where it is present, with an AUC of at most 0.2 also within the classes of the task; or the \
+             classes of a categorical one are right for 0.8 of the rows under other numbers, and under their own less \
+             often than by chance. Then nothing else is concluded."
                 .to_owned()
         },
         judge: sample::labels_in_another_order,
@@ -136,8 +138,9 @@ pub const RULES: &[Rule] = &[
             format!(
                 "No head on the true concepts reaches an accuracy of {REFERENCE_ACCURACY} \
                  (`reference_accuracy_linear`, `reference_accuracy_mlp`, or the run's `reference_task_accuracy`): \
-                 halfway between the incomplete and the complete sets of Table 3. A task whose labels are noisy \
-                 looks the same, and so do too few rows for a head."
+                 halfway between the incomplete and the complete sets of Table 3. Or their balanced accuracy is below \
+                 {INCOMPLETE}, the highest of the incomplete: where one class is frequent, any head is accurate. A task \
+                 whose labels are noisy looks the same, and so do too few rows for a head."
             )
         },
         judge: causes::incomplete_concept_set,

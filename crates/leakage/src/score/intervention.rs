@@ -80,9 +80,6 @@ pub fn intervention_drop(p: &Prepared) -> Outcome {
 /// Mean of the balanced task accuracy, or of R², over the share of concepts set to their true values, by trapezoids over [0, 1].
 pub fn intervention_area(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
-    if let Some(remark) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
-        p.remark(remark);
-    }
     let area = curve.as_ref().map_err(String::clone).and_then(|curve| {
         let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
         if curve.shares[0] > 0.0 {
@@ -189,16 +186,21 @@ struct Curve {
 }
 
 impl Curve {
+    /// Errors where the head is not the model's.
     fn of(p: &Prepared, tensor: TensorName) -> Result<Self, String> {
         let column = p.column(tensor).ok_or_else(|| format!("there are no {tensor}"))?;
         let counts = p.run().intervention_counts(column.width()).ok_or("its columns fit no intervention_counts")?;
         let k = p.concepts() as f64;
-        Ok(Self {
+        let curve = Self {
             tensor,
             shares: counts.iter().map(|&count| f64::from(count) / k).collect(),
             predictions: (0..column.width()).map(|at| column.floats(at)).collect(),
             truth: Truth::of(p)?,
-        })
+        };
+        match curve.of_other_head(p) {
+            Some(why) => Err(why),
+            None => Ok(curve),
+        }
     }
 
     fn last_share(&self) -> f64 {
@@ -218,7 +220,7 @@ impl Curve {
         }
     }
 
-    /// A remark where the head is not the model's: another part of it, or one output compared with the wrong threshold.
+    /// Why the head is not the model's: it is another part of it, or its one output is compared with the wrong threshold.
     /// Its curve would be smooth and mean nothing.
     fn of_other_head(&self, p: &Prepared) -> Option<String> {
         let (head, model) = (&self.predictions[0], predicted(p).ok().filter(|_| self.shares[0] == 0.0)?);
@@ -226,8 +228,8 @@ impl Curve {
         let share = head.iter().zip(&model).filter(differs).count() as f64 / head.len() as f64;
         (share > OTHER_HEAD).then(|| {
             format!(
-                "{} with no concept set differ from the model's predictions in {:.0} % of rows: check that `head` is the \
-                 model's, and its threshold where it has one output",
+                "{} with no concept set differ from the model's predictions in {:.0} % of rows, so the head is not the \
+                 model's. Where its one output is a probability, pass Head(head, threshold=0.5)",
                 self.tensor,
                 100.0 * share
             )

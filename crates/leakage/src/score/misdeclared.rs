@@ -14,7 +14,7 @@ use crate::tensor::TensorName;
 
 use super::concept_rows::concept_rows;
 use super::labels::task_classes;
-use super::matching::{MOST_COLUMNS, greedy, midranks};
+use super::matching::{MOST_COLUMNS, greedy, midranks, rows_by_class};
 
 /// The remark that begins so says that the columns of labels are in another order than those of activations.
 pub const OTHER_ORDER: &str = "concept_labels are in another order than concept_activations";
@@ -35,6 +35,14 @@ pub fn of_rare_class(point: &Point) -> Option<&str> {
     point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(RARE_CLASS))
 }
 
+/// The remark that begins so says that the declared threshold does not fit.
+const OTHER_THRESHOLD: &str = "concept_activations are declared as ";
+
+/// The remark of a point, if it has it, that the declared threshold does not fit.
+pub fn of_other_threshold(point: &Point) -> Option<&str> {
+    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(OTHER_THRESHOLD))
+}
+
 /// Share of labels by which thresholds chosen for each concept must beat the declared one.
 const BETTER_THRESHOLD: f64 = 0.2;
 /// Share of rows by which predictions and labels must differ before other thresholds are tried.
@@ -44,6 +52,12 @@ const OTHER_SHARE: f64 = 0.1;
 const POOR_AUC: f64 = 0.8;
 /// Least gain of AUC with the other label.
 const FAR_BETTER: f64 = 0.15;
+/// Rows that each class of a concept needs before they may be found exchanged.
+const ENOUGH_ROWS: usize = 20;
+/// Accuracy of a categorical concept's classes, each taken for the label that it mostly has.
+const RENUMBERED: f64 = 0.8;
+/// Binary concepts that are not all exchanged by chance.
+const NOT_BY_CHANCE: usize = 5;
 /// AUC for its own label, among rows with one label of another concept, below which an activation stands for that concept.
 const UNRELATED_AUC: f64 = 0.6;
 /// Most concepts that a remark names.
@@ -131,7 +145,7 @@ fn other_threshold(p: &Prepared, kind: ActivationKind) -> Option<String> {
     (best - declared > BETTER_THRESHOLD).then(|| {
         let what = if kind == ActivationKind::Logit { "logits" } else { "probabilities" };
         format!(
-            "concept_activations are declared as {what}, but the threshold {threshold} predicts {:.0} % of the labels, and \
+            "{OTHER_THRESHOLD}{what}, but the threshold {threshold} predicts {:.0} % of the labels, and \
              thresholds chosen for each concept {:.0} %: similarities and other quantities have the activation kind continuous",
             100.0 * declared,
             100.0 * best
@@ -191,10 +205,73 @@ fn signed_labels(p: &Prepared) -> Option<String> {
     })
 }
 
-/// The remark that columns of labels are in another order than those of activations: each of some concepts' activations
-/// predicts the label of another of them far better than its own. `own` has the AUC of each concept.
+/// The remark that labels are in another order than activations: the classes of some concepts, or columns. `own` has the AUC
+/// of each concept.
 pub fn order(p: &Prepared, own: &Outcome) {
     let Some(own) = own.per_concept().filter(|_| p.latents().is_none()) else { return };
+    let classes = with_other_classes(p, own);
+    if classes.is_empty() {
+        order_of_concepts(p, own);
+    } else {
+        p.remark(format!(
+            "{OTHER_ORDER}: the classes of {}. The activation of a binary concept is high where it is present, and a \
+             categorical one has a column for each class, in the order of its numbers. What looks like leakage here is not",
+            named(p, &classes)
+        ));
+    }
+}
+
+/// The concepts whose activations predict the classes of their own labels, in another order.
+fn with_other_classes(p: &Prepared, own: &[Option<f64>]) -> Vec<usize> {
+    let is_binary = |i: &usize| !p.run().concepts[*i].is_categorical() && !p.run().is_continuous(*i);
+    let binary: Vec<usize> = (0..own.len()).filter(is_binary).collect();
+    let falls = |i: &usize| own[*i].is_some_and(|auc| auc <= 1.0 - POOR_AUC) && has_enough_rows(p, *i);
+    let inverted: Vec<usize> = binary.iter().copied().filter(falls).collect();
+    let all = inverted.len() == binary.len() && inverted.len() >= NOT_BY_CHANCE;
+    let task = task_classes(p).ok();
+    // One that falls because it stands for the task is no sign of its concept within a class of the task.
+    let falls_within_classes = |&i: &usize| {
+        let of_task = || {
+            let activations = concept_rows(p, i, &KnownRows::all(p.rows())).ok()?.activations;
+            let ranks: Vec<f32> = midranks(&activations).into_iter().map(|rank| rank as f32).collect();
+            Some(within_classes(ArrayView1::from(&ranks), &p.concept_classes(i)?, task.as_ref()?))
+        };
+        all || of_task().is_some_and(|auc| auc <= 1.0 - POOR_AUC)
+    };
+    let mut found: Vec<usize> = inverted.into_iter().filter(falls_within_classes).collect();
+    found.extend((0..own.len()).filter(|&i| p.run().concepts[i].is_categorical() && is_renumbered(p, i)));
+    found
+}
+
+fn has_enough_rows(p: &Prepared, i: usize) -> bool {
+    let classes = p.concept_classes(i).map(|labels| rows_by_class(&labels)).unwrap_or_default();
+    classes.iter().all(|rows| rows.len() >= ENOUGH_ROWS)
+}
+
+/// Whether a categorical concept's classes are right less often than by chance, and mostly right under other numbers.
+fn is_renumbered(p: &Prepared, i: usize) -> bool {
+    let predicted = || {
+        let concept = concept_rows(p, i, &p.known(&[i]).ok()?).ok()?;
+        Some((concept.predictions().ok()?, concept.labels, concept.classes as usize))
+    };
+    let Some((predicted, labels, classes)) = predicted() else { return false };
+    let mut counts: BTreeMap<(i32, i32), usize> = BTreeMap::new();
+    predicted.iter().zip(&labels).for_each(|(&predicted, &label)| *counts.entry((predicted, label)).or_default() += 1);
+    let n = labels.len() as f64;
+    let pairs = counts.iter().map(|(&(predicted, label), &rows)| (rows as f64 / n, predicted as usize, label as usize));
+    let matched = greedy(pairs.collect(), classes);
+    let share = |(label, predicted): (usize, usize)| {
+        counts.get(&(predicted as i32, label as i32)).copied().unwrap_or(0) as f64 / n
+    };
+    let as_numbered: f64 = (0..classes).map(|class| share((class, class))).sum();
+    let renumbered: f64 =
+        matched.iter().enumerate().filter_map(|(label, predicted)| Some(share((label, (*predicted)?)))).sum();
+    labels.len() >= ENOUGH_ROWS * classes && as_numbered < 1.0 / classes as f64 && renumbered >= RENUMBERED
+}
+
+/// The remark that columns of labels are in another order than those of activations: each of some concepts' activations
+/// predicts the label of another of them far better than its own.
+fn order_of_concepts(p: &Prepared, own: &[Option<f64>]) {
     let is_binary = |i: usize| !p.run().concepts[i].is_categorical() && !p.run().is_continuous(i);
     let is_poor = |&i: &usize| is_binary(i) && own[i].is_some_and(|auc| auc < POOR_AUC);
     let poor: Vec<usize> = (0..own.len()).filter(is_poor).take(MOST_COLUMNS).collect();
@@ -273,11 +350,11 @@ fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
     Some(Ordered { aucs, ranks, labels })
 }
 
-/// AUC of an activation, by its ranks, for its own label among rows of one class of another concept, the mean over its
-/// classes weighted by rows; one half where no class has both.
+/// AUC of an activation, by its ranks, for its own label among rows of one of the `other` classes, the mean over these
+/// weighted by rows; one half where no class has both.
 fn within_classes(ranks: ArrayView1<f32>, own: &[i32], other: &[i32]) -> f64 {
-    let of_class = |class: i32| {
-        let rows: Vec<usize> = (0..own.len()).filter(|&row| own[row] >= 0 && other[row] == class).collect();
+    let of_class = |mut rows: Vec<usize>| {
+        rows.retain(|&row| own[row] >= 0);
         let order = midranks(&rows.iter().map(|&row| f64::from(ranks[row])).collect::<Vec<f64>>());
         let present: Vec<f64> =
             order.iter().zip(&rows).filter(|(_, row)| own[**row] > 0).map(|(rank, _)| *rank).collect();
@@ -285,7 +362,7 @@ fn within_classes(ranks: ArrayView1<f32>, own: &[i32], other: &[i32]) -> f64 {
         let auc = (present.iter().sum::<f64>() - with * (with + 1.0) / 2.0) / (with * without);
         (with * without > 0.0).then_some((auc, rows.len() as f64))
     };
-    let (sum, rows) = [0, 1]
+    let (sum, rows) = rows_by_class(other)
         .into_iter()
         .filter_map(of_class)
         .fold((0.0, 0.0), |(sum, all), (auc, rows)| (sum + auc * rows, all + rows));

@@ -262,6 +262,9 @@ fn over_expressive_encoding() {
     assert_eq!(found(&logit, &poor), [SUPERVISION]);
     let incomplete = [("ctl_conditional", 0.25), ("reference_accuracy_linear", 0.7), ("reference_accuracy_mlp", 0.7)];
     assert!(!found(&logit, &[with(1, &incomplete)]).contains(&ENCODING.to_owned()));
+    // Without heads on the true concepts nobody knows.
+    let alone = [point(1, &[("ctl_conditional", 0.25), ("concept_accuracy", 0.98), ("concept_auc", 0.99)])];
+    assert_eq!(state(&logit, &alone, ENCODING).0, State::Unknown);
     // Vectors.
     let vectors = |scores: &[(&str, f64)]| found(&soft(), &[with(1, &[&[("embedding_ct", 0.9)], scores].concat())]);
     assert!(vectors(&[]).is_empty(), "embedding_ct has what the concept itself predicts");
@@ -272,6 +275,18 @@ fn over_expressive_encoding() {
     // For embeddings the intervention score does not measure leakage.
     let intervened = [with(1, &[("embedding_ct", 0.3), ("intervention_score", 0.3), ("concept_accuracy", 0.6)])];
     assert_eq!(found(&soft(), &intervened), [POOR]);
+}
+
+#[test]
+fn a_threshold_that_does_not_fit_is_no_concept_that_is_poorly_learnt() {
+    let mut point = with(1, &[("concept_accuracy", 0.76)]);
+    assert_eq!(found(&soft(), &[point.clone()]), [POOR]);
+    point.warnings = vec!["concept_activations are declared as logits, but the threshold 0 predicts 76 %".into()];
+    assert!(found(&soft(), &[point.clone()]).is_empty());
+    assert_eq!(state(&soft(), &[point.clone()], POOR).1, point.warnings[0]);
+    point.scores.iter_mut().find(|(id, _)| id == "concept_auc").unwrap().1 =
+        Outcome::Value(ScoreValue { value: 0.6, standard_error: Some(SE), ..ScoreValue::default() });
+    assert_eq!(found(&soft(), &[point]), [POOR]);
 }
 
 #[test]
@@ -286,6 +301,14 @@ fn incomplete_concept_set() {
     }
     assert!(of(0.999, 0.999).is_empty());
     assert!(of(0.915, 0.915).is_empty(), "within its error of the limit");
+    // One row in twenty has the rare class, of which the concepts tell nothing.
+    let rare = |balanced: f64| {
+        let heads = [("reference_accuracy_linear", 0.95), ("reference_accuracy_mlp", 0.95)];
+        let excess = [("task_balanced_accuracy", 0.9), ("task_excess", 0.9 - balanced)];
+        found(&soft(), &[with(1, &[heads, excess].concat())])
+    };
+    assert!(rare(0.5).contains(&INCOMPLETE.to_owned()));
+    assert!(!rare(0.84).contains(&INCOMPLETE.to_owned()));
     // A head that the run has trained on more rows counts as well.
     let constants = RunConstants { reference_task_accuracy: Some(0.99), ..Default::default() };
     let short =
@@ -497,7 +520,7 @@ fn too_few_rows() {
 /// Checks the statements of docs/diagnosis.md about the recorded runs.
 #[test]
 fn recorded_runs_are_read_by_their_supervision() {
-    let mut counts = std::collections::BTreeMap::<(&str, &str), [usize; 3]>::new();
+    let mut counts = std::collections::BTreeMap::<(&str, &str), [usize; 2]>::new();
     let scores = ["ctl_excess", "icl_excess", "icl_label_excess", "concept_accuracy", "task_accuracy"];
     for ([_, bottleneck, lambda, _], points) in curves::recorded(&scores) {
         let last = points.into_iter().find(|point| point.epoch == Some(15.0)).unwrap();
@@ -505,24 +528,18 @@ fn recorded_runs_are_read_by_their_supervision() {
         let rules = found(&run_of(kind, RunConstants::default()), &[last]);
         let count = counts.entry((bottleneck, lambda)).or_default();
         count[0] += 1;
-        count[1] += usize::from(rules.iter().any(|rule| rule == "insufficient_supervision"));
-        count[2] += usize::from(rules.iter().any(|rule| rule == "over_expressive_encoding"));
+        count[1] += usize::from(rules.iter().any(|rule| rule == SUPERVISION));
     }
-    println!("runs, insufficient supervision, over-expressive encoding: {counts:#?}");
-    for ((_, lambda), [runs, supervision, _]) in &counts {
+    println!("runs, insufficient supervision: {counts:#?}");
+    for ((_, lambda), [runs, supervision]) in &counts {
         assert_eq!(*runs, 20);
         assert!(*lambda != "0.01" || *supervision >= 19, "{counts:?}");
         assert!(!["1.0", "5.0"].contains(lambda) || *supervision == 0, "{counts:?}");
     }
     let text = include_str!("../../../../docs/diagnosis.md");
-    for (bottleneck, name, at) in [
-        ("soft", "insufficient supervision", 1),
-        ("soft", "over-expressive encoding", 2),
-        ("logit", "insufficient supervision", 1),
-        ("logit", "over-expressive encoding", 2),
-    ] {
-        let [a, b, c, d] = ["0.01", "0.1", "1.0", "5.0"].map(|lambda| counts[&(bottleneck, lambda)][at]);
-        let line = format!("| {bottleneck}: {name} | {a} | {b} | {c} | {d} |");
+    for bottleneck in ["soft", "logit"] {
+        let [a, b, c, d] = ["0.01", "0.1", "1.0", "5.0"].map(|lambda| counts[&(bottleneck, lambda)][1]);
+        let line = format!("| {bottleneck} | {a} | {b} | {c} | {d} |");
         assert!(text.contains(&line), "docs/diagnosis.md needs\n{line}");
     }
 }

@@ -178,6 +178,14 @@ impl Columns {
         scores.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect()
     }
 
+    /// The remarks of the scores.
+    pub fn warnings(&self, wanted: Wanted) -> Vec<String> {
+        let (sample, run) = (self.sample(), self.run());
+        let prepared = Prepared::new(&sample, &run, TIE_AWARE);
+        evaluate(&prepared, wanted, |_, _, _| ControlFlow::Continue(()));
+        prepared.warnings()
+    }
+
     pub fn score(&self, id: &str) -> Outcome {
         self.scores(&[id], TIE_AWARE).remove(id).expect("it was requested")
     }

@@ -1,9 +1,6 @@
 //! Intervention curves: closed forms of heads whose behaviour is known.
 
-use std::ops::ControlFlow;
-
-use leakage::prepare::Prepared;
-use leakage::score::{Wanted, evaluate};
+use leakage::score::Wanted;
 
 use super::*;
 
@@ -24,13 +21,6 @@ fn task(rows: usize, k: usize) -> Columns {
 
 fn counts(columns: Columns, counts: &[u32]) -> Columns {
     columns.constants(RunConstants { intervention_counts: counts.to_vec(), ..RunConstants::default() })
-}
-
-fn warnings(columns: &Columns) -> Vec<String> {
-    let (sample, run) = (columns.sample(), columns.run());
-    let prepared = Prepared::new(&sample, &run, TIE_AWARE);
-    evaluate(&prepared, Wanted::Available, |_, _, _| ControlFlow::Continue(()));
-    prepared.warnings()
 }
 
 fn points(columns: &Columns, id: &str) -> Vec<(f64, Option<f64>)> {
@@ -138,15 +128,18 @@ fn a_head_that_fails_leaves_the_score_undefined() {
 }
 
 #[test]
-fn predictions_of_another_head_are_remarked() {
-    let remarks = |right: usize| {
+fn a_curve_of_another_head_means_nothing() {
+    let of = |right: usize| {
         let own = (0..100).map(|row| (row % 2) as f64).collect();
-        warnings(&curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own))
+        curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own)
     };
-    assert_eq!(remarks(96), [] as [&str; 0]);
-    let remark = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows: check \
-                  that `head` is the model's, and its threshold where it has one output";
-    assert_eq!(remarks(70), [remark]);
+    let drop = |right| of(right).value("intervention_drop");
+    assert!((drop(96) - 0.46).abs() < 1e-15);
+    let why = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows, so the head \
+               is not the model's. Where its one output is a probability, pass Head(head, threshold=0.5)";
+    for score in ["intervention_drop", "intervention_area", "intervened_task_accuracy"] {
+        assert_eq!(of(70).why(score), why);
+    }
 }
 
 /// `rare` of `rows` rows are of class 1; the head answers 0 for all but the first `found` of them.
@@ -176,7 +169,7 @@ fn a_collapse_of_a_rare_class_shows_in_balanced_accuracy_alone() {
 
 #[test]
 fn a_class_whose_rows_move_the_score_across_its_limit_is_named() {
-    let remarks = |rare| warnings(&rare_class(600, rare, [rare, 0]));
+    let remarks = |rare| rare_class(600, rare, [rare, 0]).warnings(Wanted::Available);
     let remark =
         "task_labels: class 1 has 2 rows: each of them moves balanced accuracy by 0.25. Evaluate more rows of it";
     assert_eq!(remarks(2), [remark]);
@@ -205,7 +198,7 @@ fn measured(errors: &[f64]) -> (Columns, f64) {
 fn numbers_from_0_to_1_as_task_logits_are_no_probabilities() {
     let (columns, _) = measured(&[0.1, 0.2]);
     let logits = (0..columns.rows).map(|row| (row % 5) as f64 / 4.0).collect();
-    let said = warnings(&columns.with(TensorName::TaskLogits, &[1], logits));
+    let said = columns.with(TensorName::TaskLogits, &[1], logits).warnings(Wanted::Available);
     assert!(!said.iter().any(|warning| warning.contains("probabilities of class 1")), "{said:?}");
 }
 

@@ -1,6 +1,8 @@
 //! Hard, categorical and continuous concepts, and regression tasks.
 
 use leakage::sample::Sample;
+use leakage::score::catalogue::find;
+use leakage::score::{OTHER_ORDER, Wanted};
 
 use super::*;
 
@@ -156,4 +158,66 @@ fn a_regression_task_is_divided_by_its_self_information() {
     let (small, large) = (half.value("ctl_excess"), whole.value("ctl_excess"));
     assert!(small > large, "the normaliser grows with N: {small} {large}");
     assert_eq!(half.why("task_accuracy"), "needs task_predictions or task_logits, which was not given");
+}
+
+/// Six binary concepts that logits predict in nearly every row, and a task that one logit beside them holds, too.
+fn well_learnt(rows: usize) -> Columns {
+    let mut random = random(51);
+    let (mut activations, mut labels, mut task) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rows {
+        let concepts: Vec<f64> = (0..6).map(|_| coin(0.5, &mut random)).collect();
+        let noise = gaussians(6, &mut random);
+        activations.extend(concepts.iter().zip(noise).map(|(c, noise)| 4.0 * c - 2.0 + noise));
+        task.push(coin(0.5, &mut random));
+        labels.extend(concepts);
+    }
+    Columns::new(rows, 6)
+        .with(TensorName::ConceptActivations, &[6], activations)
+        .with(TensorName::ConceptLabels, &[6], labels)
+        .with(TensorName::TaskLabels, &[], task)
+}
+
+fn of_other_order(columns: &Columns) -> Option<String> {
+    let remarks = columns.warnings(Wanted::Named(&[find("concept_auc").unwrap()]));
+    remarks.into_iter().find(|remark| remark.starts_with(OTHER_ORDER))
+}
+
+#[test]
+fn activations_that_are_low_where_their_concept_is_present_are_named() {
+    let columns = well_learnt(400);
+    assert_eq!(of_other_order(&columns), None);
+    let one = columns.clone().changed(TensorName::ConceptActivations, |_, i, x| if i == 2 { -x } else { x });
+    assert!(of_other_order(&one).unwrap().contains(": the classes of c2. "));
+    let all = columns.clone().changed(TensorName::ConceptActivations, |_, _, x| -x);
+    assert!(of_other_order(&all).unwrap().contains(": the classes of c0, c1, c2, c3, c4, c5. "));
+    // Few rows say little.
+    assert_eq!(of_other_order(&one.reordered(&(0..30).collect::<Vec<_>>())), None);
+}
+
+#[test]
+fn an_activation_that_falls_with_its_concept_because_it_stands_for_the_task_is_leakage() {
+    let columns = well_learnt(400);
+    let labels = columns.arrays[&TensorName::ConceptLabels].1.clone();
+    // c0 is the task in nine of ten rows, and its activation the task's absence.
+    let task: Vec<f64> =
+        labels.chunks(6).enumerate().map(|(row, c)| if row % 10 == 0 { 1.0 - c[0] } else { c[0] }).collect();
+    let of_task = task.clone();
+    let columns =
+        columns.with(TensorName::TaskLabels, &[], task).changed(TensorName::ConceptActivations, move |row, i, x| {
+            if i == 0 { 3.0 - 6.0 * of_task[row] + 0.01 * x } else { x }
+        });
+    assert!(columns.value("concept_auc") < 0.9);
+    assert_eq!(of_other_order(&columns), None);
+}
+
+#[test]
+fn columns_of_a_categorical_concept_in_another_order_than_its_classes_are_named() {
+    let columns = categorical(240, 41);
+    let sharper = columns.clone().changed(TensorName::ConceptActivations, |row, i, x| {
+        if i < 3 { x / 4.0 + f64::from(u8::from(i == row % 3)) } else { x }
+    });
+    assert_eq!(of_other_order(&columns), None);
+    assert_eq!(of_other_order(&sharper), None);
+    let turned = sharper.changed(TensorName::ConceptLabels, |_, i, c| if i == 0 { (c + 1.0) % 3.0 } else { c });
+    assert!(of_other_order(&turned).unwrap().contains(": the classes of c0. "));
 }
