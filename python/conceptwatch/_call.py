@@ -35,7 +35,8 @@ def calling(
     """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or to numbers.
 
     -1, or NaN of a number, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
-    `Fault` for outputs of another shape. Of several `tasks` it returns [n, t].
+    `Fault` for outputs of another shape. Of several `tasks` it returns [n, t]. A head that works in place may change
+    any values but `sample`, of which it is given a copy.
     """
     predicted: Any = _probabilities if probabilities else _predicted(tasks[0]) if tasks else _classes
     if len(tasks) > 1:
@@ -43,7 +44,7 @@ def calling(
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
-            yield lambda values: predicted(head(values), values, threshold)
+            yield lambda values: predicted(head(_other_than(sample, values)), values, threshold)
         return
     module = _module_of(head, torch)
     on_cuda = isinstance(sample, torch.Tensor) and sample.device.type == "cuda"
@@ -52,7 +53,7 @@ def calling(
 
         def output(values: Any) -> Any:
             try:
-                return head(_as_parameters(values, module, torch))
+                return head(_as_parameters(_other_than(sample, values), module, torch))
             except RuntimeError as error:
                 if module is None or not _is_sharded(module, torch):
                     raise
@@ -166,6 +167,13 @@ def _probabilities(output: Any, values: Any, threshold: float) -> Any:
         return output
     exponentials = xp.exp(output - (output.max(1)[0] if is_torch else output.max(1))[:, None])
     return exponentials / exponentials.sum(1)[:, None]
+
+
+def _other_than(sample: Any, values: Any) -> Any:
+    """The values, or a copy where they are the sample itself, which is read again and may be the job's own."""
+    if values is not sample:
+        return values
+    return values.clone() if hasattr(values, "detach") else np.array(values)
 
 
 def _as_parameters(values: Any, module: Any, torch: Any) -> Any:

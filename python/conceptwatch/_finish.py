@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from ._fork import usable
 from ._protocol import messages
 from ._recording import SCHEME
 from ._run_channel import Link
@@ -106,7 +107,8 @@ class Ending:
     def _report(self, sent: bool, told: bool) -> bool:
         link = self._link
         left = list(dict.fromkeys([*self._sender.unsettled(link), *self._unsettled]))
-        dropped = self._sender.stats(link).ends_dropped
+        stats = self._sender.stats(link)
+        dropped, forked = stats.ends_dropped, stats.batches_dropped["forked"]
         if left:
             named = ", ".join(f"{split} at step {step}" for split, step in left[:MOST_NAMED])
             more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
@@ -119,17 +121,18 @@ class Ending:
                 self._fate(len(left)),
                 f". The ends of {dropped:,} could not be sent: their points are incomplete at best" if dropped else "",
             )
-        elif not sent:
-            log.warning(
-                "conceptwatch, run '%s': finished while %s not sent", link.name, _were(link.outstanding, "message")
-            )
+        elif not sent or forked:
+            unsent = _were(link.outstanding + forked, "message")
+            log.warning("conceptwatch, run '%s': finished while %s not sent", link.name, unsent)
         elif not told:
             log.warning("conceptwatch, run '%s': the sidecar could not be told that it has finished", link.name)
-        return sent and told and not left
+        return sent and told and not left and not forked
 
     def _fate(self, unsettled: int) -> str:
         """What becomes of evaluations that are not settled."""
         sender, them = self._sender, "it" if unsettled == 1 else "them"
+        if not usable():
+            return f"Nothing of {them} was sent, because this process was forked from the connected one"
         if self._link.answered and self._link.ends_unused:
             if self._link.data_dir:
                 return (

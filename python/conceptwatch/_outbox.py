@@ -57,9 +57,7 @@ class Outbox:
             link.stats.rows_queued += content.rows
             self._make_room(link)
         elif link.waiting_ends >= MAX_WAITING_ENDS:
-            link.stats.ends_dropped += 1
-            if not content.abandoned:
-                self.unsettled(link).drop_end(content)
+            self.drop_end(link, content)
             link.warn(
                 f"the evaluation of '{content.split}' at step {content.step} will be incomplete or missing, because "
                 f"{link.waiting_ends} finished evaluations already wait for a sidecar: see run.stats.ends_dropped"
@@ -77,6 +75,12 @@ class Outbox:
         lane.add(Item(link, content, self.sequence))
         kept = isinstance(content, EndOfPass) and not content.abandoned and self._keep(link, content, outage=outage)
         return None if kept else lane
+
+    def drop_end(self, link: Link, end: EndOfPass) -> None:
+        """Gives up the end of a pass that never waited."""
+        link.stats.ends_dropped += 1
+        if not end.abandoned:
+            self.unsettled(link).drop_end(end)
 
     def next(self) -> tuple[Item, Item | None, bool]:
         """Takes the first item, and the end of its pass if both fit into one message; whether they are backlog."""

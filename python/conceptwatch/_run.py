@@ -322,7 +322,7 @@ class Run:
         and was not asked again, and else finished.
 
         timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
-            names the evaluations that are not settled.
+            names the evaluations that are not settled. Also False where rows were dropped as `forked`.
         """
         if self._finished:
             return True
@@ -571,8 +571,11 @@ class Run:
         if not abandoned:
             self._ended[split], self._newest[split, key.step] = key, ordinal
         with self._sender.logging:
-            if usable() and not self._finished:
-                self._sender.put(self._link, EndOfPass(split, key.step, epoch, rows, ordinal, abandoned))
+            end = EndOfPass(split, key.step, epoch, rows, ordinal, abandoned)
+            if not usable():
+                self._sender.drop_end(self._link, end)
+            elif not self._finished:
+                self._sender.put(self._link, end)
 
     def __del__(self) -> None:
         # The collector finds a copy in each forked child, too, which is not a rank.

@@ -238,6 +238,10 @@ class Sender:
         with self._wake:
             link.stats.drop(reason, 1, rows)
 
+    def drop_end(self, link: Link, end: EndOfPass) -> None:
+        with self._wake:
+            self._outbox.drop_end(link, end)
+
     def count_failed_head(self, link: Link) -> None:
         with self._wake:
             link.stats.heads_failed += 1

@@ -44,8 +44,8 @@ class Stats:
     passes_sent_again: int = 0  # because the sidecar was restarted before they were settled
     passes_refused: int = 0  # ends of passes that the sidecar refused
     passes_abandoned: int = 0  # left by an exception, so that the sidecar discards them
-    # Ends of passes that were given up, because 10,000 waited already or because sending one failed each time. These
-    # passes are incomplete at best, and count as unsettled.
+    # Ends of passes that were given up, because 10,000 waited already, because sending one failed each time, or in a
+    # child of the connected process. These passes are incomplete at best, and count as unsettled.
     ends_dropped: int = 0
     batches_dropped: Counter[str] = field(default_factory=Counter)
     rows_dropped: Counter[str] = field(default_factory=Counter)

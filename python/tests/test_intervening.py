@@ -54,6 +54,18 @@ def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Cal
     assert list(sidecar.starts[0].run.constants.intervention_counts) == [], "evenly spaced ones need no declaration"
 
 
+def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(
+    sidecar: Sidecar, start: Callable[..., Run]
+) -> None:
+    run = start(head=lambda concepts: np.subtract(concepts, 0.5, out=concepts)[:, 0])
+    tensors = batch(20)
+    before = tensors["concept_activations"].copy()
+    with run.evaluation("val", step=1) as p:
+        p.log(**tensors)
+    assert (tensors["concept_activations"] == before).all()
+    assert (sent(sidecar)[0]["concept_activations"] == before).all()
+
+
 def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start: Callable[..., Run]) -> None:
     run = start(head=first)
     tensors = batch(20)

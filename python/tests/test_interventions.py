@@ -330,6 +330,22 @@ def test_what_does_not_fit_is_named_with_what_was_expected(change: dict[str, Any
         interventions(**arguments)
 
 
+@pytest.mark.parametrize("policy", ["random", "coop"])
+def test_a_head_that_works_in_place_leaves_the_activations_as_they_are(array: Any, policy: str) -> None:
+    def in_place(x: Any) -> Any:
+        x -= 0.5
+        return x[:, 0] + x[:, 1]
+
+    c_hat, c, _ = data()
+    samples = np.stack([c_hat, c_hat], 2)
+    for activations in (c_hat, samples):
+        given = array(activations.copy())
+        found = both(interventions(in_place, given, array(c), policy=policy))
+        expected = both(interventions(lambda x: in_place(x + 0), array(activations), array(c), policy=policy))
+        assert (np.asarray(given) == activations).all()
+        assert all((one == other).all() for one, other in zip(found, expected, strict=True))
+
+
 # ---------------------------------------------------------------- modules
 
 

@@ -173,7 +173,7 @@ def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(si
             assert p.scores(timeout=60) is None
             assert run.should_stop(step=2, timeout=60) is False
             assert run.stats.batches_dropped == {"forked": 2}
-            run.finish()
+            assert run.finish() is False
             sys.exit(0)
         run.log(step=3, concept_activations=np.ones((10, 3), np.float32))
         assert os.waitpid(child, 0)[1] == 0
@@ -185,6 +185,36 @@ def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(si
     assert done.stderr.count("what a forked process logs is dropped") == 1
     assert [received.head.step for received in sidecar.received] == [1, 3]
     assert len(sidecar.finished) == 1
+
+
+@needs_fork
+def test_a_run_that_begins_in_a_child_of_the_connected_process_is_not_called_settled(sidecar: Sidecar) -> None:
+    done = program(
+        """
+        import os, sys, numpy as np, conceptwatch
+        parent = conceptwatch.init("parent", concepts=3, address=sys.argv[1], spawn=False)
+        parent.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+        assert parent.finish()
+        if os.fork() == 0:
+            of_steps = conceptwatch.init("steps", concepts=3, address=sys.argv[1], spawn=False)
+            of_steps.log(step=1, concept_activations=np.ones((10, 3), np.float32))
+            assert of_steps.finish() is False
+            evaluated = conceptwatch.init("passes", concepts=3, address=sys.argv[1], spawn=False)
+            for step in (1, 2):
+                with evaluated.evaluation("val", step=step) as p:
+                    p.log(concept_activations=np.ones((10, 3), np.float32))
+            assert evaluated.finish() is False
+            assert (evaluated.stats.passes_unsettled, evaluated.stats.ends_dropped) == (2, 2)
+            sys.exit(0)
+        assert os.wait()[1] == 0
+        """,
+        sidecar.serve(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "run 'steps': finished while 1 message was not sent" in done.stderr
+    assert "run 'passes': finished while 2 evaluations were not settled: val at step 1, val at step 2. " in done.stderr
+    assert "No sidecar ever answered" not in done.stderr
+    assert sidecar.finished == ["parent"]
 
 
 @needs_fork
