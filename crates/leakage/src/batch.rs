@@ -549,6 +549,10 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
                     }
                     (-1, _) => "; for unknown labels declare missing_concept_labels",
                     (_, true) => ", or -1 where unknown",
+                    _ if value < 0 => "; for unknown labels declare missing_concept_labels and send -1",
+                    _ if value == classes && !holds_zero(tensor, column, dropped) => {
+                        "; classes count from 0, so subtract 1 from labels that count from 1"
+                    }
                     _ => "",
                 };
                 format!(
@@ -587,8 +591,40 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
             }
             None => Ok(()),
         },
+        Content::Floats if name == TensorName::ConceptActivations => check_samples(tensor, run, dropped),
         Content::Floats | Content::FloatsOrNan | Content::Texts => Ok(()),
     }
+}
+
+/// Errors where two values for each concept are the probabilities of its absence and presence: as Monte-Carlo samples they
+/// would be averaged to one half.
+fn check_samples(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), FieldError> {
+    /// As far as float16 rounds.
+    const ROUNDED: f64 = 2e-3;
+    let are_two = tensor.shape().len() == 3 && tensor.shape()[2] == 2;
+    if !are_two || run.activation_kind != ActivationKind::Probability {
+        return Ok(());
+    }
+    let (mut sum_to_one, mut differ) = (true, false);
+    for row in (0..tensor.rows()).filter(|&row| !dropped[row]) {
+        let mut before = None;
+        tensor.for_each_float(row, |value| match before.take() {
+            None => before = Some(value),
+            Some(first) => {
+                sum_to_one &= (first + value - 1.0).abs() <= ROUNDED;
+                differ |= (first - value).abs() > ROUNDED;
+            }
+        });
+    }
+    if !(sum_to_one && differ) {
+        return Ok(());
+    }
+    let field = format!("tensors.{}", tensor.name());
+    Err(FieldError::new(
+        field,
+        "has two values for each concept that sum to 1, as the probabilities of its absence and presence do; [n, k, m] are \
+         Monte-Carlo samples: send the probability of presence alone, [n, k]",
+    ))
 }
 
 /// Whether a column has a 0 in some row.

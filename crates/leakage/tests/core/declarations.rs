@@ -403,6 +403,17 @@ fn feature_maps_share_a_small_grid() {
 }
 
 #[test]
+fn probabilities_of_absence_and_presence_are_no_samples() {
+    let of = |values: &[f32]| {
+        Batch::new(vec![floats(ConceptActivations, &[2, 2, 2], values)], &run(&[2, 2]), NonFinite::Reject)
+    };
+    let both = [0.9, 0.1, 0.25, 0.75, 0.5, 0.5, 0.0, 1.0];
+    assert_fault(of(&both), "tensors.concept_activations", "two values for each concept that sum to 1");
+    assert!(of(&[0.9, 0.1, 0.25, 0.75, 0.5, 0.5, 0.0, 0.9]).is_ok());
+    assert!(of(&[0.5; 8]).is_ok(), "an untrained model");
+}
+
+#[test]
 fn labels_out_of_range_are_refused() {
     let run = run(&[2, 4]);
     let labels = |a: i64, b: i64| integers(ConceptLabels, &[1, 2], &[a, b]);
@@ -411,7 +422,8 @@ fn labels_out_of_range_are_refused() {
     let task = |name, value| integers(name, &[1], &[value]);
     let unsigned = Tensor::numbers(TaskLabels, DataType::UInt64, &[1], u64::MAX.to_le_bytes().to_vec().into()).unwrap();
     let cases: Vec<(Vec<Tensor>, TensorName, &str)> = vec![
-        (vec![labels(2, 0)], ConceptLabels, "has 2 for concept 'c0', expected 0 to 1"),
+        (vec![labels(2, 0)], ConceptLabels, "has 2 for concept 'c0', expected 0 to 1; classes count from 0"),
+        (vec![labels(-999, 0)], ConceptLabels, "declare missing_concept_labels and send -1"),
         (vec![labels(-1, 0)], ConceptLabels, "has -1"),
         (vec![labels(0, 4)], ConceptLabels, "for concept 'c1', expected 0 to 3"),
         (vec![labels(0, i64::MAX)], ConceptLabels, "concept 'c1'"),

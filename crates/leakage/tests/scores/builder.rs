@@ -288,12 +288,17 @@ pub fn model(rows: usize, k: usize, leak: f64, seed: u64) -> Columns {
         .collect();
     // A head that more true concepts help, and more wrong ones mislead.
     let mut head = self::random(seed ^ 0xbead);
-    let mut curve = |right: &[f64]| -> Vec<f64> {
-        let cells = task.iter().flat_map(|&y| right.iter().map(move |&share| (y, share)));
-        cells.map(|(y, share)| if coin(share, &mut head) == 1.0 { y } else { 1.0 - y }).collect()
-    };
     let steps = 3.min(k + 1);
-    let (corrected, misled) = (curve(&[0.7, 0.75, 0.8][..steps]), curve(&[0.7, 0.5, 0.3][..steps]));
+    let mut curve = |right: [f64; 2]| -> Vec<f64> {
+        let of_row = |(&y, logits): (&f64, &[f64])| {
+            let of_share = |share: &f64| if coin(*share, &mut head) == 1.0 { y } else { 1.0 - y };
+            // With no concept set it is the model's own.
+            let own = f64::from(u8::from(logits[1] > logits[0]));
+            std::iter::once(own).chain(right[..steps - 1].iter().map(of_share)).collect::<Vec<f64>>()
+        };
+        task.iter().zip(logits.chunks(2)).flat_map(of_row).collect()
+    };
+    let (corrected, misled) = (curve([0.75, 0.8]), curve([0.5, 0.3]));
     let ablated = task.iter().map(|&y| if coin(0.6, &mut head) == 1.0 { y } else { 1.0 - y }).collect();
     let parts = (0..rows).flat_map(|row| [15.0, 15.0, 35.0, if row % 5 == 0 { f64::NAN } else { 35.0 }]).collect();
     let concept_parts = (0..k as u32).map(|i| vec![i % 2]).collect();

@@ -258,6 +258,7 @@ fn every_score_of_a_mixed_run_has_a_value_or_a_reason() {
         .with(TensorName::TaskLogits, &[3], noise(3, 4))
         .with(TensorName::LocalizationPeaks, &[5, 2], vec![20.0; 1500])
         .with(TensorName::PartLocations, &[1, 2], noise(2, 5).into_iter().map(|x| 20.0 + 60.0 * x).collect())
+        .with(TensorName::TaskPredictions, &[], vec![1.0; 150])
         .with(TensorName::InterventionPredictions, &[2], vec![1.0; 300]);
     columns.fields.constants.head_weights = vec![0.5; 15];
     columns.fields.constants.concept_parts = vec![vec![0]; 5];
