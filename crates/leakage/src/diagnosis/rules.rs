@@ -40,10 +40,9 @@ pub const RULES: &[Rule] = &[
         action: "Put concept_labels and concept_activations in one order",
         help: || {
             "Activations of some concepts predict the labels of others far better than their own: AUC at least 0.8 and \
-             higher by at least 0.15, and no more than chance for their own beyond that. Or those of a binary concept \
-             are low where it is present, with an AUC of at most 0.2 also within the classes of the task; or the \
-             classes of a categorical one are right for 0.8 of the rows under other numbers, and under their own less \
-             often than by chance. Then nothing else is concluded."
+             higher by at least 0.15, and no more than chance for their own beyond that. Or a binary concept has an AUC \
+             of at most 0.2, also within the classes of the task; or the classes of a categorical one are right in 0.8 \
+             of the rows under other numbers, and by less than chance under their own. Then nothing else is concluded."
                 .to_owned()
         },
         judge: sample::labels_in_another_order,

