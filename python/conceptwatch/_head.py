@@ -45,8 +45,8 @@ class Head:
     groups: lists of concepts that are set together, such as the values of one attribute of CUB.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
         default 0 and 1; for logits see docs/integrations.md.
-    threshold: of heads with one output: class 1 is above it. By default 0.5, for probabilities, where the head ends in a
-        sigmoid layer, else 0, for logits.
+    threshold: of heads with one output: class 1 is above it. By default 0.5, for probabilities, where the head ends in
+        a sigmoid layer, else 0, for logits.
     """
 
     call: Call
