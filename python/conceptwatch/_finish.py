@@ -126,7 +126,7 @@ class Ending:
             log.warning("conceptwatch, run '%s': finished while %s not sent", link.name, unsent)
         elif not told:
             log.warning("conceptwatch, run '%s': the sidecar could not be told that it has finished", link.name)
-        return sent and told and not left and not forked
+        return sent and told and not left and not forked and not stats.batches_dropped["run_refused"]
 
     def _fate(self, unsettled: int) -> str:
         """What becomes of evaluations that are not settled."""

@@ -322,7 +322,8 @@ class Run:
         and was not asked again, and else finished.
 
         timeout: seconds to wait; by default 30, but 5 while no sidecar answers. Then it returns False, and the log
-            names the evaluations that are not settled. Also False where rows were dropped as `forked`.
+            names the evaluations that are not settled. Also False where rows were dropped as `forked` or
+            `run_refused`.
         """
         if self._finished:
             return True
