@@ -455,7 +455,13 @@ pub fn baseline_of(history: &dyn Store, run: &Run) -> Result<Option<Baseline>, H
     for split in splits {
         points.extend(history.evaluations(reference, &split.split, 1)?);
     }
-    Ok(Some(Baseline { run: reference.clone(), points }))
+    let unfit = match history.listed(reference) {
+        Ok((stored, _)) if stored.run.training.can_leak() => Some("was trained with the task, and may leak itself"),
+        Ok((stored, _)) if !stored.run.is_comparable(run) => Some("has other concepts or another task"),
+        Ok(_) | Err(HistoryError::Unknown { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Some(Baseline { run: reference.clone(), points, unfit }))
 }
 
 /// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist. Leakage is counted

@@ -126,7 +126,8 @@ def summary(
         lines.append(f"  page    {page_url}" + (", while any job runs" if spawned else ""))
     if data_dir is not None:
         lines.append(f"  curves  {data_dir}")
-        lines.append(f"  open    conceptwatch diagnose {shlex.quote(run)}")
+        split = "" if not newest or "val" in newest else f" --split {shlex.quote(next(iter(newest)))}"
+        lines.append(f"  open    conceptwatch diagnose {shlex.quote(run)}{split}")
         lines.append(f"          conceptwatch serve --data-dir {shlex.quote(data_dir)}")
         lines.append(f"          in Python: conceptwatch.runs()[{run!r}]")
     elif spawned:

@@ -125,8 +125,8 @@ impl Advice {
     }
 
     /// The advice for an attempt at a step, of which the scores of the splits `late` are not known yet. The first answer is
-    /// kept, so that all ranks get the same one.
-    pub fn decide(&self, attempt: Attempt, step: u64, late: &[&str]) -> Decision {
+    /// kept, so that all ranks get the same one. `looked_at`: the run has a split that rules which advise stopping look at.
+    pub fn decide(&self, attempt: Attempt, step: u64, late: &[&str], looked_at: bool) -> Decision {
         let mut given = lock(&self.state);
         if let Some(decision) = given.decisions.get(&(attempt, step)) {
             return decision.clone();
@@ -139,16 +139,26 @@ impl Advice {
                 format!("{}: {}{action}", rule.name(), standing.evidence)
             })
             .collect();
-        let reason = match (reasons.is_empty(), self.log.rules.advising_splits().is_empty()) {
+        let splits: Vec<&str> = self.log.rules.advising_splits().into_iter().collect();
+        let reason = match (reasons.is_empty(), splits.is_empty()) {
             (false, _) => reasons.iter().map(|why| why.trim_end_matches('.')).collect::<Vec<_>>().join("; "),
             (true, true) => "no rule advises stopping".to_owned(),
+            (true, false) if !looked_at => {
+                let splits = splits.join(", ");
+                format!("no rule that advises stopping looks at a split of this run; the rules look at: {splits}")
+            }
             (true, false) => "no rule that advises stopping fires".to_owned(),
         };
         let decided_by_step = given.newest;
         let reason = match late.is_empty() {
             // As where every row was refused.
-            true if decided_by_step < step && reasons.is_empty() => {
-                format!("{reason} by the scores of step {decided_by_step}; step {step} has none")
+            true if looked_at && decided_by_step < step && reasons.is_empty() => {
+                let of_newest = if decided_by_step > 0 {
+                    format!("; the newest are of step {decided_by_step}")
+                } else {
+                    String::new()
+                };
+                format!("{reason}; step {step} has no scores{of_newest}")
             }
             true => reason,
             false => {

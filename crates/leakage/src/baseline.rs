@@ -30,6 +30,8 @@ const WITHOUT: &str = "leakage is counted above 0, because the reference run";
 pub struct Baseline {
     pub run: String,
     pub points: Vec<Point>,
+    /// Why it is not to be compared with, if it is not.
+    pub unfit: Option<&'static str>,
 }
 
 impl Baseline {
@@ -38,8 +40,9 @@ impl Baseline {
     pub fn above(&self, point: &Point) -> Point {
         let mut found = point.clone();
         let reference = self.points.iter().find(|reference| reference.split == point.split);
-        let Some(reference) = reference else {
-            found.warnings.push(format!("{WITHOUT} '{}' has no evaluation of '{}'", self.run, point.split));
+        let Some(reference) = reference.filter(|_| self.unfit.is_none()) else {
+            let why = self.unfit.map_or_else(|| format!("has no evaluation of '{}'", point.split), str::to_owned);
+            found.warnings.push(format!("{WITHOUT} '{}' {why}", self.run));
             return found;
         };
         let mut counted = Vec::new();
@@ -108,7 +111,7 @@ mod tests {
             ("icl_conditional", -0.1, vec![]),
             ("task_accuracy", 0.7, vec![]),
         ]);
-        let baseline = Baseline { run: "independent".into(), points: vec![reference] };
+        let baseline = Baseline { run: "independent".into(), points: vec![reference], unfit: None };
         let own = point(&[
             ("ctl_conditional", 0.18, vec![Some(0.25), None]),
             ("icl_conditional", 0.1, vec![]),
@@ -129,9 +132,18 @@ mod tests {
     #[test]
     fn a_reference_without_the_split_changes_no_score() {
         let own = point(&[("ctl_conditional", 0.18, vec![])]);
-        let found = Baseline { run: "independent".into(), points: Vec::new() }.above(&own);
+        let found = Baseline { run: "independent".into(), ..Baseline::default() }.above(&own);
         assert_eq!(found.scores, own.scores);
         assert!(of_reference(&found).unwrap().ends_with("run 'independent' has no evaluation of 'val'"));
         assert!(!is_above_reference(&found));
+    }
+
+    #[test]
+    fn a_reference_that_may_leak_itself_changes_no_score() {
+        let own = point(&[("ctl_conditional", 0.18, vec![])]);
+        let points = vec![point(&[("ctl_conditional", 0.18, vec![])])];
+        let found = Baseline { run: "joint".into(), points, unfit: Some("was trained with the task") }.above(&own);
+        assert_eq!(found.scores, own.scores);
+        assert!(of_reference(&found).unwrap().ends_with("reference run 'joint' was trained with the task"));
     }
 }

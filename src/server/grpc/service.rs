@@ -286,8 +286,9 @@ impl ConceptWatch for Service {
         let is_late = |split: &&str| {
             running.board.has_split(split) && !self.is_settled(&running.name, split, request.step, Ordinal::default())
         };
+        let looked_at = splits.iter().any(|split| running.board.has_split(split));
         let late: Vec<&str> = splits.into_iter().filter(is_late).collect();
-        let decision = running.advice.decide(attempt, request.step, &late);
+        let decision = running.advice.decide(attempt, request.step, &late, looked_at);
         Ok(Response::new(advised(decision, running.advice.missed(attempt, unanswered))))
     }
 

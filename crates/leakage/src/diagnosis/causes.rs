@@ -51,9 +51,16 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
         Ok(drop) => drop,
         Err(why) => return Judgement::Unknown(why),
     };
-    let found = drop.is_below(INTERVENTION_HARM);
+    // Of a task such as parity, all wrong values together tell what all right ones do.
+    let of_shares: Vec<f64> = curve.behind("wrong_intervention_drop").iter().filter_map(|(_, value)| *value).collect();
+    let harm = of_shares.iter().map(|value| of_shares[0] - value).fold(0.0, f64::max);
+    let some_matter = harm - drop.half_width() > INTERVENTION_HARM;
+    let found = drop.is_below(INTERVENTION_HARM) && !some_matter;
     let quality = quality(curve);
     let text = match (found, drop.is_above(INTERVENTION_HARM)) {
+        (false, false) if some_matter => {
+            format!("{quality} falls when some concepts are set to wrong values: predictions rest on them")
+        }
         (true, _) => {
             format!("{quality} is the same when all concepts are set to wrong values: predictions do not rest on them")
         }
@@ -122,15 +129,22 @@ pub fn insufficient_supervision(curve: &Curve) -> Judgement {
             };
             let text = match concepts.poor {
                 true => format!("concepts are poorly learnt and {what}{}", hidden_from_ctl(curve)),
-                false => format!("{what}, but the concepts are well learnt: weak supervision does not explain it"),
+                false if concepts.well => {
+                    format!("{what}, but the concepts are well learnt: weak supervision does not explain it")
+                }
+                false => format!("{what}; that the concepts are poorly learnt is not shown"),
             };
             Judgement::of(concepts.poor, text, evidence)
         }
         Leakage::NotSeen(mut evidence, seen) => {
             evidence.extend(concepts.evidence);
-            let learnt = if concepts.poor { "poorly" } else { "well" };
+            let learnt = match (concepts.poor, concepts.well) {
+                (true, _) => "concepts are poorly learnt",
+                (false, true) => "concepts are well learnt",
+                (false, false) => "whether concepts are well learnt is not certain",
+            };
             let text = format!(
-                "concepts are {learnt} learnt; information beyond them was looked for and is not clearly above a limit: \
+                "{learnt}; information beyond them was looked for and is not clearly above a limit: \
                  {seen}"
             );
             Judgement::of(false, text, evidence)
@@ -149,8 +163,10 @@ pub fn poorly_learnt_concepts(curve: &Curve) -> Judgement {
             let text = of_other_threshold(curve.newest()).unwrap_or("no measure of concepts is clearly below its limit");
             (false, text.to_owned())
         }
-        (true, Leakage::Shown { .. }) => (false, "concepts are poorly learnt: see insufficient supervision".to_owned()),
-        (true, Leakage::NotSeen(..)) => (
+        (true, Leakage::Shown { .. }) if curve.run.training.can_leak() => {
+            (false, "concepts are poorly learnt: see insufficient supervision".to_owned())
+        }
+        (true, Leakage::NotSeen(..) | Leakage::Shown { .. }) => (
             true,
             "activations say little of their concepts; that they carry something else is not shown: train longer, or raise \
              the weight of the concept loss"
@@ -313,10 +329,13 @@ pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
     };
     evidence.extend(curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None)));
     let text = match short {
-        true => {
+        true if curve.run.training.can_leak() => {
             "heads on the true concepts do not predict the task well: the concept set is incomplete, or the labels are \
                  noisy. A model that does better gets it from leakage, unless a run trained without the task, named as its \
                  reference, does so too"
+        }
+        true => {
+            "heads on the true concepts do not predict the task well: the concept set is incomplete, or the labels are noisy"
         }
         false => "a head on the true concepts predicts the task well",
     };

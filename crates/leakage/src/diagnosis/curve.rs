@@ -54,6 +54,12 @@ impl<'a> Curve<'a> {
         }
     }
 
+    /// The points of a curve behind a score, at the newest evaluation that has it.
+    pub fn behind(&self, score: &str) -> &'a [(f64, Option<f64>)] {
+        let value = self.points.iter().rev().find_map(|point| point.score(score)?.value());
+        value.and_then(|value| value.curve.as_deref()).unwrap_or_default()
+    }
+
     /// Whether no evaluation has the score yet, not even as undefined.
     pub fn is_due(&self, score: &str) -> bool {
         self.points.iter().all(|point| point.score(score).is_none())

@@ -28,6 +28,16 @@ use sample::{OF_OTHERS, labels_in_another_order};
 pub use tasks::verdict;
 pub use verdict::{FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState};
 
+/// Rules about leakage.
+const OF_LEAKAGE: [&str; 6] = [
+    "interventions_fail",
+    "insufficient_supervision",
+    "over_expressive_encoding",
+    "removable_information",
+    "beyond_true_concepts",
+    "alignment_leakage",
+];
+
 /// Applies every rule to a split's finished evaluations, oldest first. `None` without any.
 pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
     tasks::diagnose(run, points, |points| diagnose_one(run, points))
@@ -40,6 +50,9 @@ fn diagnose_one(run: &Run, points: &[Point]) -> Option<Diagnosis> {
     let in_another_order = matches!(labels_in_another_order(&curve), Judgement::Found(_));
     let judge = |rule: &Rule| match [LABEL_ORDER, "too_few_rows"].contains(&rule.id) {
         false if in_another_order => Judgement::Unknown(OF_OTHERS.to_owned()),
+        _ if OF_LEAKAGE.contains(&rule.id) && !run.training.can_leak() => {
+            Judgement::Unknown("the concepts were trained without the task: what they hold is no leakage".to_owned())
+        }
         _ => (rule.judge)(&curve),
     };
     let line = |rule: &Rule| {

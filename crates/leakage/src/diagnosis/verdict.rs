@@ -408,7 +408,13 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         };
         let sign = match hold {
             true => Sign::of(Says::Nothing, what),
-            false => Sign::of(Says::Unknown, format!("{what}, and interventions, which would tell, were not logged")),
+            false => {
+                let why = match interventions {
+                    Interventions::Unclear(..) => "are not clear",
+                    _ => "were not logged",
+                };
+                Sign::of(Says::Unknown, format!("{what}, and interventions, which would tell, {why}"))
+            }
         };
         let measured = ["concept_auc", "concept_accuracy"].into_iter().filter_map(|score| curve.measured(score).ok());
         let lowest = measured.min_by(|a, b| a.value.total_cmp(&b.value)).map(|one| one.beside(CONCEPT_ACCURACY));

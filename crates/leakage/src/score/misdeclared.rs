@@ -232,8 +232,7 @@ fn with_other_classes(p: &Prepared, own: &[Option<f64>]) -> Vec<usize> {
     // One that falls because it stands for the task is no sign of its concept within a class of the task.
     let falls_within_classes = |&i: &usize| {
         let of_task = || {
-            let activations = concept_rows(p, i, &KnownRows::all(p.rows())).ok()?.activations;
-            let ranks: Vec<f32> = midranks(&activations).into_iter().map(|rank| rank as f32).collect();
+            let ranks = ranks_of(p, i)?;
             Some(within_classes(ArrayView1::from(&ranks), &p.concept_classes(i)?, task.as_ref()?))
         };
         all || of_task().is_some_and(|auc| auc <= 1.0 - POOR_AUC)
@@ -322,16 +321,11 @@ struct Ordered {
 
 /// Returns `None` without activations and labels.
 fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
-    let (all, n, k) = (KnownRows::all(p.rows()), p.rows(), concepts.len());
+    let (n, k) = (p.rows(), concepts.len());
     let mut ranks: Vec<f32> = Vec::with_capacity(k * n);
     for &i in concepts {
         p.pause();
-        let activations = concept_rows(p, i, &all).ok()?.activations;
-        let width = activations.len() / n;
-        // With two columns (absent, present) their difference orders the rows.
-        let values: Vec<f64> =
-            activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
-        ranks.extend(midranks(&values).into_iter().map(|rank| rank as f32));
+        ranks.extend(ranks_of(p, i)?);
     }
     let ranks = Array2::from_shape_vec((k, n), ranks).ok()?;
     let labels: Vec<Vec<i32>> = concepts.iter().map(|&of| p.concept_classes(of)).collect::<Option<_>>()?;
@@ -348,6 +342,16 @@ fn ordered(p: &Prepared, concepts: &[usize]) -> Option<Ordered> {
     };
     let aucs = (0..k).map(|a| (0..k).map(|c| auc(a, c)).collect()).collect();
     Some(Ordered { aucs, ranks, labels })
+}
+
+/// Ranks of a binary concept's activation among all rows.
+fn ranks_of(p: &Prepared, i: usize) -> Option<Vec<f32>> {
+    let activations = concept_rows(p, i, &KnownRows::all(p.rows())).ok()?.activations;
+    let width = activations.len() / p.rows();
+    // With two columns (absent, present) their difference orders the rows.
+    let values: Vec<f64> =
+        activations.chunks(width).map(|row| if width == 2 { row[1] - row[0] } else { row[0] }).collect();
+    Some(midranks(&values).into_iter().map(|rank| rank as f32).collect())
 }
 
 /// AUC of an activation, by its ranks, for its own label among rows of one of the `other` classes, the mean over these

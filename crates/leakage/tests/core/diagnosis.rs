@@ -278,6 +278,29 @@ fn over_expressive_encoding() {
 }
 
 #[test]
+fn wrong_values_of_some_concepts_show_that_predictions_rest_on_them() {
+    let of = |curve: [f64; 3]| {
+        let mut point = with(1, &[("wrong_intervention_drop", 0.0)]);
+        let Outcome::Value(drop) = &mut point.scores.last_mut().unwrap().1 else { panic!("a value") };
+        drop.curve = Some([0.0, 0.5, 1.0].into_iter().zip(curve.map(Some)).collect());
+        state(&soft(), &[point], "concepts_ignored")
+    };
+    assert_eq!(of([0.97, 0.96, 0.97]).0, State::Found);
+    // Parity: all wrong values together are right again.
+    let (parity, text) = of([0.97, 0.02, 0.97]);
+    assert_eq!(parity, State::Absent);
+    assert!(text.ends_with("falls when some concepts are set to wrong values: predictions rest on them"), "{text}");
+}
+
+#[test]
+fn concepts_that_never_saw_the_task_are_not_read_by_rules_of_leakage() {
+    let run = declared(RunFields { training: Training::Sequential, ..RunFields::default() });
+    let leaks = [with(1, &[("ctl_conditional", 0.25), ("intervention_drop", 0.6), ("concept_accuracy", 0.6)])];
+    assert_eq!(found(&run, &leaks), [POOR]);
+    assert_eq!(state(&run, &leaks, SUPERVISION).0, State::Unknown);
+}
+
+#[test]
 fn a_threshold_that_does_not_fit_is_no_concept_that_is_poorly_learnt() {
     let mut point = with(1, &[("concept_accuracy", 0.76)]);
     assert_eq!(found(&soft(), &[point.clone()]), [POOR]);
@@ -775,7 +798,7 @@ fn concepts_trained_without_the_task_do_not_leak() {
 fn leakage_counts_above_that_of_a_reference() {
     let honest =
         [("ctl_conditional", 0.2), ("icl_conditional", 0.18), ("concept_auc", 0.8), ("intervention_drop", 0.1)];
-    let reference = || Baseline { run: "independent".into(), points: vec![with(9, &honest)] };
+    let reference = || Baseline { run: "independent".into(), points: vec![with(9, &honest)], unfit: None };
     let advised = |scores: &[(&str, f64)], baseline| {
         let mut alerts = Alerts::new(default_rules());
         alerts.start(Judged::of(&soft(), baseline), 0.0);

@@ -107,7 +107,7 @@ fn default_rules_judge_the_worst_task() {
 
 #[test]
 fn a_reference_run_is_subtracted_task_by_task() {
-    let baseline = Baseline { run: "independent".into(), points: vec![point(1, 0.3, 0.0)] };
+    let baseline = Baseline { run: "independent".into(), points: vec![point(1, 0.3, 0.0)], unfit: None };
     let above = baseline.above(&point(1, 0.35, 0.0)).of_task(1, "effusion");
     let left = above.score("ctl_conditional").unwrap().value().unwrap().value;
     assert!((left - 0.05).abs() < 1e-12, "{left}");
