@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::INTERVENTION_DROP;
 use crate::score::catalogue::named;
 
 use super::class::Class;
@@ -13,7 +14,9 @@ use super::comparison::range_of;
 use super::criterion::Criterion;
 use super::interval::Interval;
 use super::side::{Sided, incomparable};
-use super::weighed::{Weighed, WeighedVerdict, behind, falls_further, remaining_fall, unlearnt, without_interventions};
+use super::weighed::{
+    DROP, Weighed, WeighedVerdict, behind, falls_further, remaining_fall, unlearnt, without_interventions,
+};
 
 /// A run counts as trained if it reaches this share of the best median task accuracy among the groups that no other
 /// beats by the criterion: the 90 % of Appendix E, where the best is near 100 %. Groups that leak more do not set the
@@ -120,6 +123,9 @@ pub fn compare_groups(
     let trained: Vec<usize> = (0..all.len()).filter(|at| trains(*at)).collect();
     let reference = unbeaten.and_then(|unbeaten| {
         let able: Vec<usize> = unbeaten.into_iter().filter(|at| trains(*at)).collect();
+        let is_steady = |at: &usize| collapsed(&classes[*at], &classes[*at]).is_none();
+        let steady: Vec<usize> = able.iter().copied().filter(is_steady).collect();
+        let able = if steady.is_empty() { able } else { steady };
         reference(&all, &able, &trained, confidence)
     });
     let against = |at: usize, least: usize| {
@@ -145,14 +151,19 @@ pub fn compare_groups(
                 Some((WeighedVerdict::ScoresDisagree, why)) => return Some(format!("{name}: scores disagree: {why}")),
                 Some((_, why)) => return Some(format!("{name}: {why}")),
             }
+            if let Some(runs) = collapsed(&classes[at], &classes[reference]) {
+                return Some(format!("{name}: {runs}"));
+            }
             let less_well = behind(all[at], all[reference], confidence);
             let falls = || trained.iter().find_map(|other| falls_further(all[at], all[*other], confidence));
             less_well.or_else(falls).map(|why| format!("{name}: {why}"))
         };
         let inside = |at: &usize| outside(*at).is_none();
         let name = |at: usize| values[at].clone();
+        let of_some = collapsed(&classes[reference], &classes[reference]);
+        let of_some = of_some.map(|runs| format!("{}: {runs}", all[reference].name()));
         let remains = Some(remaining_fall(all[reference])).filter(|text| !text.is_empty());
-        let caution = remains.map(|text| text.trim_start_matches("; ").to_owned());
+        let caution = of_some.or_else(|| remains.map(|text| text.trim_start_matches("; ").to_owned()));
         if !ordered {
             let values = (0..all.len()).filter(inside).map(name).collect();
             return Least { reference: name(reference), values, below: None, above: None, caution };
@@ -215,6 +226,23 @@ impl GroupScore {
     }
 }
 
+/// The runs of a group that lose far more accuracy under intervention than those of the reference mostly do, in words. Their
+/// mean hides them: a single one among five also widens its interval.
+fn collapsed(class: &Class, reference: &Class) -> Option<String> {
+    let mostly = median(&reference.of_runs(DROP)?);
+    let runs = class.of_runs(DROP)?;
+    let worst: Vec<f64> = runs.iter().copied().filter(|drop| drop - mostly > INTERVENTION_DROP).collect();
+    let most = worst.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let count = worst.len();
+    (count > 0).then(|| format!("{count} of {} runs lose up to {most:.2} of accuracy under intervention", runs.len()))
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// How many runs of each group reach [`TRAINED`] of the best median accuracy among the `unbeaten`, and of which accuracy.
 fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<Training>>) {
     // Where one class is rare, a model that always answers the other one has a high accuracy.
@@ -224,12 +252,7 @@ fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<
         true => ("balanced task accuracy", balanced),
         false => ("task accuracy", of_each("task_accuracy")),
     };
-    let median = |runs: &Vec<f64>| {
-        let mut runs = runs.clone();
-        runs.sort_by(f64::total_cmp);
-        runs[runs.len() / 2]
-    };
-    let best = unbeaten.iter().filter_map(|at| accuracies[*at].as_ref()).map(median).fold(0.0, f64::max);
+    let best = unbeaten.iter().filter_map(|at| accuracies[*at].as_ref()).map(|runs| median(runs)).fold(0.0, f64::max);
     let accuracy = TRAINED * best;
     let counted = |runs: Vec<f64>| Training {
         trained: runs.iter().filter(|reached| **reached >= accuracy).count(),

@@ -18,7 +18,7 @@ const BEHIND: f64 = 0.02;
 /// Concept accuracy below which nothing was learnt worth comparing: halfway from chance to certainty for a balanced binary
 /// concept.
 const UNLEARNT: f64 = 0.75;
-const DROP: &str = "intervention_drop";
+pub(super) const DROP: &str = "intervention_drop";
 const LEARNT: &str = "concept_accuracy";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
