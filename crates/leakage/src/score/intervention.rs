@@ -21,6 +21,8 @@ use super::term::Term;
 
 /// Share of rows above which two predictions are those of different heads. Rounding and Monte-Carlo samples make some.
 const OTHER_HEAD: f64 = 0.05;
+/// Balanced accuracy, or R², by which a head that predicts otherwise must fall short of the model to be another one.
+const LESS_ACCURATE: f64 = 0.05;
 /// Distance above which two predictions of a number are different, in standard deviations of the task.
 const OTHER_NUMBER: f64 = 0.01;
 
@@ -80,6 +82,9 @@ pub fn intervention_drop(p: &Prepared) -> Outcome {
 /// Mean of the balanced task accuracy, or of R², over the share of concepts set to their true values, by trapezoids over [0, 1].
 pub fn intervention_area(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
+    if let Some(differ) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
+        p.remark(format!("{differ}: check that `head` is the model's"));
+    }
     let area = curve.as_ref().map_err(String::clone).and_then(|curve| {
         let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
         if curve.shares[0] > 0.0 {
@@ -186,7 +191,8 @@ struct Curve {
 }
 
 impl Curve {
-    /// Errors where the head is not the model's.
+    /// Errors where the head is not the model's: it predicts something else, and less well. One that averages Monte-Carlo
+    /// samples of activations predicts other classes than the mean of the samples' predictions, but as well.
     fn of(p: &Prepared, tensor: TensorName) -> Result<Self, String> {
         let column = p.column(tensor).ok_or_else(|| format!("there are no {tensor}"))?;
         let counts = p.run().intervention_counts(column.width()).ok_or("its columns fit no intervention_counts")?;
@@ -197,8 +203,11 @@ impl Curve {
             predictions: (0..column.width()).map(|at| column.floats(at)).collect(),
             truth: Truth::of(p)?,
         };
-        match curve.of_other_head(p) {
-            Some(why) => Err(why),
+        match curve.of_other_head(p).filter(|_| curve.is_worse(p)) {
+            Some(differ) => Err(format!(
+                "{differ} and are less accurate, so `head` is not the model's. Where its one output is a probability, pass \
+                 Head(head, threshold=0.5)"
+            )),
             None => Ok(curve),
         }
     }
@@ -220,20 +229,25 @@ impl Curve {
         }
     }
 
-    /// Why the head is not the model's: it is another part of it, or its one output is compared with the wrong threshold.
-    /// Its curve would be smooth and mean nothing.
+    /// What may say that the head is not the model's: it is another part of it, or its one output is compared with the wrong
+    /// threshold. Its curve would be smooth and mean nothing.
     fn of_other_head(&self, p: &Prepared) -> Option<String> {
         let (head, model) = (&self.predictions[0], predicted(p).ok().filter(|_| self.shares[0] == 0.0)?);
         let differs = |(head, model): &(&f64, &f64)| !self.truth.is_none(**head) && self.truth.differ(**head, **model);
         let share = head.iter().zip(&model).filter(differs).count() as f64 / head.len() as f64;
         (share > OTHER_HEAD).then(|| {
             format!(
-                "{} with no concept set differ from the model's predictions in {:.0} % of rows, so the head is not the \
-                 model's. Where its one output is a probability, pass Head(head, threshold=0.5)",
+                "{} with no concept set differ from the model's predictions in {:.0} % of rows",
                 self.tensor,
                 100.0 * share
             )
         })
+    }
+
+    /// Whether the head predicts the task less well than the model, with no concept set.
+    fn is_worse(&self, p: &Prepared) -> bool {
+        let well = |predictions: &[f64]| self.truth.mean(&self.truth.credits(predictions)).value;
+        predicted(p).is_ok_and(|own| well(&own) - well(&self.predictions[0]) > LESS_ACCURATE)
     }
 
     fn points(&self) -> Vec<(f64, Option<f64>)> {

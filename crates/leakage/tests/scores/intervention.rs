@@ -129,17 +129,23 @@ fn a_head_that_fails_leaves_the_score_undefined() {
 
 #[test]
 fn a_curve_of_another_head_means_nothing() {
-    let of = |right: usize| {
-        let own = (0..100).map(|row| (row % 2) as f64).collect();
+    // The model is right in all rows but the first `wrong`.
+    let of = |right: usize, wrong: usize| {
+        let own = (0..100).map(|row| ((row + usize::from(row < wrong)) % 2) as f64).collect();
         curve(task(100, 2), CORRECT, &[right, 50, 50]).with(TensorName::TaskPredictions, &[], own)
     };
-    let drop = |right| of(right).value("intervention_drop");
-    assert!((drop(96) - 0.46).abs() < 1e-15);
-    let why = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows, so the head \
-               is not the model's. Where its one output is a probability, pass Head(head, threshold=0.5)";
+    let drop = |right, wrong| of(right, wrong).value("intervention_drop");
+    assert!((drop(96, 0) - 0.46).abs() < 1e-15);
+    let why = "intervention_predictions with no concept set differ from the model's predictions in 30 % of rows and are less \
+               accurate, so `head` is not the model's. Where its one output is a probability, pass Head(head, threshold=0.5)";
     for score in ["intervention_drop", "intervention_area", "intervened_task_accuracy"] {
-        assert_eq!(of(70).why(score), why);
+        assert_eq!(of(70, 0).why(score), why);
     }
+    // As accurate as the model: one that averages samples.
+    assert!((drop(70, 30) - 0.2).abs() < 1e-15);
+    let remark = "intervention_predictions with no concept set differ from the model's predictions in 60 % of rows: check \
+                  that `head` is the model's";
+    assert_eq!(of(70, 30).warnings(Wanted::Available), [remark]);
 }
 
 /// `rare` of `rows` rows are of class 1; the head answers 0 for all but the first `found` of them.
