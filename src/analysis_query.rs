@@ -447,21 +447,20 @@ pub fn assessment_of(
 /// The newest evaluations of the run that this one names as its reference; `None` where it names none.
 pub fn baseline_of(history: &dyn Store, run: &Run) -> Result<Option<Baseline>, HistoryError> {
     let Some(reference) = &run.reference else { return Ok(None) };
-    let splits = match history.splits(reference) {
-        Err(HistoryError::Unknown { .. }) => Vec::new(),
-        found => found?,
-    };
-    let mut points = Vec::new();
-    for split in splits {
-        points.extend(history.evaluations(reference, &split.split, 1)?);
-    }
-    let unfit = match history.listed(reference) {
+    let mut baseline = Baseline { run: reference.clone(), ..Baseline::default() };
+    baseline.unfit = match history.listed(reference) {
         Ok((stored, _)) if stored.run.training.can_leak() => Some("was trained with the task, and may leak itself"),
         Ok((stored, _)) if !stored.run.is_comparable(run) => Some("has other concepts or another task"),
-        Ok(_) | Err(HistoryError::Unknown { .. }) => None,
+        Ok(_) => None,
+        Err(HistoryError::Unknown { .. }) => return Ok(Some(baseline)),
         Err(error) => return Err(error),
     };
-    Ok(Some(Baseline { run: reference.clone(), points, unfit }))
+    if baseline.unfit.is_none() {
+        for split in history.splits(reference)? {
+            baseline.points.extend(history.evaluations(reference, &split.split, 1)?);
+        }
+    }
+    Ok(Some(baseline))
 }
 
 /// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist. Leakage is counted

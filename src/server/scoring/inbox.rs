@@ -24,12 +24,9 @@ impl Outlet for Inbox {
         self.publisher.settlement.expect(Pass::of(evaluation), None);
         if evaluation.sample.rows() == 0 {
             let (key, step) = (&evaluation.key, evaluation.step);
-            tracing::warn!(run = %key.run, split = %key.split, %step, "a pass has no rows: none was sent, or all were refused");
-            return self.publisher.pass_over(
-                &frozen,
-                Ending::Failed,
-                "the pass has no rows: none was sent, or all were refused",
-            );
+            let reason = "the pass has no rows: none was sent, or all were refused";
+            tracing::warn!(run = %key.run, split = %key.split, %step, "{reason}");
+            return self.publisher.pass_over(&frozen, Ending::Failed, reason);
         }
         let key = evaluation.key.clone();
         let closed = Closed {

@@ -51,7 +51,7 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
         Ok(drop) => drop,
         Err(why) => return Judgement::Unknown(why),
     };
-    // Of a task such as parity, all wrong values together tell what all right ones do.
+    // All wrong values together leave a task such as parity as it is.
     let of_shares: Vec<f64> = curve.behind("wrong_intervention_drop").iter().filter_map(|(_, value)| *value).collect();
     let harm = of_shares.iter().map(|value| of_shares[0] - value).fold(0.0, f64::max);
     let some_matter = harm - drop.half_width() > INTERVENTION_HARM;

@@ -229,7 +229,7 @@ impl Curve {
         }
     }
 
-    /// What may say that the head is not the model's: it is another part of it, or its one output is compared with the wrong
+    /// A sign that the head is not the model's: it is another part of it, or its one output is compared with the wrong
     /// threshold. Its curve would be smooth and mean nothing.
     fn of_other_head(&self, p: &Prepared) -> Option<String> {
         let (head, model) = (&self.predictions[0], predicted(p).ok().filter(|_| self.shares[0] == 0.0)?);

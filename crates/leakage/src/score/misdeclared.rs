@@ -223,8 +223,7 @@ pub fn order(p: &Prepared, own: &Outcome) {
 
 /// The concepts whose activations predict the classes of their own labels, in another order.
 fn with_other_classes(p: &Prepared, own: &[Option<f64>]) -> Vec<usize> {
-    let is_binary = |i: &usize| !p.run().concepts[*i].is_categorical() && !p.run().is_continuous(*i);
-    let binary: Vec<usize> = (0..own.len()).filter(is_binary).collect();
+    let binary: Vec<usize> = (0..own.len()).filter(|&i| is_binary(p, i)).collect();
     let falls = |i: &usize| own[*i].is_some_and(|auc| auc <= 1.0 - POOR_AUC) && has_enough_rows(p, *i);
     let inverted: Vec<usize> = binary.iter().copied().filter(falls).collect();
     let all = inverted.len() == binary.len() && inverted.len() >= NOT_BY_CHANCE;
@@ -240,6 +239,10 @@ fn with_other_classes(p: &Prepared, own: &[Option<f64>]) -> Vec<usize> {
     let mut found: Vec<usize> = inverted.into_iter().filter(falls_within_classes).collect();
     found.extend((0..own.len()).filter(|&i| p.run().concepts[i].is_categorical() && is_renumbered(p, i)));
     found
+}
+
+fn is_binary(p: &Prepared, i: usize) -> bool {
+    !p.run().concepts[i].is_categorical() && !p.run().is_continuous(i)
 }
 
 fn has_enough_rows(p: &Prepared, i: usize) -> bool {
@@ -271,8 +274,7 @@ fn is_renumbered(p: &Prepared, i: usize) -> bool {
 /// The remark that columns of labels are in another order than those of activations: each of some concepts' activations
 /// predicts the label of another of them far better than its own.
 fn order_of_concepts(p: &Prepared, own: &[Option<f64>]) {
-    let is_binary = |i: usize| !p.run().concepts[i].is_categorical() && !p.run().is_continuous(i);
-    let is_poor = |&i: &usize| is_binary(i) && own[i].is_some_and(|auc| auc < POOR_AUC);
+    let is_poor = |&i: &usize| is_binary(p, i) && own[i].is_some_and(|auc| auc < POOR_AUC);
     let poor: Vec<usize> = (0..own.len()).filter(is_poor).take(MOST_COLUMNS).collect();
     let Some(Ordered { aucs, ranks, labels }) = (poor.len() > 1).then(|| ordered(p, &poor)).flatten() else { return };
     let pairs = aucs.iter().enumerate().flat_map(|(a, of)| of.iter().enumerate().map(move |(c, auc)| (*auc, a, c)));
