@@ -12,7 +12,7 @@ use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits, fits,
 };
-use leakage::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, StopAdvised, diagnose, verdict};
+use leakage::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, Line, State, StopAdvised, diagnose, verdict};
 use leakage::field_error::{FieldError, in_short};
 use leakage::point::Point;
 use leakage::run::Run;
@@ -414,10 +414,28 @@ pub fn diagnosis_of(
     admits: impl Fn(&Point) -> bool,
 ) -> Result<Diagnosis, Refused> {
     let (stored, points, _) = evaluations_of(history, run, split, LOOKED_BACK, admits)?;
-    match diagnose(&stored.run, &points) {
-        Some(diagnosis) => Ok(diagnosis),
-        None => Err(without(history, "split", run, split)?),
+    diagnosed(history, &stored.run, split, &points)
+}
+
+/// The diagnosis, with a line about evaluations that came after its own and have no scores.
+fn diagnosed(history: &dyn Store, run: &Run, split: &str, points: &[Point]) -> Result<Diagnosis, Refused> {
+    let Some(mut diagnosis) = diagnose(run, points) else { return Err(without(history, "split", &run.name, split)?) };
+    let mut later = history.unscored(&run.name, split)?;
+    later.retain(|pass| pass.step > diagnosis.step);
+    if let Some(newest) = later.iter().max_by_key(|pass| pass.step) {
+        let (count, step, reason) = (later.len(), newest.step, &newest.reason);
+        diagnosis.lines.push(Line {
+            rule: "later_evaluations".into(),
+            title: "Later evaluations have no scores".into(),
+            subject: "Later evaluations".into(),
+            source: "this project".into(),
+            action: String::new(),
+            state: State::Unknown,
+            text: format!("{count} came after this one without complete scores, the newest at step {step}: {reason}"),
+            evidence: Vec::new(),
+        });
     }
+    Ok(diagnosis)
 }
 
 /// The verdict on a split with what it rests on, from the points that `admits` takes.
@@ -438,8 +456,9 @@ pub fn assessment_of(
             verdict = judge(&all, whole);
         }
     }
-    match verdict.zip(diagnose(&stored.run, &points)) {
-        Some((verdict, diagnosis)) => Ok(Assessment::new(verdict, diagnosis)),
+    let diagnosis = diagnosed(history, &stored.run, split, &points)?;
+    match verdict {
+        Some(verdict) => Ok(Assessment::new(verdict, diagnosis)),
         None => Err(without(history, "split", run, split)?),
     }
 }

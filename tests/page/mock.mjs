@@ -171,7 +171,7 @@ function rowOf(run, split) {
   const state = run.poor ? "cannot_tell" : run.state ?? (newest < 3 ? "too_early" : near ? "possibly_leaking" : value(newest) > 0.17 ? "leaking" : "sound");
   const reason = { possibly_leaking: "the interval of leakage to the task (ctl_conditional) reaches the limit", too_early: "2 of 3 evaluations that are needed",
     leaking: "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations",
-      cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions, which would tell, were not logged"
+      cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions were not logged"
       : "212 rows: the interval of leakage to the task (ctl_conditional) is as wide as the limit",
     sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
   const scores = {};
@@ -304,7 +304,7 @@ function assessmentOf(run) {
     ...(verdict?.stop_advised_by ? [{ text: "Stop this run", why: `${verdict.stop_advised_by}: ${verdict.reason}`, evidence: [] }] : []),
     ...coverage.filter(({ state }) => state === "found").map((one) => ({ text: one.action, why: one.text, evidence: one.evidence })),
   ];
-  const otherwise = { too_early: "Wait", possibly_leaking: "Watch the next evaluations", cannot_tell: "Log what is missing" }[verdict?.state];
+  const otherwise = { too_early: "Wait", possibly_leaking: "Log more rows", cannot_tell: "Log what is missing" }[verdict?.state];
   if (actions.length === 0 && otherwise) actions.push({ text: otherwise, why: verdict.reason, evidence: [] });
   return { run: run.name, split: run.split, step: run.points * PASS, epoch: run.points, rows: 2000, incomplete: false, ...verdict, coverage, actions };
 }

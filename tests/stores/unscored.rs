@@ -1,5 +1,6 @@
 //! Passes without a point.
 
+use conceptwatch::analysis_query::diagnosis_of;
 use conceptwatch::history::{Ending, Identity, Store, UNSCORED_PER_RUN, Unscored};
 use leakage::point::Point;
 
@@ -33,6 +34,13 @@ pub fn what_was_not_scored_is_recorded_until_it_has_a_point(history: &dyn Store)
     history.record_point(&Point { incomplete: false, ..point("r", "val", 8, 2) }, None).unwrap();
     history.record_unscored(&[unscored("val", 8, Ending::Skipped)]).unwrap();
     assert!(history.unscored_at("r", "val", 8).unwrap().is_none(), "the step has a complete point");
+
+    // Whoever reads a diagnosis is told what came after it.
+    let diagnosis = diagnosis_of(history, "r", "val", |_| true).unwrap_or_else(|_| panic!("there is a point"));
+    let later = diagnosis.lines.last().unwrap();
+    let expected =
+        format!("92 came after this one without complete scores, the newest at step 200: {}", other[3].reason);
+    assert_eq!((diagnosis.step, later.subject.as_str(), &later.text), (8, "Later evaluations", &expected));
 }
 
 pub fn records_of_passes_without_points_are_bounded_for_each_run(history: &dyn Store) {

@@ -125,7 +125,8 @@ function sentence(row, point) {
     const quality = typeof point?.scores.task_r2?.value === "number" ? "the R² of the task" : "balanced task accuracy";
     said.push(`With every concept set to its true value, ${quality} ${drop.value < 0 ? "rises" : "falls"} by `, el("b", {}, by), ". ");
   } else if (deciding) {
-    said.push("Interventions were not logged, so nothing shows what the head does with true concepts. ");
+    const why = row.scores.intervention_drop?.undefined;
+    said.push(`${why ? `The effect of interventions is unknown: ${why}` : "Interventions were not logged"}. `);
   }
   if (concepts.length) {
     said.push(state === "leaking" || state === "possibly_leaking" ? "Above the limit: " : "Hardly learnt: ",

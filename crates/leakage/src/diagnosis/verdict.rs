@@ -310,15 +310,16 @@ fn sign(curve: &Curve) -> Sign {
                 Some("activations hold extra information, harmless once concepts are corrected".to_owned())
             }
             Interventions::FallToReference(_) => Some(
-                "activations hold extra information, and interventions reach all that the true concepts allow".to_owned(),
+                "activations hold extra information, and interventions reach all that the true concepts allow"
+                    .to_owned(),
             ),
             _ if has_vectors(curve) => Some(UNUSED_IN_EMBEDDINGS.to_owned()),
             _ if may_be_noisy => Some(format!("activations hold extra information, but {MAY_BE_NOISY}")),
-            Interventions::Unknown(_) if concepts(curve).is_ok_and(|concepts| concepts.well) => Some(
-                "activations of well-learnt concepts hold extra information, and interventions, which would show whether \
-                 the head rests on it, were not logged"
-                    .to_owned(),
-            ),
+            Interventions::Unknown(_) if concepts(curve).is_ok_and(|concepts| concepts.well) => Some(format!(
+                "activations of well-learnt concepts hold extra information, and whether the head rests on it is not \
+                 known: {}",
+                untold(curve, &interventions)
+            )),
             _ => None,
         };
         let concepts = carriers(curve, deciding.as_ref().map_or("", |one| &one.score));
@@ -408,13 +409,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         };
         let sign = match hold {
             true => Sign::of(Says::Nothing, what),
-            false => {
-                let why = match interventions {
-                    Interventions::Unclear(..) => "are not clear",
-                    _ => "were not logged",
-                };
-                Sign::of(Says::Unknown, format!("{what}, and interventions, which would tell, {why}"))
-            }
+            false => Sign::of(Says::Unknown, format!("{what}, and {}", untold(curve, interventions))),
         };
         let measured = ["concept_auc", "concept_accuracy"].into_iter().filter_map(|score| curve.measured(score).ok());
         let lowest = measured.min_by(|a, b| a.value.total_cmp(&b.value)).map(|one| one.beside(CONCEPT_ACCURACY));
@@ -442,15 +437,26 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         (false, true) if may_collapse => Sign::of(
             Says::Nothing,
             format!(
-                "interventions were not logged, and leakage to the task may be {CTL_UNLEARNT}, as in models that collapse"
+                "leakage to the task may be {CTL_UNLEARNT}, as in models that collapse, and {}",
+                untold(curve, interventions)
             ),
         ),
-        (false, true) => Sign::of(Says::Sound, "interventions were not logged"),
-        (false, false) => {
-            Sign::of(Says::Nothing, "interventions were not logged, and that every concept is well learnt is not shown")
-        }
+        (false, true) => Sign::of(Says::Sound, untold(curve, interventions)),
+        (false, false) => Sign::of(
+            Says::Nothing,
+            format!("that every concept is well learnt is not shown, and {}", untold(curve, interventions)),
+        ),
     }
     .by(deciding())
+}
+
+/// The reason why interventions do not tell how the head does on the true concepts.
+fn untold(curve: &Curve, interventions: &Interventions) -> String {
+    match interventions {
+        Interventions::Unknown(why) if !curve.is_due("intervention_drop") => why.clone(),
+        Interventions::Unknown(_) => "interventions were not logged".to_owned(),
+        _ => "interventions are not clear".to_owned(),
+    }
 }
 
 /// The first number beyond its limit: leakage to the task before that between concepts.

@@ -883,7 +883,13 @@ fn a_late_leak_to_a_number_is_found_without_interventions() {
 fn without_interventions_well_learnt_concepts_leak_possibly() {
     let found = ended(&soft(), &[("ctl_conditional", 0.3)]);
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
-    assert!(found.reason.contains("interventions, which would show"), "{found}");
+    assert!(found.reason.ends_with("is not known: interventions were not logged"), "{found}");
+    // Those that were logged, but are undefined, say why.
+    let mut other = with(1, &[("ctl_conditional", 0.05)]);
+    other.scores.push(("intervention_drop".into(), Outcome::undefined("they are of another head")));
+    let sound = judged(&soft(), other);
+    let why = "intervention drop (intervention_drop) is undefined: they are of another head";
+    assert_eq!((sound.state, sound.reason.as_str()), (VerdictState::Sound, why));
     let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
     assert_eq!(ended(&soft(), &poor).state, VerdictState::Leaking);
 }
