@@ -77,8 +77,8 @@ def main() -> None:
         wait_for(lambda meet=meet: len(list(folder.glob(meet))) == world_size)  # type: ignore[misc]
         p.scores(timeout=1.0)
         if how == "asking" and step < PAUSED:
-            # Longer than a point takes: a newer pass replaces one that waits where most come faster than that, and all that
-            # were logged during a cut come at once.
+            # Longer than a point takes: a newer pass replaces one that waits where most come faster than that, and all
+            # that were logged during a cut come at once.
             time.sleep(1.0)
         if how == "asking" and step < STEPS - 1:
             answers[step] = run.should_stop(step=step, timeout=0.5), run.stop_reason(step=step)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -160,40 +159,22 @@ def test_trackio_gets_scores_at_the_jobs_step(
     assert {row["step"]: row[TAG] for row in rows if TAG in row} == pytest.approx(expected)
 
 
-class AimRun:
-    """The part of Aim's `Run` that is used. Aim itself brings a server, a database and a cloud's client."""
-
-    made: ClassVar[list[AimRun]] = []
-
-    def __init__(self, experiment: str | None = None, **options: Any) -> None:
-        self.name, self.hash, self.experiment, self.options = "", "1f", experiment, options
-        self.tracked: list[tuple[float, str, int]] = []
-        self.is_open = True
-        self.made.append(self)
-
-    def track(self, value: float, name: str | None = None, step: int | None = None) -> None:
-        assert self.is_open
-        assert name is not None
-        assert step is not None
-        self.tracked.append((value, name, step))
-
-    def close(self) -> None:
-        self.is_open = False
-
-
 @pytest.mark.parametrize("given", ["name", "run"])
-def test_aim_gets_scores_at_the_jobs_step(given: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aim = types.ModuleType("aim")
-    aim.Run = AimRun  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "aim", aim)
-    monkeypatch.setattr(AimRun, "made", [])
-    run = begin(f"aim {given}", address, "aim" if given == "name" else AimRun("mine"))
+def test_aim_gets_scores_at_the_jobs_step(given: str, address: str, folder: Path) -> None:
+    aim = package("aim")
+    own = aim.Run(repo=str(folder), system_tracking_interval=None) if given == "run" else None
+    run = begin(f"aim {given}", address, own or "aim")
     expected = evaluate(run, *STEPS)
     assert run.finish()
-    (found,) = AimRun.made
-    assert {step: value for value, name, step in found.tracked if name == TAG} == pytest.approx(expected)
+    repo = aim.Repo(str(folder))
+    (hash_,) = repo.list_all_runs()
     # A run of the job stays open, and is named by the job.
-    assert (found.is_open, found.name) == ((False, "aim name") if given == "name" else (True, ""))
+    found = own or aim.Run(hash_, repo=repo, system_tracking_interval=None)
+    assert (found.name == "aim name") == (own is None)
+    (metric,) = (metric for metric in found.metrics() if metric.name == TAG)
+    steps, (values, *_) = metric.data.numpy()
+    assert dict(zip(steps.tolist(), values.tolist(), strict=True)) == pytest.approx(expected)
+    found.close()
 
 
 def test_a_function_gets_values_and_step(address: str) -> None:
