@@ -65,15 +65,21 @@ fn a_run(name: &str) -> Run {
 }
 
 fn declared(name: &str) -> Change {
-    Change::Declare(Box::new(Declared {
+    Change::Declare(Box::new(declaration(name)))
+}
+
+fn declaration(name: &str) -> Declared {
+    Declared {
         run: a_run(name),
         declared_name: None,
         launch: launch(),
         rank: Rank::default(),
         client: "client".into(),
         resume: false,
+        scheduler_job: "4711".into(),
+        host: "node-0".into(),
         started: 1_000_000.0,
-    }))
+    }
 }
 
 fn value(value: f64) -> ScoreValue {
@@ -189,7 +195,9 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
         attempt: None,
     };
     let remark = Remark { title: Some("The title".into()), note: None };
-    let mut changes = vec![declared("r")];
+    // The host is that of the lowest rank, whatever declared itself last.
+    let second_rank = Declared { rank: Rank::stored(1), host: "node-1".into(), ..declaration("r") };
+    let mut changes = vec![declared("r"), Change::Declare(Box::new(second_rank))];
     changes.extend((1..=8).map(|step| of_point("r", step)));
     changes.push(Change::Unscored(record, Some(launch())));
     changes.extend((10..=12).map(|step| of_point("r", step)));
@@ -245,6 +253,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     let assessed = third.json("/api/v1/verdict?run=r&split=val");
     assert_eq!((&assessed["state"], &assessed["stop_advised_by"]), (&json!("leaking"), &json!("few")));
     assert_eq!(third.metric("conceptwatch_verdict", "verdict=\"leaking\""), 1.0);
+    assert_eq!(third.metric("conceptwatch_run_info", "host=\"node-0\",job=\"4711\",run=\"r\""), 1.0);
 
     // Both learn the end, whoever is told.
     let mut three = client(&third).await;

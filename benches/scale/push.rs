@@ -52,6 +52,8 @@ impl Stream {
             rank: Rank::default(),
             client: "client".into(),
             resume: false,
+            scheduler_job: String::new(),
+            host: String::new(),
             started: 1.9e9 + self.at as f64,
         };
         self.push(convert::entry(1, &Change::Declare(Box::new(declared)))).await;

@@ -65,6 +65,9 @@ pub struct Declared {
     pub rank: Rank,
     pub client: String,
     pub resume: bool,
+    /// As in [`Identity`](super::run::Identity).
+    pub scheduler_job: String,
+    pub host: String,
     /// Seconds since 1970-01-01 UTC.
     pub started: f64,
 }

@@ -30,6 +30,10 @@ pub struct Identity<'a> {
     /// The process that the launcher started as this rank; empty where it is not known. Where it is, `restart` is the
     /// lowest that the rank can belong to: see [`restart_of`](leakage::sample::restart_of).
     pub process: &'a str,
+    /// The scheduler's id of the job; may be empty. Like `host`, stored only where hubs show it.
+    pub scheduler_job: &'a str,
+    /// The machine of the rank; may be empty.
+    pub host: &'a str,
 }
 
 impl Identity<'_> {

@@ -30,6 +30,8 @@ fn declared(name: &str, job: &str) -> Change {
         rank,
         client,
         resume: false,
+        scheduler_job: String::new(),
+        host: String::new(),
         started: 1.0,
     }))
 }

@@ -109,13 +109,20 @@ impl Applying<'_> {
             resume: declared.resume,
             rank: declared.rank,
             client: &declared.client,
+            scheduler_job: &declared.scheduler_job,
+            host: &declared.host,
             process: "",
         };
         let (project, run) = (self.project, named(&declared.run, name.to_owned())?);
         let (id, _) = declare_run(&mut self.db(), project, &run, &identity, declared.started)?;
         let statement = "INSERT INTO origin (source, local_run, run) VALUES ($1, $2, $3) \
                          ON CONFLICT (source, local_run) DO UPDATE SET run = excluded.run";
-        self.link.execute(statement, &[&self.source, &local_run, &id]).map(drop)
+        self.link.execute(statement, &[&self.source, &local_run, &id])?;
+        let rank = i64::from(declared.rank.get());
+        let shown = if declared.scheduler_job.is_empty() { job } else { &declared.scheduler_job };
+        let of_lowest = "UPDATE origin SET rank = $3, job = $4, host = $5 \
+                         WHERE source = $1 AND local_run = $2 AND (rank IS NULL OR rank >= $3)";
+        self.link.execute(of_lowest, &[&self.source, &local_run, &rank, shown, &declared.host]).map(drop)
     }
 
     /// The attempt by its numbers here.

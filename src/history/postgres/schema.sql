@@ -147,6 +147,9 @@ CREATE TABLE origin (
     source    text COLLATE "C" NOT NULL REFERENCES source ON DELETE CASCADE,
     local_run text COLLATE "C" NOT NULL,
     run       bigint NOT NULL REFERENCES run ON DELETE CASCADE,
+    rank      bigint,                          -- the lowest that has declared itself
+    job       text NOT NULL DEFAULT '',        -- its job: the scheduler's id, else the launch's name
+    host      text NOT NULL DEFAULT '',        -- and its machine
     PRIMARY KEY (source, local_run)
 );
 CREATE INDEX origin_run ON origin (run);

@@ -42,6 +42,9 @@ pub struct CurveState {
     /// JSON, as the sidecar judged.
     pub verdict: Option<String>,
     pub changed: SystemTime,
+    /// Of the lowest rank, as its sidecar was told; either may be empty.
+    pub job: String,
+    pub host: String,
 }
 
 /// The state of a rule for a run.
@@ -77,8 +80,11 @@ impl Postgres {
             )?;
             let curves = link.query(
                 with_heard!(
-                    "SELECT run.name, split, heard.id IS NOT NULL, filling, verdict, curve.changed, count(*) OVER () \
+                    "SELECT run.name, split, heard.id IS NOT NULL, filling, verdict, curve.changed, count(*) OVER (), \
+                     coalesce(place.job, ''), coalesce(place.host, '') \
                      FROM curve JOIN run ON run.id = curve.run LEFT JOIN heard ON heard.id = curve.run \
+                     LEFT JOIN LATERAL (SELECT job, host FROM origin WHERE origin.run = run.id ORDER BY rank LIMIT 1) \
+                     AS place ON true \
                      WHERE curve.changed > now() - interval '1 day' AND (heard.id IS NOT NULL \
                      OR greatest(curve.changed, run.changed) > now() - make_interval(secs => $1)) \
                      ORDER BY curve.time DESC NULLS LAST, curve.run, split LIMIT $2"
@@ -103,6 +109,8 @@ impl Postgres {
                 filling: row.get(3),
                 verdict: row.get(4),
                 changed: row.get(5),
+                job: row.get(7),
+                host: row.get(8),
             };
             let alert = |row: &Row| StoredAlert { id: row.get(0), run: row.get(1), body: row.get(2) };
             Ok(Tables {

@@ -71,12 +71,13 @@ impl Store for Sqlite {
             Ok((record, removed, unsent))
         };
         let entry = || {
-            let Identity { job, restart, resume, rank, client, process } = *identity;
-            let names = [job, client, process].map(str::to_owned);
+            let Identity { restart, resume, rank, .. } = *identity;
+            let names = [identity.job, identity.client, identity.process, identity.scheduler_job, identity.host];
+            let names = names.map(str::to_owned);
             let (bytes, run) = (4096 + 64 * run.concepts.len(), run.clone());
             PendingWrite::of(bytes, move |db| {
-                let [job, client, process] = names.each_ref().map(String::as_str);
-                let identity = Identity { job, restart, resume, rank, client, process };
+                let [job, client, process, scheduler_job, host] = names.each_ref().map(String::as_str);
+                let identity = Identity { job, restart, resume, rank, client, process, scheduler_job, host };
                 declare_run(db, DEFAULT_PROJECT, &run, &identity, started).map(drop)
             })
         };

@@ -84,12 +84,13 @@ impl ConceptWatch for Service {
             return Err(refused(FieldError::new("attempt", message)));
         }
         let record = {
-            let (job, client, process) = (request.job.clone(), request.client.clone(), request.process.clone());
+            let names = [&request.job, &request.client, &request.process, &request.scheduler_job, &request.host];
+            let names = names.map(String::clone);
             let (restart, resume, rank) = (request.attempt, request.resume, rank.unwrap_or_default());
             let (runs, windows) = (Arc::clone(&self.ingest.runs), self.windows.clone());
             self.blocking(move |history| {
-                let (job, client, process) = (job.as_str(), client.as_str(), process.as_str());
-                let identity = Identity { job, restart, resume, rank, client, process };
+                let [job, client, process, scheduler_job, host] = names.each_ref().map(String::as_str);
+                let identity = Identity { job, restart, resume, rank, client, process, scheduler_job, host };
                 let record = history.record_run(&run, &identity, unix_time())?;
                 let known = history.ranks(&record.run.name)?;
                 let finished = known.iter().filter(|known| known.finished && Some(known.attempt) == record.attempt);

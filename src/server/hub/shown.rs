@@ -57,7 +57,7 @@ struct Curve {
     changed: SystemTime,
     is_open: bool,
     latest: Latest,
-    labels: BTreeMap<String, String>,
+    identity: RunIdentity,
     verdict: Option<Verdict>,
 }
 
@@ -167,7 +167,13 @@ impl Shown {
                     filling: state.filling,
                 };
                 let verdict = state.verdict.as_deref().and_then(|json| serde_json::from_str(json).ok());
-                curves.insert(key, Curve { changed: state.changed, is_open: state.is_open, latest, labels, verdict });
+                let identity = RunIdentity {
+                    run: Arc::clone(&state.run),
+                    job: state.job.clone(),
+                    host: state.host.clone(),
+                    labels,
+                };
+                curves.insert(key, Curve { changed: state.changed, is_open: state.is_open, latest, identity, verdict });
             }
         }
         Ok(curves)
@@ -228,16 +234,10 @@ impl Live for Shown {
         self.current().curves_left_out
     }
 
-    /// Without jobs and hosts, which sidecars do not push.
     fn identities(&self) -> Vec<RunIdentity> {
         let view = self.current();
         let of_runs: BTreeMap<&Arc<str>, &Curve> = view.curves.iter().map(|((run, _), curve)| (run, curve)).collect();
-        let identity = |(run, curve): (&Arc<str>, &Curve)| RunIdentity {
-            run: Arc::clone(run),
-            labels: curve.labels.clone(),
-            ..RunIdentity::default()
-        };
-        of_runs.into_iter().map(identity).collect()
+        of_runs.into_values().map(|curve| curve.identity.clone()).collect()
     }
 
     fn verdicts(&self) -> Option<Vec<CurveVerdict>> {

@@ -64,9 +64,17 @@ pub fn note_run(
     let said = db.one(said, &[&run], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let (declared_name, title, note): (Option<String>, Option<String>, Option<String>) = said.unwrap_or_default();
     let declare = |db: &mut Db<'_>, launch, rank, resume| {
-        let (client, declared_name) = (identity.client.to_owned(), declared_name.clone());
-        let (run_declared, started) = (record.run.clone(), record.started);
-        let declared = Declared { run: run_declared, declared_name, launch, rank, client, resume, started };
+        let declared = Declared {
+            run: record.run.clone(),
+            declared_name: declared_name.clone(),
+            launch,
+            rank,
+            client: identity.client.to_owned(),
+            resume,
+            scheduler_job: identity.scheduler_job.to_owned(),
+            host: identity.host.to_owned(),
+            started: record.started,
+        };
         add(db, Some(run), None, None, &Change::Declare(declared.into()))
     };
     if !followed {

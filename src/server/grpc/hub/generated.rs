@@ -63,6 +63,12 @@ pub struct DeclareRun {
     /// seconds since 1970-01-01 UTC
     #[prost(double, tag = "7")]
     pub started: f64,
+    /// as in StartRunRequest
+    #[prost(string, tag = "8")]
+    pub scheduler_job: ::prost::alloc::string::String,
+    /// as in StartRunRequest
+    #[prost(string, tag = "9")]
+    pub host: ::prost::alloc::string::String,
 }
 /// A launch and its restarts, by name: numbers of launches are those of a history.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -8,7 +8,7 @@ use crate::server::grpc::convert as run;
 use crate::server::live::AlertChange;
 use leakage::diagnosis::Verdict;
 use leakage::field_error::FieldError;
-use leakage::name::check_name;
+use leakage::name::{check_name, check_optional_name};
 use leakage::step::{Ordinal, Rank};
 
 /// The change as an entry of a push.
@@ -22,6 +22,8 @@ pub fn entry(number: u64, change: &Change) -> proto::Entry {
             client: declared.client.clone(),
             resume: declared.resume,
             started: declared.started,
+            scheduler_job: declared.scheduler_job.clone(),
+            host: declared.host.clone(),
         }),
         Change::FinishRun { run, finished, outcome } => Message::FinishRun(proto::FinishRun {
             run: run.clone(),
@@ -98,13 +100,15 @@ fn declared(message: proto::DeclareRun) -> Result<Declared, FieldError> {
         _ => Rank::of(message.rank, run.world_size).map_err(within)?,
     };
     check_name("declare_run.client", &message.client)?;
-    let declared_name = Some(message.declared_name).filter(|name| !name.is_empty());
+    check_optional_name("declare_run.scheduler_job", &message.scheduler_job)?;
+    check_optional_name("declare_run.host", &message.host)?;
+    let declared_name = Some(message.declared_name.clone()).filter(|name| !name.is_empty());
     if let Some(name) = &declared_name {
         check_name("declare_run.declared_name", name)?;
     }
     let started = time("declare_run.started", message.started)?;
-    let client = message.client;
-    Ok(Declared { run, declared_name, launch, rank, client, resume: message.resume, started })
+    let proto::DeclareRun { client, resume, scheduler_job, host, .. } = message;
+    Ok(Declared { run, declared_name, launch, rank, client, resume, scheduler_job, host, started })
 }
 
 pub fn ending(ending: Ending) -> EndingMessage {
@@ -204,6 +208,8 @@ mod tests {
             rank: Rank::of(2, 4).unwrap(),
             client: "client".into(),
             resume: true,
+            scheduler_job: "4711".into(),
+            host: "node-1".into(),
             started: 1.5,
         };
         let run = || "digits-2".to_owned();
