@@ -62,7 +62,8 @@ fn table(found: &Assessment) -> String {
     for line in with(State::Found) {
         let _ = writeln!(text, "\n{}  ({})\n  {}", line.title, line.source, line.text);
         for evidence in &line.evidence {
-            let _ = writeln!(text, "  {evidence}");
+            let of = if evidence.step == *step { String::new() } else { format!(", of step {}", evidence.step) };
+            let _ = writeln!(text, "  {evidence}{of}");
         }
     }
     if with(State::Found).next().is_none() {

@@ -296,7 +296,7 @@ fn a_rounding_error_above_1_changes_no_score() {
     // So it is where the kind is stated.
     let (stated, said) = of(&data.logits, &data.labels).json(&["--activation-kind", "probability"]);
     assert_eq!(said, "");
-    assert!(warnings(&stated).contains("although they are declared as probabilities"), "{stated}");
+    assert!(warnings(&stated).contains("although they are read as probabilities"), "{stated}");
 }
 
 #[test]

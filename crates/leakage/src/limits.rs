@@ -4,7 +4,7 @@
 //! the task's entropy, the others are areas under a curve and differences of accuracies. docs/evidence.md has the runs
 //! behind the limits of alerts: nine data sets, soft and logit bottlenecks, four concept weights.
 
-pub use crate::score::REFERENCE_ACCURACY;
+pub use crate::score::{HEAD_GAP, REFERENCE_ACCURACY};
 /// Balanced accuracy that heads on an incomplete concept set reach at most: the highest in Table 3 of arXiv:2504.14094. Where
 /// one class is frequent, their accuracy is high whatever they read.
 pub const INCOMPLETE: f64 = 0.84;
@@ -68,10 +68,6 @@ pub const INTERVENTION_HARM: f64 = 0.05;
 /// 39 of 40 are above one of them with their whole interval; with λ of 1 or 5 none of 80 is, and the highest CTL is 0.148.
 pub const CTL_EXCESS: f64 = 0.15;
 pub const ICL_EXCESS: f64 = 0.05;
-
-/// Difference of `reference_accuracy_mlp` and `reference_accuracy_linear` of a misspecified linear head: half of the least
-/// drop in Table 3 of arXiv:2504.14094 (1.000 to 0.859).
-pub const HEAD_GAP: f64 = 0.07;
 
 /// `alignment_leakage`, a difference of shares of the task's entropy, below which it is too small to matter, as a loss of
 /// accuracy of that size is. Without alignment leakage it is 0 (Section 8 of arXiv:2504.14094).

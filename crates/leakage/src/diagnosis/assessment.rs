@@ -72,10 +72,7 @@ fn actions(verdict: &Verdict, lines: &[Line]) -> Vec<Action> {
         VerdictState::PossiblyLeaking if !verdict.concepts.is_empty() => {
             vec![action("Log interventions, which show whether the head rests on it", &verdict.reason)]
         }
-        VerdictState::PossiblyLeaking => vec![action(
-            "Log more rows",
-            "they narrow the interval; of a run that goes on, a second evaluation beyond the limit makes it leakage",
-        )],
+        VerdictState::PossiblyLeaking => vec![action("Log more rows", "they narrow the interval")],
         VerdictState::NothingFound | VerdictState::CannotTell if !verdict.concepts.is_empty() => {
             vec![action("Train longer, or raise the weight of the concept loss", &verdict.reason)]
         }

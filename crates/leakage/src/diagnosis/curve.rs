@@ -14,7 +14,11 @@ const POWER: f64 = 0.84;
 pub struct Curve<'a> {
     pub run: &'a Run,
     points: &'a [Point],
+    later: &'a [Point],
 }
+
+/// Scores of the labels alone, which a later evaluation has for an earlier one, too.
+const OF_LABELS: [&str; 2] = ["reference_accuracy_linear", "reference_accuracy_mlp"];
 
 /// A value with its sampling error.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +32,12 @@ pub struct Measured {
 impl<'a> Curve<'a> {
     /// `None` without evaluations.
     pub fn new(run: &'a Run, points: &'a [Point]) -> Option<Self> {
-        (!points.is_empty()).then_some(Self { run, points })
+        (!points.is_empty()).then_some(Self { run, points, later: &[] })
+    }
+
+    /// The evaluations that came after the newest of these.
+    pub fn before(self, later: &'a [Point]) -> Self {
+        Self { later, ..self }
     }
 
     pub fn newest(&self) -> &'a Point {
@@ -44,14 +53,25 @@ impl<'a> Curve<'a> {
     /// A score at the newest evaluation that has it, because slow ones are not computed at each. Errors say why there is
     /// none.
     pub fn measured(&self, score: &str) -> Result<Measured, String> {
-        let found = self.points.iter().rev().find_map(|point| Some((point, point.score(score)?)));
-        match found {
+        match self.newest_of(score) {
             Some((point, Outcome::Value(_))) => Ok(measured_at(point, score).expect("it has a value")),
             Some((_, Outcome::Undefined(undefined))) => {
                 Err(format!("{} is undefined: {}", named(score), undefined.why))
             }
             None => Err(format!("needs {}, which no evaluation has", named(score))),
         }
+    }
+
+    /// The newest evaluation that has a score, and the score.
+    fn newest_of(&self, score: &str) -> Option<(&'a Point, &'a Outcome)> {
+        let later = if OF_LABELS.contains(&score) { self.later } else { &[] };
+        self.points.iter().rev().chain(later).find_map(|point| Some((point, point.score(score)?)))
+    }
+
+    /// A score at the evaluation that another one is from.
+    pub fn measured_with(&self, other: &Measured, score: &str) -> Option<Measured> {
+        let point = self.points.iter().rev().find(|point| point.step == other.step)?;
+        measured_at(point, score)
     }
 
     /// The points of a curve behind a score, at the newest evaluation that has it.
@@ -62,7 +82,7 @@ impl<'a> Curve<'a> {
 
     /// Whether no evaluation has the score yet, not even as undefined.
     pub fn is_due(&self, score: &str) -> bool {
-        self.points.iter().all(|point| point.score(score).is_none())
+        self.newest_of(score).is_none()
     }
 
     /// A score of each concept that has it at the newest evaluation with the score, and the concept's name; the lowest

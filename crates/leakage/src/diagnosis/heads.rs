@@ -24,15 +24,10 @@ pub fn best_on_true_concepts(curve: &Curve) -> Result<Measured, String> {
 }
 
 /// The balanced accuracy of the better head on the true concepts, where the run states none.
-fn balanced(curve: &Curve) -> Option<Measured> {
+pub fn balanced(curve: &Curve) -> Option<Measured> {
     let excess = curve.measured("task_excess").ok().filter(|_| stated(curve).is_none())?;
-    Some(
-        curve
-            .measured("task_balanced_accuracy")
-            .ok()?
-            .less(&excess)
-            .named("balanced accuracy of heads on the true concepts"),
-    )
+    let accuracy = curve.measured_with(&excess, "task_balanced_accuracy")?;
+    Some(accuracy.less(&excess).named("balanced accuracy of heads on the true concepts"))
 }
 
 /// Neither head, nor the run's own by its stated accuracy, reaches [`REFERENCE_ACCURACY`] within its error, or both reach it

@@ -5,7 +5,7 @@
 //! information from below.
 
 use super::curve::{Curve, Measured};
-use super::heads::best_on_true_concepts;
+use super::heads::{balanced, best_on_true_concepts};
 use super::judgement::{Evidence, Judgement};
 use super::sample::saturation;
 use crate::limits::{
@@ -82,14 +82,15 @@ pub fn information(curve: &Curve) -> Information {
     let why = |scores: &[(&str, f64)]| -> Vec<String> {
         scores.iter().filter_map(|(score, _)| curve.measured(score).err()).collect()
     };
+    let of_task = if curve.is_due("ctl_conditional_r2") { &CONDITIONAL[1..2] } else { &CONDITIONAL[..1] };
     if published.is_empty() {
-        return Information::Unknown([why(&CONDITIONAL[..1]), why(&PUBLISHED)].concat().join("; "));
+        return Information::Unknown([why(of_task), why(&PUBLISHED)].concat().join("; "));
     }
     match concepts(curve) {
         Ok(concepts) if !concepts.poor => Information::NotSeen(evidence, would_have_been_found(&published)),
         _ => Information::Unknown(format!(
             "low values of CTL and ICL show nothing unless concepts are learnt: {}",
-            why(&CONDITIONAL[..1]).join("; ")
+            why(of_task).join("; ")
         )),
     }
 }
@@ -115,7 +116,7 @@ pub fn interventions(curve: &Curve) -> Interventions {
     if !drop.is_above(INTERVENTION_HARM) {
         return Interventions::Unclear(evidence, seen);
     }
-    match short_of_reference(curve).filter(|short| !vectors && short.is_below(INTERVENTION_HARM)) {
+    match short_of_reference(curve, &drop).filter(|short| !vectors && short.is_below(INTERVENTION_HARM)) {
         Some(short) => {
             evidence.push(short.beside(INTERVENTION_HARM));
             Interventions::FallToReference(evidence)
@@ -124,10 +125,12 @@ pub fn interventions(curve: &Curve) -> Interventions {
     }
 }
 
-/// How much less accurate the head is on the true concepts than one trained on them.
-fn short_of_reference(curve: &Curve) -> Option<Measured> {
-    let stated = curve.measured("intervention_score").ok();
-    stated.or_else(|| Some(best_on_true_concepts(curve).ok()?.less(&curve.measured("intervened_task_accuracy").ok()?)))
+/// How much less accurate the head is on the true concepts than one trained on them, at the evaluation of the drop.
+fn short_of_reference(curve: &Curve, drop: &Measured) -> Option<Measured> {
+    let at_drop = |score: &str| curve.measured_with(drop, score);
+    at_drop("intervention_score")
+        .or_else(|| Some(balanced(curve)?.less(&at_drop("intervened_task_balanced_accuracy")?)))
+        .or_else(|| Some(best_on_true_concepts(curve).ok()?.less(&at_drop("intervened_task_accuracy")?)))
 }
 
 /// Errors say why it is unknown.

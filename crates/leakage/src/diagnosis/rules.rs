@@ -79,7 +79,7 @@ pub const RULES: &[Rule] = &[
         help: || {
             format!(
                 "Leakage is shown and concepts are poorly learnt (`concept_accuracy` or `concept_auc` below \
-                 {CONCEPT_ACCURACY}). Leakage is shown by `ctl_conditional` above {CTL_CONDITIONAL}, \
+                 {CONCEPT_ACCURACY}, at thresholds that fit). Leakage is shown by `ctl_conditional` above {CTL_CONDITIONAL}, \
                  of a task that is a number `ctl_conditional_r2` above {CTL_R2}, \
                  `icl_conditional` above {ICL_CONDITIONAL} or `joint_leakage` above {JOINT_LEAKAGE}, by \
                  `ctl_excess` above {CTL_EXCESS} or `icl_excess` above {ICL_EXCESS}, or by interventions that \

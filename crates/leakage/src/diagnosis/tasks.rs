@@ -59,7 +59,7 @@ fn harm(verdict: &Verdict) -> (u8, f64) {
     (state, deciding.and_then(|one| Some(one.value - one.limit?)).unwrap_or(f64::NEG_INFINITY))
 }
 
-/// Each line as it is for the first task in which the rule finds something, else is unknown, else of the first.
+/// Each line as it is for the task in which the rule finds most, else is unknown, else of the first.
 pub fn diagnose(run: &Run, points: &[Point], of_one: impl Fn(&[Point]) -> Option<Diagnosis>) -> Option<Diagnosis> {
     if run.tasks.len() < 2 {
         return of_one(points);
@@ -74,9 +74,16 @@ pub fn diagnose(run: &Run, points: &[Point], of_one: impl Fn(&[Point]) -> Option
         State::Unknown => 1,
         State::Absent => 2,
     };
+    // How far the first number with a limit is beyond it.
+    let beyond = |line: &Line| {
+        let limited = line.evidence.iter().find_map(|one| Some((one.value - one.limit?).abs()));
+        limited.filter(|_| line.state == State::Found).unwrap_or(0.0)
+    };
     let line = |at: usize| {
         let lines = || of_tasks.iter().map(|diagnosis| &diagnosis.lines[at]);
-        let (task, worst) = run.tasks.iter().zip(lines()).min_by_key(|(_, line)| rank(line))?;
+        let of_tasks = run.tasks.iter().zip(lines());
+        let (task, worst) =
+            of_tasks.min_by(|(_, a), (_, b)| rank(a).cmp(&rank(b)).then(beyond(b).total_cmp(&beyond(a))))?;
         let same = lines().all(|line| line == worst);
         let named = of_task(&task.name) + &worst.text;
         let text = match worst.state {

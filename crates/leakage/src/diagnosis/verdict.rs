@@ -183,10 +183,13 @@ pub fn verdict_on(
     let newest = points.len().checked_sub(1)?;
     let sign = |at: usize| {
         let from = (at + 1).saturating_sub(LOOKED_BACK);
-        Curve::new(run, &points[from..=at]).map_or(Sign::of(Says::Unknown, ""), |curve| sign(&curve))
+        let curve = Curve::new(run, &points[from..=at]).map(|curve| curve.before(&points[at + 1..]));
+        curve.map_or(Sign::of(Says::Unknown, ""), |curve| sign(&curve))
     };
     let now = sign(newest);
     let above = of_reference(&points[newest]);
+    let earlier = now.deciding.as_ref().filter(|deciding| deciding.step != points[newest].step);
+    let earlier = earlier.map(|deciding| format!("{} is of step {}", named(&deciding.score), deciding.step));
     let of = |state, reason: &str| Verdict {
         state,
         deciding: now.deciding.clone(),
@@ -195,11 +198,15 @@ pub fn verdict_on(
         since: None,
         or_earlier: false,
         last_sound: None,
-        reason: [Some(reason).filter(|reason| !reason.is_empty()), above]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join("; "),
+        reason: [
+            Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+            above.map(str::to_owned),
+            earlier.clone(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("; "),
         stop_advised_by: advised.map(|advised| advised.rule.clone()),
     };
     let early = !finished && whole && points.len() <= WARM_UP as usize;
@@ -315,11 +322,17 @@ fn sign(curve: &Curve) -> Sign {
             ),
             _ if has_vectors(curve) => Some(UNUSED_IN_EMBEDDINGS.to_owned()),
             _ if may_be_noisy => Some(format!("activations hold extra information, but {MAY_BE_NOISY}")),
-            Interventions::Unknown(_) if concepts(curve).is_ok_and(|concepts| concepts.well) => Some(format!(
-                "activations of well-learnt concepts hold extra information, and whether the head rests on it is not \
-                 known: {}",
-                untold(curve, &interventions)
-            )),
+            Interventions::Unknown(_) => {
+                let of = match concepts(curve) {
+                    Ok(concepts) if concepts.well => Some("activations of well-learnt concepts"),
+                    Ok(_) => None,
+                    Err(_) => Some("activations of concepts that may be well learnt"),
+                };
+                let untold = untold(curve, &interventions);
+                of.map(|of| {
+                    format!("{of} hold extra information, and whether the head rests on it is not known: {untold}")
+                })
+            }
             _ => None,
         };
         let concepts = carriers(curve, deciding.as_ref().map_or("", |one| &one.score));

@@ -45,6 +45,8 @@ pub fn of_other_threshold(point: &Point) -> Option<&str> {
 
 /// Share of labels by which thresholds chosen for each concept must beat the declared one.
 const BETTER_THRESHOLD: f64 = 0.2;
+/// Share of labels that they must predict. Of activations that say less of their concepts, no threshold is at fault.
+const LEARNT: f64 = 0.9;
 /// Share of rows by which predictions and labels must differ before other thresholds are tried.
 const OTHER_SHARE: f64 = 0.1;
 
@@ -114,7 +116,7 @@ fn beyond_unit(p: &Prepared) -> Option<String> {
     }
     (outside > 0).then(|| {
         format!(
-            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are declared \
+            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are read \
              as probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
             column.rows() * declared.len()
         )
@@ -138,11 +140,14 @@ fn other_threshold(p: &Prepared, kind: ActivationKind) -> Option<String> {
     }
     let accuracies = parallel::map(of_kind.len(), &|at| {
         let (activations, labels) = binary(p, of_kind[at])?;
-        Some([accuracy(&activations, &labels, threshold), best(&activations, &labels)])
+        let present = labels.iter().filter(|label| **label > 0).count() as f64 / labels.len() as f64;
+        let constant = present.max(1.0 - present);
+        Some([accuracy(&activations, &labels, threshold), best(&activations, &labels), constant])
     });
-    let accuracies: Vec<[f64; 2]> = accuracies.into_iter().flatten().collect();
-    let [declared, best] = [0, 1].map(|at| accuracies.iter().map(|pair| pair[at]).sum::<f64>() / n);
-    (best - declared > BETTER_THRESHOLD).then(|| {
+    let accuracies: Vec<[f64; 3]> = accuracies.into_iter().flatten().collect();
+    let [declared, best, constant] = [0, 1, 2].map(|at| accuracies.iter().map(|of| of[at]).sum::<f64>() / n);
+    let are_learnt = best >= LEARNT && best - constant >= 1.0 - best;
+    (are_learnt && best - declared > BETTER_THRESHOLD).then(|| {
         let what = if kind == ActivationKind::Logit { "logits" } else { "probabilities" };
         format!(
             "{OTHER_THRESHOLD}{what}, but the threshold {threshold} predicts {:.0} % of the labels, and \

@@ -66,7 +66,7 @@ pub use leaking_rows::{
 use meter::Meter;
 pub use misdeclared::{OTHER_ORDER, of_other_order, of_other_threshold, of_rare_class};
 pub use paired::Influences;
-pub use reference::REFERENCE_ACCURACY;
+pub use reference::{HEAD_GAP, REFERENCE_ACCURACY};
 pub use tasks::reads_task;
 
 /// The scores of the catalogue to evaluate.

@@ -644,6 +644,38 @@ fn a_verdict_says_what_it_cannot_tell() {
     assert_eq!((window.state, window.or_earlier), (VerdictState::Leaking, true));
 }
 
+#[test]
+fn heads_on_the_labels_that_are_scored_later_hold_for_earlier_evaluations() {
+    let scores = [("ctl_conditional", 0.05), ("intervention_drop", 0.17), ("concept_auc", 0.9)];
+    let mut points: Vec<Point> = (1..=12).map(|step| point(step, &scores)).collect();
+    points[11] = with(12, &scores);
+    let told = verdict(&soft(), &points, true, true, None).unwrap();
+    assert_eq!((told.state, told.since.map(|at| at.step)), (VerdictState::Leaking, Some(1)), "{told}");
+}
+
+#[test]
+fn an_earlier_intervention_score_does_not_excuse_a_drop() {
+    let before = [("intervention_score", 0.0), ("intervention_drop", 0.0), ("intervened_task_accuracy", 0.97)];
+    let mut points: Vec<Point> = (1..=8).map(|step| with(step, &before)).collect();
+    points.push(point(9, &[("intervention_drop", 0.15), ("intervened_task_accuracy", 0.82)]));
+    assert_eq!(state(&soft(), &points, FAIL).0, State::Found);
+    // Heads that the newest evaluation has not, yet, reach as much as they did.
+    let leaks = with(8, &[("ctl_conditional", 0.05), ("joint_leakage", 0.3), ("intervention_drop", 0.0)]);
+    let joint = verdict(&soft(), &[leaks, point(9, &[("ctl_conditional", 0.0)])], false, true, None).unwrap();
+    assert!(joint.reason.ends_with("; joint leakage (joint_leakage) is of step 8"), "{joint}");
+    points[7] = with(8, &[("task_balanced_accuracy", 0.9), ("task_excess", 0.1)]);
+    points[8] = point(
+        9,
+        &[
+            ("task_balanced_accuracy", 0.95),
+            ("intervention_drop", 0.15),
+            ("intervened_task_accuracy", 0.82),
+            ("intervened_task_balanced_accuracy", 0.8),
+        ],
+    );
+    assert_eq!(state(&soft(), &points, FAIL).0, State::Absent, "heads reach 0.8, too");
+}
+
 /// The verdict on a run that ended after four evaluations with these scores.
 fn ended(run: &Run, scores: &[(&str, f64)]) -> Verdict {
     let points: Vec<Point> = (1..=4).map(|step| with(step, scores)).collect();
@@ -892,6 +924,9 @@ fn without_interventions_well_learnt_concepts_leak_possibly() {
     assert_eq!((sound.state, sound.reason.as_str()), (VerdictState::Sound, why));
     let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
     assert_eq!(ended(&soft(), &poor).state, VerdictState::Leaking);
+    // Less knowledge is no stronger evidence.
+    let alone = judged(&soft(), point(1, &[("ctl_conditional", 0.3)]));
+    assert_eq!(alone.state, VerdictState::PossiblyLeaking, "{alone}");
 }
 
 #[test]

@@ -183,6 +183,24 @@ fn of_other_order(columns: &Columns) -> Option<String> {
 }
 
 #[test]
+fn a_threshold_is_at_fault_where_another_one_predicts_the_concepts() {
+    let remark = |columns: &Columns| {
+        let remarks = columns.warnings(Wanted::Named(&[find("concept_accuracy").unwrap()]));
+        remarks.into_iter().find(|remark| remark.contains("but the threshold 0 predicts"))
+    };
+    let columns = well_learnt(400).kind(ActivationKind::Logit);
+    assert_eq!(remark(&columns), None);
+    let moved = columns.changed(TensorName::ConceptActivations, |_, _, x| x + 10.0);
+    assert!(remark(&moved).unwrap().contains("predicts 50 % of the labels, and thresholds chosen for each concept 9"));
+    // Of a concept that is not learnt or always absent, a threshold above all activations predicts most labels.
+    let noise = gaussians(6 * 400, &mut random(52)).into_iter().map(|x| x + 10.0).collect();
+    let unlearnt = moved.with(TensorName::ConceptActivations, &[6], noise);
+    assert_eq!(remark(&unlearnt), None);
+    let rare = unlearnt.changed(TensorName::ConceptLabels, |row, _, _| f64::from(u8::from(row % 12 == 0)));
+    assert_eq!(remark(&rare), None);
+}
+
+#[test]
 fn activations_that_are_low_where_their_concept_is_present_are_named() {
     let columns = well_learnt(400);
     assert_eq!(of_other_order(&columns), None);

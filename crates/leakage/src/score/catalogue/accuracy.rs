@@ -54,7 +54,7 @@ pub(super) const ROWS: [Score; 29] = [
         inputs: &[INTERVENED, Input::Tensor(TaskLabels), Input::ReferenceTaskAccuracy],
         help: "Accuracy of a head trained on true concepts, less that of the model's head after all concepts were \
                set to their true values. Without reference_task_accuracy both are balanced, and the reference head \
-               is linear for a run with head_weights, else the better of two.",
+               is linear for a run with head_weights (undefined where an MLP is far better), else the better of two.",
         trust: &["Only as good as the predictions: logits set to 0 and 1 gave 0.69 where their 5th and 95th \
                   percentiles gave 0.89."],
         cost: Cost::Cheap,
