@@ -28,7 +28,7 @@ LONGEST_WAIT, GRACE = 3600.0, 0.5
 # Evaluations that are named; the others are counted.
 MOST_NAMED = 10
 
-_TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+TRANSIENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 
 log = logging.getLogger("conceptwatch")
 
@@ -97,7 +97,7 @@ class Ending:
         try:
             answer = finish_run(request, timeout=left + GRACE)
         except grpc.RpcError as error:
-            if error.code() in _TRANSIENT:
+            if error.code() in TRANSIENT:
                 return False
             raise
         self._unsettled = [(one.split, one.step) for one in answer.unsettled]
@@ -149,7 +149,7 @@ class Ending:
             return "Those that the sidecar has received are scored unless it crashes; the others are lost"
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
-        if sender.refusal:
+        if sender.refusal or self._link.refusal:
             return f"The sidecar at {sender.address} never took the run, so nothing of {them} is kept"
         return f"No sidecar ever answered at {sender.address}, so nothing of {them} is kept"
 

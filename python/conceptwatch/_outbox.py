@@ -310,10 +310,11 @@ class Outbox:
             self.forget(link, "superseded")
             link.declared = False
         elif superseded:
-            self.refuse(link, "superseded")
-            link.warn(
+            self.refuse(
+                link,
+                "superseded",
                 f"a newer attempt of this job has replaced attempt {link.launch.attempt}: what this process still logs "
-                "is dropped"
+                "is dropped",
             )
         elif refused:
             what = "could not end an evaluation" if isinstance(content, EndOfPass) else "dropped a batch"
@@ -360,10 +361,11 @@ class Outbox:
             item.link.stats.ends_dropped += self.unsettled(item.link).lose_end(content)
             self.queue.lane(item.link, content.split).settle(content.key)
 
-    def refuse(self, link: Link, reason: str) -> None:
-        """Stops sending a run for good."""
-        link.refused = reason
+    def refuse(self, link: Link, reason: str, why: str) -> None:
+        """Stops sending a run for good, and says why. reason: as `Stats` counts it."""
+        link.refused, link.refusal = reason, why
         self.forget(link, reason)
+        link.warn(why)
 
     def forget(self, link: Link, reason: str) -> None:
         """Drops what is not settled."""

@@ -21,7 +21,7 @@ from . import _collected, _declaration, _sidecar
 from ._connection import Contact, described
 from ._diagnosis import Diagnosis
 from ._encode import Batch, PassKey, wanted_rows
-from ._finish import Ending
+from ._finish import LONGEST_WAIT, TRANSIENT, Ending
 from ._fork import usable
 from ._forward import Forward
 from ._head import Head, Recent
@@ -51,6 +51,8 @@ GRACE = 1.0
 # Steps without an answer that are asked about again: as many as a sidecar takes.
 MOST_UNANSWERED = 64
 DECLARATION_TIMEOUT = 2.0
+# The reason for advice that did not come.
+SILENCE = "the sidecar did not answer"
 # Seconds that the last scores may take to reach the job's loggers.
 LOGGING_TIMEOUT = 30.0
 
@@ -95,6 +97,7 @@ class Run:
         self._reasons: dict[int, str] = {}
         # Steps without an answer: another rank may have had one, or have it later.
         self._unanswered: list[int] = []
+        self._silence = SILENCE  # why the last question had no answer
         self._ended: dict[str, PassKey] = {}  # by split, the pass that ended last
         self._newest: dict[tuple[str, int], int] = {}  # by split and step, the ordinal of that one
         # Without the run, which must not live as long as the sender.
@@ -261,7 +264,7 @@ class Run:
         link, stats = self._link, self.stats
         dropped = dropped_rows(stats)
         parts = [evaluations(stats), *([dropped] * bool(dropped))]
-        state = "finished" if self._finished else link.refused or ("connected" if link.declared else "no answer yet")
+        state = "finished" if self._finished else link.refusal or ("connected" if link.declared else "no answer yet")
         parts += [
             state,
             *([f"page {link.page_url}"] * bool(link.page_url)),
@@ -296,7 +299,7 @@ class Run:
                 unanswered_steps=self._unanswered,
             )
             answer = None if left is None else self._ask(self._sender.calls().get_advice, request, left or 0.0)
-            stop, reason = (False, "the sidecar did not answer") if answer is None else (answer.stop, answer.reason)
+            stop, reason = (False, self._silence) if answer is None else (answer.stop, answer.reason)
             if answer is not None and not stop and answer.HasField("missed_step"):
                 stop, reason = True, f"missed at step {answer.missed_step}: {answer.missed_reason}"
                 self._unanswered = [unanswered for unanswered in self._unanswered if unanswered > answer.missed_step]
@@ -398,11 +401,16 @@ class Run:
         """Waits until what was logged is acknowledged and the run is declared; before that another run may have its
         name. Returns what is left of the timeout, or None when there can be no answer.
         """
-        end = time.monotonic() + max(0.0, timeout)
-        self._sender.flush(self._link, max(0.0, timeout), while_down=False)
-        if not self._sender.wait_declared(self._link, max(0.0, end - time.monotonic()) + GRACE):
-            return None
-        return None if self._sender.down or self._link.refused or not usable() else max(0.0, end - time.monotonic())
+        timeout = min(max(0.0, timeout), LONGEST_WAIT)
+        end = time.monotonic() + timeout
+        sender, link = self._sender, self._link
+        sender.flush(link, timeout, while_down=False)
+        declared = sender.wait_declared(link, max(0.0, end - time.monotonic()) + GRACE)
+        if declared and not (sender.down or link.refused) and usable():
+            return max(0.0, end - time.monotonic())
+        full = f"the sidecar has no room ({sender.refusal})" if sender.refusal else ""
+        self._silence = (link.refusal or full or SILENCE) if usable() else "a forked process cannot ask the sidecar"
+        return None
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:
         try:
@@ -410,6 +418,8 @@ class Run:
         except (grpc.RpcError, ValueError) as error:  # ValueError: the channel is closed
             if self._raise_errors:
                 raise ConceptwatchError(str(error)) from error
+            heard = isinstance(error, grpc.RpcError) and error.code() not in TRANSIENT
+            self._silence = f"the sidecar answered {described(error)}" if heard else SILENCE
             return None
 
     def _log(

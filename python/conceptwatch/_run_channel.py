@@ -55,6 +55,7 @@ class Link:
     unknown: bool = False  # the sidecar has not accepted anything since it did not know the run
     answered: bool = False  # by a sidecar, at least once, so that the name is the one in use
     refused: str = ""  # why nothing more is sent, as `Stats` counts it
+    refusal: str = ""  # why the sidecar does not take it, now or for good, as the user is told
     superseded: int = 0  # answers since the last other one that a newer attempt has begun
     outstanding: int = 0  # items waiting or in flight
     waiting_ends: int = 0  # of these, ends of passes that no sidecar has acknowledged

@@ -373,10 +373,10 @@ class Sender:
                 if error.code() in _OWN_FAILURES:
                     failed[link] = error
                 elif error.code() in _REFUSALS:
+                    why = f"the sidecar refuses this run, so nothing of it is scored: {self._refusal(error)}"
                     with self._wake:
-                        self._outbox.refuse(link, "run_refused")
+                        self._outbox.refuse(link, "run_refused", why)
                         self._answered.notify_all()
-                    link.warn(f"the sidecar refuses this run, so nothing of it is scored: {self._refusal(error)}")
                 else:
                     raise
         self._put_off(failed)
@@ -395,9 +395,10 @@ class Sender:
                 if not any(other.declared for other in self._links):
                     raise error
                 link.waits_until = time.monotonic() + LONGEST_PAUSE
-            link.warn(
-                f"the sidecar does not accept this run for now; its batches wait until it does: {described(error)}"
-            )
+                link.refusal = (
+                    f"the sidecar does not accept this run for now; its batches wait until it does: {described(error)}"
+                )
+            link.warn(link.refusal)
 
     def _declare(self, calls: Calls | Recorder, link: Link) -> None:
         # The same request each time, so that a restarted sidecar finds the run by its job.
@@ -416,7 +417,7 @@ class Sender:
         answer = calls.start_run(request, timeout=CALL_TIMEOUT)
         with self._wake:
             renamed = link.adopt(answer.run or link.run.name)
-            link.declared, link.waits_until, link.page_url = True, 0.0, answer.page_url
+            link.declared, link.waits_until, link.refusal, link.page_url = True, 0.0, "", answer.page_url
             before, link.data_dir, link.ends_unused = link.data_dir, answer.data_dir, answer.ends_unused
             link.declarations += 1
             skewed = not same_release(answer.server_version, __version__)
@@ -433,7 +434,7 @@ class Sender:
             restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
             link.incarnation = answer.incarnation
             self._outbox.send_again(link, restarted=restarted, outage=self._outage)
-            self.down = False
+            self.down, self.refusal = False, ""
             self._answered.notify_all()
         if renamed:
             link.tell_name()

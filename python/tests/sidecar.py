@@ -101,7 +101,7 @@ class Sidecar:
     # How passes were settled that no open stream has the end of, by run, split and step: said to whoever sends it next.
     _settled: dict[tuple[str, str, int], Any] = field(default_factory=dict)
     advice_asked: int = 0
-    # Steps at which other ranks were advised to stop.
+    # Steps at which other ranks were advised to stop; with -1 it refuses the question.
     stopped: list[int] = field(default_factory=list)
     server: Any = None
 
@@ -171,6 +171,8 @@ class Sidecar:
 
     def _advice(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.advice_asked += 1
+        if request.timeout_seconds > 3600.0 or -1 in self.stopped:
+            context.abort(grpc.StatusCode.OUT_OF_RANGE, "step: no")
         missed = max(set(self.stopped) & set(request.unanswered_steps), default=None)
         return messages.GetAdviceResponse(
             stop=self.stop,

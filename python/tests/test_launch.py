@@ -451,6 +451,8 @@ def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
     with run.evaluation("val", step=2) as p:
         p.log(**batch())
     assert p.scores(timeout=10.0) is None
+    assert not run.should_stop(step=2)
+    assert run.stop_reason(step=2).startswith("a newer attempt of this job has replaced attempt 1: ")
     assert run.finish()
     assert warned() == [
         "conceptwatch, run 'run': a newer attempt of this job has replaced attempt 1: "

@@ -311,6 +311,10 @@ def test_a_refused_run_is_said_once_and_sends_nothing(
     run.log(step=2, **batch())
     with run.evaluation(step=2) as p:
         p.log(**batch())
+    assert not run.should_stop(step=2)
+    why = "the sidecar refuses this run, so nothing of it is scored: invalid_argument: run.name: has the character \\n"
+    assert run.stop_reason(step=2) == why
+    assert why in repr(run)
     assert not run.finish()
     assert run.stats.batches_dropped == {"run_refused": 3}
     assert sidecar.received == []
@@ -324,7 +328,7 @@ def test_a_batch_that_is_copied_while_its_run_is_refused_is_counted_and_not_wait
     run = start()
 
     def refused_meanwhile(*_: Any) -> bool:
-        run._sender._outbox.refuse(run._link, "run_refused")
+        run._sender._outbox.refuse(run._link, "run_refused", "no")
         return True
 
     monkeypatch.setattr(run._sender, "has_room", refused_meanwhile)

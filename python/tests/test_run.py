@@ -234,6 +234,11 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[...
     assert run.should_stop(step=2) is True
     assert [run.stop_reason(step=step) for step in (1, 2, 3)] == ["no rule fires", "a rule fires", ""]
     assert sidecar.advice_asked == 2
+    # As long as a sidecar waits at most.
+    assert run.should_stop(step=3, timeout=math.inf)
+    sidecar.stopped = [-1]
+    assert run.should_stop(step=4) is False
+    assert run.stop_reason(step=4) == "the sidecar answered out_of_range: step: no"
 
 
 def test_a_question_that_times_out_says_that_the_scores_are_late(

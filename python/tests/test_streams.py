@@ -80,6 +80,8 @@ def test_a_second_run_without_room_does_not_stop_the_first(
         "does not accept this run for now; its batches wait until it does: resource_exhausted: run: no room" in line
         for line in warned()
     )
+    assert not second.should_stop(step=1, timeout=0.1)
+    assert second.stop_reason(step=1).startswith("the sidecar does not accept this run for now; ")
     # Once there is room, it is measured too.
     log(second, 1)
     assert not second._link.declared

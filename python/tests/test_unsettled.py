@@ -342,6 +342,9 @@ def test_a_sidecar_without_room_for_a_run_is_not_called_absent(
     run = start()
     log(run, 1)
     wait_for(lambda: run._sender.down)
+    assert not run.should_stop(step=1, timeout=0.1)
+    reason = "the sidecar has no room (resource_exhausted: run: declarations take 9 bytes)"
+    assert run.stop_reason(step=1) == reason
     assert run.finish() is False
     said = "\n".join(warned())
     assert "has no room (resource_exhausted: run: declarations take 9 bytes), waiting up to 0 s for some" in said

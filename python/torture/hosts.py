@@ -34,7 +34,7 @@ hysteresis = 0.0
 advise_stop = true
 """
 # The answer to a rank that got none in time.
-UNANSWERED = ("no advice yet", "the sidecar did not answer")
+UNANSWERED = ("no advice yet", "the sidecar ")
 # What it is told later, of a step at which others were advised to stop.
 MISSED = "missed at step "
 # Kept for some points only.
