@@ -66,7 +66,7 @@ class DisabledRun(Run):
     ) -> int:
         return 0
 
-    def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _plain(self, split: str, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return tensors
 
     def _epoch_of(self, epoch: Any) -> float | None:
@@ -75,7 +75,7 @@ class DisabledRun(Run):
     def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
         return tensors
 
-    def _reject(self, error: Exception, rows: int) -> None:
+    def _reject(self, error: Exception, split: str, rows: int) -> None:
         pass
 
     def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:

@@ -319,7 +319,7 @@ class Outbox:
         elif refused:
             what = "could not end an evaluation" if isinstance(content, EndOfPass) else "dropped a batch"
             why = answer.message if answer.message.startswith(answer.field) else f"{answer.field}: {answer.message}"
-            link.warn(f"the sidecar {what}: {why}")
+            link.warn(f"the sidecar {what} of '{content.split}': {why}")
         return kept
 
     def _take_rows(self, item: Item, batch: Batch, answer: Any, *, again: bool) -> Kept | None:

@@ -146,7 +146,7 @@ class Run:
     def log(self, *, split: str = "train", step: int, epoch: float | None = None, **tensors: Unpack[Tensors]) -> None:
         """Logs a batch of a split that is evaluated over recent steps. Tensors as in `Pass.log`."""
         self._note(tensors.get("concept_activations"))
-        plain = self._plain(cast("dict[str, Any]", tensors))
+        plain = self._plain(split, cast("dict[str, Any]", tensors))
         if plain is not None:
             self._log(composed(split), step, self._epoch_of(epoch), plain, None)
 
@@ -444,10 +444,10 @@ class Run:
             self._queue(PassKey(split, _step_of(step), ordinal), epoch, found, panel)
             return found[0].shape[0]
         except Exception as error:  # monitoring must not end a training run
-            self._reject(error, _rows(tensors))
+            self._reject(error, split, _rows(tensors))
             return _rows(tensors)
 
-    def _plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _plain(self, split: str, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The tensors without masks and missing values, labels as class numbers. None where they are refused."""
         try:
             plain = self._labels.plain(tensors)
@@ -456,7 +456,7 @@ class Run:
                 self._sender.count_unknown_labels(self._link, unknown)
             return plain
         except Exception as error:  # monitoring must not end a training run
-            self._reject(error, _rows(tensors))
+            self._reject(error, split, _rows(tensors))
             return None
 
     def _epoch_of(self, epoch: Any) -> float | None:
@@ -511,11 +511,12 @@ class Run:
             found = without_predictions(options, declared, rows)
         return {**tensors, **found}
 
-    def _reject(self, error: Exception, rows: int) -> None:
+    def _reject(self, error: Exception, split: str, rows: int) -> None:
         """Counts and reports a batch that could not be logged; raises with `raise_errors`."""
         self._sender.count_drop(self._link, "invalid", rows)
         message = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
-        self._link.warn(message, outcome="The batch was dropped; run.stats.rows_dropped counts such rows")
+        outcome = f"The batch of '{split}' was dropped; run.stats.batches_dropped counts such batches"
+        self._link.warn(message, outcome=outcome)
         if self._raise_errors:
             self._link.fault = None
             raise error
@@ -678,13 +679,13 @@ class Pass:
 
         head: of this batch, in place of that given to `init`, such as an `embedding_head`.
         """
-        plain = self._run._plain(cast("dict[str, Any]", tensors))
+        plain = self._run._plain(self.split, cast("dict[str, Any]", tensors))
         if plain is None:
             self._rows += _rows(tensors)
             return
         if not self._is_open and self._ordinal:
             fault = Fault(f"this evaluation of '{self.split}' has ended; begin another one with run.evaluation")
-            self._run._reject(fault, _rows(tensors))
+            self._run._reject(fault, self.split, _rows(tensors))
             return
         if not self._is_open:
             self._begin()

@@ -121,16 +121,16 @@ class Link:
         return bool(self.incarnation) and self.limits.is_pass(split)
 
     def warn(self, message: str, *, is_fault: bool = True, outcome: str = "") -> None:
-        """Logs each distinct message once; messages that differ only in numbers count as one.
+        """Logs each distinct message with its outcome once; those that differ only in numbers count as one.
 
         is_fault: it is about something that could not be sent, which `raise_errors` raises.
         outcome: what was done with the data, as a sentence of its own.
         """
         if is_fault:
             self.fault = self.fault or message
-        kind = re.sub(r"\d+", "#", message)
-        if kind not in self.warned:
-            self.warned.add(kind)
+        kinds = {re.sub(r"\d+", "#", text) for text in (message, message + outcome)}
+        if not kinds <= self.warned:
+            self.warned |= kinds
             end = f"{'' if message.endswith('?') else '.'} {outcome}" if outcome else ""
             log.warning("conceptwatch, run '%s': %s%s", self.name, message, end)
 

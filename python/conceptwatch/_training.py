@@ -105,7 +105,7 @@ class Stream:
         """Logs a batch of an open pass."""
         opened = self._passes.get(split)
         if opened is not None:
-            tensors = self._tensors(batch, outputs)
+            tensors = self._tensors(split, batch, outputs)
             if tensors is None:
                 opened._rows += 1  # at least one row is missing, so the point is marked incomplete
             elif tensors:
@@ -114,7 +114,7 @@ class Stream:
     def trained(self, split: str, batch: Any, outputs: Callable[[], Any], step: int, epoch: float | None) -> None:
         """Logs a batch of a split that is evaluated over recent steps."""
         assert self.run is not None
-        tensors = self._tensors(batch, outputs)
+        tensors = self._tensors(split, batch, outputs)
         if tensors:
             tensors.pop("head", None)  # concepts are set in evaluations only
             self.run.log(split=split, step=step, epoch=epoch, **tensors)
@@ -144,7 +144,7 @@ class Stream:
         if self.run is not None:
             self.run.finish(timeout)
 
-    def _tensors(self, batch: Any, outputs: Callable[[], Any]) -> dict[str, Any] | None:
+    def _tensors(self, split: str, batch: Any, outputs: Callable[[], Any]) -> dict[str, Any] | None:
         """The tensors to log for a batch, possibly none; None where `extract` failed, which is counted."""
         assert self.run is not None
         try:
@@ -152,7 +152,7 @@ class Stream:
         except Exception as error:
             fault = Fault(f"extract: {type(error).__name__}: {error}")
             fault.__cause__ = error
-            self.run._reject(fault, 0)
+            self.run._reject(fault, split, 0)
             return None
 
 

@@ -186,8 +186,8 @@ def test_a_failing_probe_is_said_and_counted(keras: Any, sidecar: Sidecar, warne
     fit(bottleneck(keras, 1.0), monitor, epochs=1)
     assert monitor.run.stats.batches_dropped == {"invalid": 4}
     assert warned() == [
-        "conceptwatch, run 'run': extract: RuntimeError: no such layer. The batch was dropped; "
-        "run.stats.rows_dropped counts such rows"
+        "conceptwatch, run 'run': extract: RuntimeError: no such layer. The batch of 'val' was dropped; "
+        "run.stats.batches_dropped counts such batches"
     ]
 
 

@@ -396,13 +396,14 @@ def test_a_failing_extract_is_said_and_counted(
     def extract(batch: Any, outputs: Any) -> Any:
         return {"concept_labels": outputs["labels"]}
 
-    monitor = leakage_monitor("run", scripted.serve(), extract=extract, timeout=0.0, raise_errors=False)
+    monitor = leakage_monitor("run", scripted.serve(), extract=extract, train=True, timeout=0.0, raise_errors=False)
     done = quick(lightning, monitor, max_epochs=1)
     assert done.current_epoch == 1
-    assert monitor.run.stats.batches_dropped == {"invalid": 4}
+    assert monitor.run.stats.batches_dropped == {"invalid": 5}
     assert warned() == [
-        "conceptwatch, run 'run': extract: KeyError: 'labels'. The batch was dropped; "
-        "run.stats.rows_dropped counts such rows"
+        f"conceptwatch, run 'run': extract: KeyError: 'labels'. The batch of '{split}' was dropped; "
+        "run.stats.batches_dropped counts such batches"
+        for split in ("train", "val")
     ]
     # The sidecar is informed that rows are missing.
     assert [end.rows for end in scripted.ends] == [4]

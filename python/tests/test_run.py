@@ -152,8 +152,8 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
         assert run.diagnosis(step=step) is None
     assert run.should_stop(step=step) is False
     assert warned() == [
-        f"conceptwatch, run 'run': step: got {step!r}, expected a whole number of at least 0. The batch was dropped; "
-        "run.stats.rows_dropped counts such rows"
+        f"conceptwatch, run 'run': step: got {step!r}, expected a whole number of at least 0. The batch of 'val' was "
+        "dropped; run.stats.batches_dropped counts such batches"
     ]
     assert run.stats.rows_dropped == {"invalid": 10}
     for valid in (np.int64(3), 4.0, np.float64(5)):
