@@ -295,7 +295,8 @@ class Checks:
 def _form(name: str, source: Any, is_torch: bool) -> Form:
     dtype = str(source.dtype).removeprefix("torch.") if is_torch else source.dtype.name
     if dtype not in _SIZES:
-        raise Fault(_of_no_number(name, dtype))
+        named = dtype == "object" and any(isinstance(value, str) for value in source.flat)
+        raise Fault(_of_no_number(name, "str" if named else dtype))
     if is_torch and str(source.layout) != "torch.strided":
         raise Fault(f"{name} is a {source.layout} tensor; send a dense one, for example with to_dense()")
     number: messages.DataType = getattr(messages, f"DATA_TYPE_{dtype.upper()}")

@@ -264,14 +264,25 @@ def test_names_of_classes_are_their_numbers() -> None:
 def test_a_run_takes_names_of_classes_or_says_how(
     sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
 ) -> None:
-    tensors = {**batch(4), "task_labels": ["wren", "auk", "wren", "auk"]}
+    pandas = package("pandas")
+    names = ["wren", "auk", "wren", "auk"]
+    tensors = {**batch(4), "task_labels": names}
     named = start(name="named", task_classes=["auk", "wren"])
     named.log(step=1, **tensors)
     assert named.finish()
     assert (named.stats.rows_acknowledged, warned()) == (4, [])
-    without = start(name="without", address=named.address)
-    without.log(step=1, **tensors)
-    assert "task_labels are strings; pass their names to init as task_classes, or send class numbers" in warned()[0]
+    forms = {
+        "strings": np.array(names),
+        "objects": np.array(names, object),
+        "missing": np.array([*names[:3], None], object),
+        **{kind: pandas.Series(names, dtype=kind) for kind in ("object", "string", "category")},
+    }
+    for kind, form in forms.items():
+        without = start(name=f"without {kind}", address=named.address)
+        without.log(step=1, **{**tensors, "task_labels": form})
+        said = "task_labels are strings; pass their names to init as task_classes, or send class numbers"
+        assert said in warned()[-1], kind
+        assert len(warned()) == list(forms).index(kind) + 1
 
 
 @pytest.mark.parametrize(
