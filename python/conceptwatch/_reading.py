@@ -207,7 +207,7 @@ class StoredRun:
 
     def __repr__(self) -> str:
         points = sum(split["points"] for split in self.facts.get("splits", ()))
-        state = "finished" if self.finished else "running or interrupted"
+        state = self.facts["state"].replace("_", " ")
         labels = "".join(f", {key}={value}" for key, value in self.labels.items())
         title = f", {self.title!r}" if self.title != self.name else ""
         started = f"{self.started:%Y-%m-%d %H:%M} UTC"

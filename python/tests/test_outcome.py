@@ -14,7 +14,7 @@ import conceptwatch
 from conceptwatch import _outcome
 from conftest import acknowledged, log, python_environment, wait_for
 from jobs import Job, begin
-from real_sidecar import answer, eager
+from real_sidecar import answer, eager, page
 
 ADVISING = '[[alerts]]\nname = "few"\nfew_rows = 1000\nadvise_stop = true\n'
 
@@ -160,6 +160,7 @@ def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, j
     run = answer(address, "/api/v1/run", run=name)
     assert (run["finished"], run["outcome"]) == (False, None)
     assert run["reason"] == "its job has disconnected without saying how it ended"
+    assert ": 1 evaluation, lost, started " in repr(conceptwatch.runs(page(address))[name])
     resumed = job("resumed")
     begin(resumed, name, address, resume=True)
     wait_for(lambda: state_of(address, name) == "training")
