@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from ._child import answer_of
 from ._init import init
 from ._launch import new_job, own_launch
-from ._run import Pass, Run
+from ._run import ConceptwatchError, Pass, Run
 from ._tensors import Fault
 
 # From a batch and the model's outputs for it: the tensors of `Pass.log` by name, or None to leave the batch out.
@@ -54,6 +55,7 @@ class Stream:
             )
         self.name = name
         self.scores = tuple(scores)
+        check_scores("scores", self.scores)
         self.run: Run | None = None
         self._restored: str | None = None  # the run of a loaded checkpoint
         self._extract = extract
@@ -154,6 +156,19 @@ class Stream:
             fault.__cause__ = error
             self.run._reject(fault, split, 0)
             return None
+
+
+def check_scores(name: str, scores: Sequence[str]) -> None:
+    """Raises ValueError for an id that no score has: it would never be reported. Without the program all pass."""
+    unusual = [score for score in scores if score not in (*USUAL, ACCURACY_LESS_LEAKAGE)]
+    try:
+        if unusual:
+            answer_of("score-tensors", [f"--scores={','.join(unusual)}"], [])
+    except ConceptwatchError:
+        pass
+    except ValueError as error:  # also of known ids, because the program gets no tensors
+        if str(error).startswith("scores: "):
+            raise ValueError(f"{name}: {str(error).removeprefix('scores: ')}") from None
 
 
 def splits_of(splits: str | Sequence[str]) -> tuple[str, ...]:

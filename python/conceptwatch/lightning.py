@@ -22,7 +22,7 @@ from typing import Any
 
 from ._run import EXIT_TIMEOUT, Run
 from ._summary import counted
-from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap, splits_of
+from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap, check_scores, splits_of
 
 log = logging.getLogger("conceptwatch")
 
@@ -215,6 +215,7 @@ class LeakageMonitor(_Callback):
         stock: Any = (*_EARLY_STOPPING, *_CHECKPOINT)
         watched = [callback.monitor for callback in trainer.callbacks if isinstance(callback, stock)]
         scores = [str(key).removeprefix(PREFIX).split("/")[0] for key in watched if str(key).startswith(PREFIX)]
+        check_scores("monitor", scores)
         self._stream.scores = tuple(dict.fromkeys((*self._stream.scores, *scores)))
         keys = {self.key(score, split) for score in self._stream.scores for split in self.splits}
         for callback in trainer.callbacks:

@@ -17,7 +17,7 @@ import conceptwatch
 from conceptwatch._protocol import messages
 from conceptwatch._training import Tap
 from conftest import package, python_environment
-from real_sidecar import answer, curve, eager, free_ports
+from real_sidecar import answer, binary, curve, eager, free_ports
 from sidecar import Sidecar
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -429,8 +429,14 @@ def test_an_interrupted_training_discards_its_pass(lightning: Any, scripted: Scr
     assert scripted.finished == ["run"]
 
 
-def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: Scripted) -> None:
+def test_what_cannot_work_is_an_error_before_training(
+    lightning: Any, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONCEPTWATCH_BINARY", binary())
     address = scripted.serve()
+    for wrong in (("zz",), ("icl", "ctl_excess", "zz")):
+        with pytest.raises(ValueError, match=r"^scores: got 'zz', expected a score of docs/scores.md, such as "):
+            leakage_monitor("run", address, scores=wrong)
     with pytest.raises(ValueError, match="mode"):
         early_stopping(mode="down")
     with pytest.raises(ValueError, match="monitor"):
@@ -443,3 +449,5 @@ def test_what_cannot_work_is_an_error_before_training(lightning: Any, scripted: 
         quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))
     with pytest.raises(AttributeError, match="method"):
         quick(lightning, leakage_monitor("run", address, method="_run"))
+    with pytest.raises(ValueError, match=r"monitor: got 'icl_condtional', expected .* such as icl_conditional"):
+        quick(lightning, lightning.callbacks.EarlyStopping("leakage/icl_condtional"), leakage_monitor("run", address))
