@@ -125,14 +125,15 @@ def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any =
 
     runs: of `conceptwatch.runs`; those without the split are left out.
     """
-    curves, shown = [], []
+    curves, shown, lacking = [], [], None
     for run in runs:
         try:
             curves.append((run.name, run.series(score, split, frame="records")))
             shown.append(run)
-        except Unknown:
-            if len(runs) == 1:
-                raise
+        except Unknown as error:
+            lacking = error
+    if lacking is not None and not shown:
+        raise lacking
     ax = _axes(ax)
     along = _along({str(place): points for place, (_, points) in enumerate(curves)}, ax)
     for place, (name, points) in enumerate(curves):

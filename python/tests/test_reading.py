@@ -190,6 +190,8 @@ def test_curves_are_plotted(source: str) -> None:
     axes.figure.canvas.draw()
     assert axes.get_legend().get_window_extent().x0 >= axes.get_window_extent().x1
     assert len(found.plot("ctl").texts) == 0, "a score without a limit"
+    with pytest.raises(ReadError, match="nonsense"):
+        found.plot("nonsense")
     assert len(found["cub"].plot().get_lines()) >= 2
     same = found.plot("ctl", ax=axes)
     assert same is axes
