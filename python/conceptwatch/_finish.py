@@ -51,10 +51,10 @@ class Ending:
         if sender.down and self._has_work():
             wait, refusal = min(self._alone, self._left()), sender.refusal
             if refusal:
-                what = f"the sidecar at {sender.address} has no room ({refusal}), waiting up to {wait:.0f} s for some"
+                what = f"the sidecar at {sender.address} does not take the run now ({refusal})"
             else:
-                what = f"no sidecar answers at {sender.address}, waiting up to {wait:.0f} s for one"
-            log.warning("conceptwatch, run '%s': %s", link.name, what)
+                what = f"no sidecar answers at {sender.address}"
+            log.warning("conceptwatch, run '%s': %s, waiting up to %.0f s", link.name, what, wait)
         self._sender.wait_declared(link, min(self._left(), DECLARATION_TIMEOUT))
         stated = 0  # the declaration after which it was stated: a restarted sidecar has to be told again
         while True:

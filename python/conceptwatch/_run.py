@@ -408,8 +408,8 @@ class Run:
         declared = sender.wait_declared(link, max(0.0, end - time.monotonic()) + GRACE)
         if declared and not (sender.down or link.refused) and usable():
             return max(0.0, end - time.monotonic())
-        full = f"the sidecar has no room ({sender.refusal})" if sender.refusal else ""
-        self._silence = (link.refusal or full or SILENCE) if usable() else "a forked process cannot ask the sidecar"
+        now = f"the sidecar does not take the run now ({sender.refusal})" if sender.refusal else ""
+        self._silence = (link.refusal or now or SILENCE) if usable() else "a forked process cannot ask the sidecar"
         return None
 
     def _ask(self, call: Any, request: Any, timeout: float) -> Any:

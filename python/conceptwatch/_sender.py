@@ -333,7 +333,8 @@ class Sender:
             if not unavailable and not self.down:
                 self.down_since = time.monotonic()
             self.down = not unavailable
-            self.refusal = described(error) if code == grpc.StatusCode.RESOURCE_EXHAUSTED else ""
+            answered = code in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL)
+            self.refusal = described(error) if answered else ""
             self._outage = self._outage or self.down
             self._answered.notify_all()
             for link in self._links:

@@ -334,20 +334,25 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
     assert "1 evaluation was not settled: val at step 1. If the sidecar has received it" in said
 
 
-def test_a_sidecar_without_room_for_a_run_is_not_called_absent(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", ["resource_exhausted", "internal"])
+def test_a_sidecar_that_does_not_take_a_run_is_not_called_absent(
+    code: str,
+    settling: Sidecar,
+    start: Callable[..., Run],
+    warned: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
-    settling.refuse_start, settling.refuse_as = "run: declarations take 9 bytes", grpc.StatusCode.RESOURCE_EXHAUSTED
+    settling.refuse_start, settling.refuse_as = "run: declarations take 9 bytes", grpc.StatusCode[code.upper()]
     run = start()
     log(run, 1)
     wait_for(lambda: run._sender.down)
     assert not run.should_stop(step=1, timeout=0.1)
-    reason = "the sidecar has no room (resource_exhausted: run: declarations take 9 bytes)"
-    assert run.stop_reason(step=1) == reason
+    why = f"does not take the run now ({code}: run: declarations take 9 bytes)"
+    assert run.stop_reason(step=1) == f"the sidecar {why}"
     assert run.finish() is False
     said = "\n".join(warned())
-    assert "has no room (resource_exhausted: run: declarations take 9 bytes), waiting up to 0 s for some" in said
+    assert f"{why}, waiting up to 0 s" in said
     assert "1 evaluation was not settled: val at step 1. The sidecar at 127.0.0.1:" in said
     assert " never took the run, so nothing of it is kept" in said
 
