@@ -68,10 +68,11 @@ def evaluations(stats: Stats) -> str:
 
 
 def dropped_rows(stats: Stats) -> str:
-    """How many rows were dropped and why; empty where none was."""
+    """How many rows were dropped and why, or batches where their rows are not known; empty where none was."""
     reasons = {DROPPED.get(reason, reason): rows for reason, rows in stats.rows_dropped.items() if rows}
     if not reasons:
-        return ""
+        batches = stats.batches_dropped.total()
+        return f"{batches:,} batch{'es' * (batches != 1)} dropped (see the log)" * bool(batches)
     each = [f"{rows:,} {why}" if len(reasons) > 1 else why for why, rows in reasons.items()]
     return f"{counted(sum(reasons.values()), 'row')} dropped ({'; '.join(each)})"
 

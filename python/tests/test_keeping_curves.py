@@ -235,6 +235,8 @@ def test_evaluations_are_counted_by_what_became_of_them(
 def test_dropped_rows_are_counted_by_reason() -> None:
     stats = Stats()
     assert dropped_rows(stats) == ""
+    stats.drop("invalid", 2, 0)
+    assert dropped_rows(stats) == "2 batches dropped (see the log)"
     stats.drop("invalid", 1, 1)
     assert dropped_rows(stats) == "1 row dropped (wrong name, shape or type)"
     stats.drop("queue_full", 2, 1200)
