@@ -1,6 +1,6 @@
 //! `conceptwatch replay`: scores recordings of jobs in this process, or sends them to a sidecar.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -117,13 +117,15 @@ impl Replay<'_> {
             part.run = relay.start(start).await?;
             self.tallies.entry(part.run.clone()).or_default();
         }
-        // Number of ranks that have ended each open pass.
-        let mut ended: BTreeMap<(String, String, u64), u32> = BTreeMap::new();
+        // Number of ranks that have ended each open pass, and the passes that a rank has left without ending them.
+        let mut ended: BTreeMap<(String, String, u64, u32), u32> = BTreeMap::new();
+        let mut left = BTreeSet::new();
         let ReplayOptions { scores, json, .. } = self.options;
         let mut title = (!*json).then(|| title(scores));
         while let Some((run, ranks, item)) = self.next()? {
             let tally = self.tallies.entry(run.clone()).or_default();
-            let pass = item.ended_pass().map(|(split, step)| (run.clone(), split.to_owned(), step));
+            let pass = item.pass().map(|(split, step, ordinal)| (run.clone(), split.to_owned(), step, ordinal));
+            let ends = item.ends().map(str::to_owned);
             let answers = match item {
                 Item::Finish(finish) => {
                     relay.finish(finish).await?;
@@ -135,18 +137,32 @@ impl Replay<'_> {
                     relay.batch(chunks).await?
                 }
             };
+            let Some(pass) = pass else { continue };
             let mut all_taken = true;
             for answer in answers {
                 tally.rows += answer.rows;
                 if answer.outcome() == proto::ingest_response::Outcome::Refused {
                     all_taken = false;
-                    tally.refused += 1;
-                    if tally.refusal.is_empty() {
-                        tally.refusal = format!("{}: {}", answer.field, answer.message);
+                    // Once a rank has left a pass, the sidecar takes nothing more of it from the others.
+                    if !left.contains(&pass) {
+                        tally.refused += 1;
+                        if tally.refusal.is_empty() {
+                            tally.refusal = answer.message;
+                        }
                     }
                 }
             }
-            let Some(pass) = pass.filter(|_| all_taken) else { continue };
+            let Some(why) = ends.filter(|_| all_taken) else { continue };
+            if !why.is_empty() {
+                if left.insert(pass.clone()) {
+                    let (_, split, step, _) = pass;
+                    tell(&format!(
+                        "run '{run}', split '{split}', step {step}: discarded: the job left the evaluation without ending it: \
+                         {why}"
+                    ));
+                }
+                continue;
+            }
             let count = ended.entry(pass.clone()).or_default();
             *count += 1;
             if *count < ranks {
@@ -155,8 +171,8 @@ impl Replay<'_> {
             ended.remove(&pass);
             tally.passes += 1;
             if scored {
-                let (run, split, step) = pass;
-                match relay.scores(&run, &split, step, PATIENCE).await? {
+                let (run, split, step, ordinal) = pass;
+                match relay.scores(&run, &split, (step, ordinal), PATIENCE).await? {
                     Some(point) if *json => print(&format!("{}\n", as_json(&point))),
                     Some(point) => print(&(title.take().unwrap_or_default() + &line(&point, scores))),
                     None => tell(&format!("run '{run}', split '{split}', step {step}: got no scores")),

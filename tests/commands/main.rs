@@ -13,5 +13,6 @@ mod import;
 mod kinds;
 mod ports;
 mod read_only;
+mod replay;
 mod score;
 mod usual_page;

@@ -107,7 +107,7 @@ impl Client {
         step: u64,
         timeout: Duration,
     ) -> Result<Option<proto::Point>, ClientError> {
-        self.relay.scores(&self.run, split, step, timeout).await
+        self.relay.scores(&self.run, split, (step, 0), timeout).await
     }
 
     /// Waits for the evaluation of `step` and returns why training should stop; `None` if it should continue.
@@ -211,16 +211,17 @@ impl Relay {
         Ok(std::iter::once(answer).chain(of_end).collect())
     }
 
-    /// Waits for the scores of a step; `None` if there are none before the timeout.
+    /// Waits for the scores of a step and ordinal, 0 for any; `None` if there are none before the timeout.
     pub async fn scores(
         &mut self,
         run: &str,
         split: &str,
-        step: u64,
+        (step, ordinal): (u64, u32),
         timeout: Duration,
     ) -> Result<Option<proto::Point>, ClientError> {
         let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
-        let request = GetScoresRequest { run, split, step: Some(step), timeout_seconds, ..GetScoresRequest::default() };
+        let step = Some(step);
+        let request = GetScoresRequest { run, split, step, ordinal, timeout_seconds, ..GetScoresRequest::default() };
         Ok(self.calls.get_scores(self.authorization.request(request)).await?.into_inner().point)
     }
 

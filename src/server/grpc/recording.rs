@@ -42,21 +42,23 @@ impl Item {
 
     /// The step it belongs to; `u64::MAX` for the end of the run.
     pub fn step(&self) -> u64 {
+        self.pass().map_or(u64::MAX, |(_, step, _)| step)
+    }
+
+    /// Split, step and ordinal of its pass; `None` for the end of the run.
+    pub fn pass(&self) -> Option<(&str, u64, u32)> {
         match self {
-            Self::Batch(chunks) => chunks.first().map_or(0, |chunk| chunk.step),
-            Self::EndPass(end) => end.step,
-            Self::Finish(_) => u64::MAX,
+            Self::Batch(chunks) => chunks.last().map(|last| (&*last.split, last.step, last.ordinal)),
+            Self::EndPass(end) => Some((&end.split, end.step, end.ordinal)),
+            Self::Finish(_) => None,
         }
     }
 
-    /// Split and step of the pass that it ends, if any.
-    pub fn ended_pass(&self) -> Option<(&str, u64)> {
+    /// Why the job left the pass that it ends, empty if it did not; `None` if it ends none.
+    pub fn ends(&self) -> Option<&str> {
         match self {
-            Self::Batch(chunks) => {
-                let last = chunks.last()?;
-                last.end_pass.as_ref().map(|_| (last.split.as_str(), last.step))
-            }
-            Self::EndPass(end) => Some((&end.split, end.step)),
+            Self::Batch(chunks) => chunks.last()?.end_pass.as_ref().map(|_| ""),
+            Self::EndPass(end) => Some(&end.abandoned),
             Self::Finish(_) => None,
         }
     }
