@@ -103,9 +103,7 @@ impl Sided for Class {
 
     fn estimate(&self, score: &str) -> Result<Estimate, String> {
         let known = self.find(score);
-        let mean = known.and_then(|known| {
-            *known.mean.get_or_init(|| mean_of_folds(&known.runs.iter().copied().flatten().collect::<Vec<_>>()))
-        });
+        let mean = known.and_then(|known| *known.mean.get_or_init(|| mean_of_folds(&known.runs)));
         mean.ok_or_else(|| why_not(&self.name, known.and_then(|known| known.why.as_deref())))
     }
 

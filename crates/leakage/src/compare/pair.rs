@@ -7,8 +7,8 @@ use crate::alert::false_discovery::discoveries;
 use super::comparison::{Comparison, Verdict};
 use super::criterion::Criterion;
 use super::side::{Side, incomparable};
-use super::usual::{PUBLISHED, UNCLIPPED};
-use super::weighed::{Weighed, without_interventions};
+use super::usual::{PUBLISHED, UNCLIPPED, WEIGHED};
+use super::weighed::{LEARNT, Weighed, without_interventions};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreComparison {
@@ -60,12 +60,14 @@ pub fn compare_pair(a: &Side, b: &Side, scores: &[String], confidence: f64) -> P
         (Some(a), Some(b)) => a.concepts.iter().filter(|name| b.concepts.contains(name)).collect(),
         _ => Vec::new(),
     };
+    let read = [&WEIGHED[..], &PUBLISHED, &UNCLIPPED, &[LEARNT]].concat();
+    let read = scores.iter().map(String::as_str).chain(read).collect();
+    let ([matched_a, matched_b], mut notes) = Side::of_same_folds([a, b], &read);
     let of_score = |score: &String| ScoreComparison {
         score: score.clone(),
-        comparison: Comparison::between(a, b, score, confidence),
+        comparison: Comparison::between(&matched_a, &matched_b, score, confidence),
         per_concept: compare_concepts(a, b, score, &shared, confidence),
     };
-    let mut notes = Vec::new();
     for (side, other) in [(a, b), (b, a)] {
         let names = |side: &Side| side.folds.first().map_or(Vec::new(), |fold| fold.concepts.clone());
         let others = names(other);
@@ -80,9 +82,9 @@ pub fn compare_pair(a: &Side, b: &Side, scores: &[String], confidence: f64) -> P
         a: SideReport::of(a),
         b: SideReport::of(b),
         confidence,
-        weighed: Weighed::of(a, b, confidence),
-        criterion: Criterion::between(a, b, PUBLISHED, confidence),
-        criterion_unclipped: Criterion::between(a, b, UNCLIPPED, confidence),
+        weighed: Weighed::of(&matched_a, &matched_b, confidence),
+        criterion: Criterion::between(&matched_a, &matched_b, PUBLISHED, confidence),
+        criterion_unclipped: Criterion::between(&matched_a, &matched_b, UNCLIPPED, confidence),
         scores: scores.iter().map(of_score).collect(),
         notes,
     }
@@ -103,7 +105,7 @@ fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[&String], confi
         return Vec::new();
     }
     let of = |concept: &&String| {
-        let (a, b) = (a.concept_estimate(score, concept)?, b.concept_estimate(score, concept)?);
+        let [a, b] = Side::concept_estimates([a, b], score, concept)?;
         Some(ConceptComparison { concept: (*concept).clone(), comparison: Comparison::of(score, &a, &b, confidence) })
     };
     let mut compared: Vec<ConceptComparison> = concepts.iter().filter_map(of).collect();

@@ -1,8 +1,8 @@
 //! One side of a comparison: the evaluations of a run, its folds, or of several runs trained alike.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::point::Point;
+use crate::point::{Outcome, Point, ScoreValue};
 
 use super::interval::{Estimate, Measured};
 use super::usual::{AT_EQUAL_ROWS, ROWS_TOLERANCE};
@@ -51,15 +51,55 @@ impl Side {
         self.folds.iter().flat_map(|fold| &fold.points)
     }
 
-    /// A concept's mean.
-    pub fn concept_estimate(&self, score: &str, concept: &str) -> Option<Estimate> {
-        self.mean_of(|fold| fold.concept(score, concept))
+    /// The means of a concept in both sides, over the folds in which both have it.
+    pub(super) fn concept_estimates(sides: [&Self; 2], score: &str, concept: &str) -> Option<[Estimate; 2]> {
+        let [mut a, mut b] = sides.map(|side| side.of_folds(|fold| fold.concept(score, concept)));
+        if a.len() == b.len() {
+            (a, b) = a.into_iter().zip(b).filter(|(a, b)| a.is_some() && b.is_some()).unzip();
+        }
+        Some([mean_of_folds(&a)?, mean_of_folds(&b)?])
     }
 
-    fn mean_of(&self, values: impl Fn(&Evaluations) -> Vec<Option<Measured>>) -> Option<Estimate> {
-        let of = |fold: &Evaluations| values(fold).into_iter().flatten().collect::<Vec<_>>();
-        let folds = self.folds.iter().filter_map(|fold| Estimate::of_evaluations(&of(fold)));
-        mean_of_folds(&folds.collect::<Vec<_>>())
+    fn of_folds(&self, values: impl Fn(&Evaluations) -> Vec<Option<Measured>>) -> Vec<Option<Estimate>> {
+        let of = |fold| Estimate::of_evaluations(&values(fold).into_iter().flatten().collect::<Vec<_>>());
+        self.folds.iter().map(of).collect()
+    }
+
+    /// Both sides without the scores of folds in which one of them has no value: means over other folds would differ because
+    /// the folds do. Also returns notes on these folds.
+    pub(super) fn of_same_folds(sides: [&Self; 2], scores: &BTreeSet<&str>) -> ([Self; 2], Vec<String>) {
+        let mut matched = sides.map(Self::clone);
+        let mut notes: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
+        let count = sides[0].folds.len();
+        for &score in scores.iter().filter(|_| count > 1 && count == sides[1].folds.len()) {
+            let has = sides.map(|side| side.of_folds(|fold| fold.whole(score)));
+            // A side without any value says why itself.
+            if has.iter().any(|of| of.iter().flatten().next().is_none()) {
+                continue;
+            }
+            for fold in 0..count {
+                let Some(without) = has.iter().position(|of| of[fold].is_none()) else { continue };
+                let mut reasons =
+                    sides[without].folds[fold].points.iter().filter_map(|point| point.score(score)?.why());
+                let (name, why) = (&sides[without].name, reasons.next_back());
+                let why = why.map_or(format!("{name} does not have it there"), |why| why_not(name, Some(why)));
+                notes.entry((fold, why)).or_default().push(score.to_owned());
+                for point in matched.iter_mut().flat_map(|side| &mut side.folds[fold].points) {
+                    for (_, outcome) in point.scores.iter_mut().filter(|(id, _)| id == score) {
+                        let value = ScoreValue {
+                            per_concept: outcome.per_concept().map(<[_]>::to_vec),
+                            ..ScoreValue::default()
+                        };
+                        *outcome = Outcome::of(Some("no split has it in both runs".to_owned()), value);
+                    }
+                }
+            }
+        }
+        let split = |fold: usize| &sides[0].folds[fold].points[0].split;
+        let note = |((fold, why), scores): ((usize, String), Vec<String>)| {
+            format!("split '{}' is left out of {}: {why}", split(fold), scores.join(", "))
+        };
+        (matched, notes.into_iter().map(note).collect())
     }
 }
 
@@ -105,7 +145,7 @@ impl Sided for Side {
     }
 
     fn estimate(&self, score: &str) -> Result<Estimate, String> {
-        self.mean_of(|fold| fold.whole(score)).ok_or_else(|| {
+        mean_of_folds(&self.of_folds(|fold| fold.whole(score))).ok_or_else(|| {
             let reasons = self.points().filter_map(|point| point.score(score)?.why());
             why_not(&self.name, reasons.last())
         })
@@ -121,11 +161,11 @@ impl Sided for Side {
     }
 }
 
-/// The mean over folds, or the only one with its error.
-pub(super) fn mean_of_folds(folds: &[Estimate]) -> Option<Estimate> {
-    match folds {
+/// The mean over the folds that have one, or the only one with its error.
+pub(super) fn mean_of_folds(folds: &[Option<Estimate>]) -> Option<Estimate> {
+    match folds.iter().flatten().collect::<Vec<_>>()[..] {
         [one] => Some(*one),
-        several => Estimate::of_folds(&several.iter().map(|fold| fold.mean).collect::<Vec<_>>()),
+        ref several => Estimate::of_folds(&several.iter().map(|fold| fold.mean).collect::<Vec<_>>()),
     }
 }
 

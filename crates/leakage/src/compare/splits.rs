@@ -61,7 +61,7 @@ fn compare(a: &Side, b: &Side, score: &str, why: Option<String>, confidence: f64
 fn compare_concepts(a: &Side, b: &Side, score: &str, concepts: &[String], confidence: f64) -> Vec<ConceptComparison> {
     let of = |concept: &String| {
         let difference = difference(a, b, |fold| fold.concept(score, concept))?;
-        let (a, b) = (a.concept_estimate(score, concept)?, b.concept_estimate(score, concept)?);
+        let [a, b] = Side::concept_estimates([a, b], score, concept)?;
         Some(ConceptComparison {
             concept: concept.clone(),
             comparison: Comparison::by(score, &a, &b, &difference, confidence),

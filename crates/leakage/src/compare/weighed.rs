@@ -19,7 +19,7 @@ const BEHIND: f64 = 0.02;
 /// concept.
 const UNLEARNT: f64 = 0.75;
 pub(super) const DROP: &str = "intervention_drop";
-const LEARNT: &str = "concept_accuracy";
+pub(super) const LEARNT: &str = "concept_accuracy";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -69,6 +69,49 @@ fn folds_are_compared_by_their_scatter() {
 }
 
 #[test]
+fn a_fold_without_a_value_in_one_run_is_left_out_of_both() {
+    // Three splits, of which the first leaks; both runs are alike where both have a value.
+    let with = |run: &str, missing: &[usize]| {
+        let fold = |fold: usize, ctl: f64| {
+            let mut at = point(run, 1, &[("ctl", ctl, Some(0.001)), ("icl", ctl, Some(0.001))]);
+            at.split = format!("f{fold}").into();
+            let Outcome::Value(value) = &mut at.scores[0].1 else { unreachable!() };
+            value.per_concept = Some(vec![(!missing.contains(&fold)).then_some(ctl), Some(ctl)]);
+            if missing.contains(&fold) {
+                at.scores[0].1 = Outcome::of(Some("no task labels".into()), value.clone());
+            }
+            vec![at]
+        };
+        side(run, [0.4, 0.1, 0.2, 0.15].iter().enumerate().map(|(at, ctl)| fold(at, *ctl)).collect())
+    };
+    let report = compare_pair(&with("a", &[0]), &with("b", &[1]), &asked(&["ctl", "icl"]), 0.95);
+    let means = |at: usize| {
+        let of = &report.scores[at].comparison;
+        (of.a.map(|a| (a.mean, a.count)), of.b.map(|b| (b.mean, b.count)), of.verdict)
+    };
+    let alike = Some((0.175, 2));
+    assert_eq!(means(0), (alike, alike, Verdict::Compatible));
+    assert_eq!(means(1).0.map(|(_, count)| count), Some(4));
+    let concepts = report.scores[0].per_concept.iter().map(|one| one.comparison.a.map(|a| a.count));
+    assert_eq!(concepts.collect::<Vec<_>>(), [Some(2), Some(4)]);
+    assert_eq!(report.criterion.verdict, CriterionVerdict::Compatible);
+    let notes = [
+        "split 'f0' is left out of ctl: undefined in a: no task labels",
+        "split 'f1' is left out of ctl: undefined in b",
+    ];
+    assert!(notes.iter().all(|note| report.notes.iter().any(|found| found.starts_with(note))), "{:?}", report.notes);
+    let apart = compare_pair(&with("a", &[0, 1]), &with("b", &[2, 3]), &asked(&["ctl"]), 0.95);
+    let ctl = &apart.scores[0].comparison;
+    assert_eq!(ctl.undefined.as_deref(), Some("undefined in a: no split has it in both runs"));
+    assert_eq!((ctl.a, ctl.verdict, apart.criterion.verdict), (None, Verdict::Undefined, CriterionVerdict::Undefined));
+    // A run without it in any split says so, and the other's mean is shown.
+    let never = compare_pair(&with("a", &[]), &with("b", &[0, 1, 2, 3]), &asked(&["ctl"]), 0.95);
+    let ctl = &never.scores[0].comparison;
+    assert_eq!(ctl.undefined.as_deref(), Some("undefined in b: no task labels"));
+    assert_eq!(ctl.a.map(|a| a.count), Some(4));
+}
+
+#[test]
 fn values_on_different_scales_are_not_compared() {
     let a = leaking("a", 0.3, 0.1);
     let mut fewer = leaking("b", 0.02, 0.1);
