@@ -2,7 +2,7 @@
 //! thousands of runs are compared quickly.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::point::{Brief, Whole};
 
@@ -60,6 +60,21 @@ impl Class {
 
     pub(super) fn count(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Notes on the scores that only some of the runs have, one for each number of runs.
+    pub(super) fn partial(&self) -> Vec<String> {
+        let mut by_count: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for (id, known) in &self.scores {
+            by_count.entry(known.runs.iter().flatten().count()).or_default().push(id);
+        }
+        let partial = by_count.into_iter().filter(|(count, _)| (1..self.count()).contains(count));
+        let note = |(count, scores): (usize, Vec<&str>)| {
+            let seeds = if count == 1 { "; such an interval says nothing about other seeds" } else { "" };
+            let (name, of) = (&self.name, scores.join(", "));
+            format!("{name}: means over {count} of {} runs, because the others have no {of}{seeds}", self.count())
+        };
+        partial.map(note).collect()
     }
 
     fn find(&self, score: &str) -> Option<&OfScore> {

@@ -115,10 +115,11 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Its ends cut to a score's range; the mean stays inside.
+    /// Its ends cut to a score's range. Noise puts the mean of an unclipped score beyond an end; a cut there would hide the
+    /// error on that side.
     pub(super) fn within(self, (least, most): (f64, f64)) -> Self {
-        let low = self.low.map(|low| low.max(least.min(self.mean)));
-        let high = self.high.map(|high| high.min(most.max(self.mean)));
+        let low = self.low.map(|low| if self.mean < least { low } else { low.max(least) });
+        let high = self.high.map(|high| if self.mean > most { high } else { high.min(most) });
         Self { low, high, ..self }
     }
 }

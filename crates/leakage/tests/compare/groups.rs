@@ -136,6 +136,25 @@ fn labels_without_an_order_have_no_range() {
 }
 
 #[test]
+fn means_over_some_of_the_runs_of_a_group_say_over_how_many() {
+    let run = |task: &[(&str, f64, Option<f64>)]| vec![point("r", 1, &[task, &[("icl", 0.1, Some(0.004))]].concat())];
+    let with = [("ctl_conditional", 0.02, Some(0.01)), ("ctl", 0.01, Some(0.01))];
+    let one = side("1", vec![run(&with), run(&[]), run(&[])]);
+    let report = compare_groups("x", vec![one, side("2", vec![run(&with); 3])], &["ctl".into()], PUBLISHED, 0.95);
+    let partial: Vec<&String> = report.notes.iter().filter(|note| note.contains(" of 3 runs")).collect();
+    let expected = "x=1: means over 1 of 3 runs, because the others have no ctl, ctl_conditional; such an interval \
+                    says nothing about other seeds";
+    assert_eq!(partial, [expected]);
+    let two = side("1", vec![run(&with), run(&with[..1]), run(&with)]);
+    let report = compare_groups("x", vec![two], &["ctl".into()], PUBLISHED, 0.95);
+    assert!(
+        report.notes.contains(&"x=1: means over 2 of 3 runs, because the others have no ctl".to_owned()),
+        "{:?}",
+        report.notes
+    );
+}
+
+#[test]
 fn undefined_comparisons_have_a_reason() {
     let with = |name: &str, rows: u64| {
         let mut point = point("r", 1, &[("ctl", 0.1, Some(0.004)), ("icl", 0.1, Some(0.004))]);

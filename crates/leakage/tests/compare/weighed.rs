@@ -240,4 +240,10 @@ fn intervals_stay_in_the_range_of_the_score() {
     };
     let report = compare_groups("lambda", vec![folds("1"), folds("2")], &scores, PUBLISHED, 0.95);
     assert_eq!(report.groups[0].scores[0].interval.unwrap().low, Some(0.0));
+    // A mean below the range keeps the error on both sides.
+    let noise = compare_pair(&wide("a", -0.02, 0.5), &wide("b", 0.5, 1.02), &scores, 0.95);
+    for interval in [noise.scores[0].comparison.a, noise.scores[1].comparison.b].map(Option::unwrap) {
+        let (low, high) = (interval.low.unwrap(), interval.high.unwrap());
+        assert!((low + high - 2.0 * interval.mean).abs() < 1e-12 && high - low > 0.7, "{interval:?}");
+    }
 }
