@@ -190,6 +190,51 @@ fn a_soft_column_is_a_number_and_leaves_the_others_as_they_are() {
 }
 
 #[test]
+fn a_code_for_unknown_labels_does_not_make_classes_numbers() {
+    let data = data();
+    let coded = |labels: &[f64], codes: &[f64]| -> Vec<f64> {
+        labels.iter().enumerate().map(|(at, c)| if at % 5 == 3 { codes[at / 5 % codes.len()] } else { *c }).collect()
+    };
+    // Floats, because another column has fractions.
+    let with = |labels: &[f64], task: &[f64]| {
+        let tasks: Vec<f64> = task.iter().zip(&data.logits).flat_map(|(task, logit)| [*task, *logit]).collect();
+        table(&[("concept_activations", K, &data.logits), ("concept_labels", K, labels), ("task_labels", 2, &tasks)])
+    };
+    for codes in [&[-999.0][..], &[-9.0], &[-7.0, -8.0, -9.0]] {
+        let error = with(&data.labels, &coded(&data.task, codes)).refused(&[]);
+        let expected = format!(
+            "task_labels: row 3 has {} for task 't0', expected 0 to 1 (classes); for unknown labels pass --missing-labels \
+             and send -1; for measured quantities pass --task-kind NAME=continuous\n",
+            codes[0]
+        );
+        assert_eq!(error, expected);
+    }
+    // A positive code, too, is named with its row.
+    let error = with(&data.labels, &coded(&data.task, &[99_999.0])).refused(&[]);
+    assert!(error.contains("row 3 has 99999 for task 't0', expected 0 to 65535 (classes)"), "{error}");
+    // Also where there are many classes, and none where many numbers are negative.
+    let rows = |of: &dyn Fn(usize) -> f64| (0..ROWS).map(of).collect::<Vec<f64>>();
+    let birds = coded(&rows(&|row| (row % 100) as f64), &[-999.0]);
+    assert!(with(&data.labels, &birds).refused(&[]).contains("row 3 has -999"));
+    let kind = |task: &[f64]| with(&data.labels, task).json(&[]).0["task_kind"].clone();
+    assert_eq!(kind(&rows(&|row| (row % 41) as f64 - 10.0)), json!("continuous"));
+    assert_eq!(kind(&rows(&|row| (row % 41) as f64 + 70_000.0)), json!("continuous"));
+    let halves = |labels: Vec<f64>| -> Vec<f64> {
+        labels.iter().enumerate().map(|(at, c)| if at % K == 1 { c / 2.0 } else { *c }).collect()
+    };
+    let concepts = |labels: Vec<f64>| with(&halves(labels), &data.task);
+    let error = concepts(coded(&data.labels, &[-9.0])).refused(&[]);
+    assert!(
+        error.contains("row 1 has -9 for concept 'c0'") && error.contains("--concept-kind NAME=continuous"),
+        "{error}"
+    );
+    let error = concepts(data.labels.iter().map(|c| c + 1.0).collect()).refused(&[]);
+    assert!(error.contains("has 2 for concept 'c0', expected 0 to 1; classes count from 0, so subtract 1"), "{error}");
+    let ages = data.labels.iter().enumerate().map(|(at, c)| 20.0 + 30.0 * c + (at % 29) as f64).collect();
+    assert_eq!(concepts(ages).json(&[]).0["concept_kind"], json!("continuous"));
+}
+
+#[test]
 fn a_concept_is_told_its_kinds_by_name() {
     let data = data();
     // The first concept is a number in a unit of its own, the second has probabilities, the third logits.

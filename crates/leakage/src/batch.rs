@@ -450,12 +450,7 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
                 TensorName::ConceptLabels => format!(" for concept '{}'", run.concepts[column].name),
                 _ => task.map_or(String::new(), of_task),
             };
-            let hint = match name {
-                TensorName::ConceptLabels => "; for measured quantities declare its label kind continuous",
-                TensorName::TaskLabels if task.is_some() => "; for measured quantities declare the task continuous",
-                TensorName::TaskLabels => "; for measured quantities declare the run's label kind continuous",
-                _ => "",
-            };
+            let hint = of_measured(tensor, task);
             return Err(FieldError::new(
                 format!("tensors.{name}"),
                 format!("row {row} has {value}{of}, expected class numbers{hint}"),
@@ -463,6 +458,17 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
         }
     }
     Ok(())
+}
+
+/// The hint that labels may be no classes, where they are floats.
+fn of_measured(labels: &Tensor, task: Option<&Task>) -> &'static str {
+    match labels.name() {
+        _ if !labels.dtype().is_float() => "",
+        TensorName::ConceptLabels => "; for measured quantities declare its label kind continuous",
+        TensorName::TaskLabels if task.is_some() => "; for measured quantities declare the task continuous",
+        TensorName::TaskLabels => "; for measured quantities declare the run's label kind continuous",
+        _ => "",
+    }
 }
 
 /// Whether the tensor's labels may be unknown: −1, of a task also −100, or NaN among floats.
@@ -555,8 +561,9 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
                     }
                     _ => "",
                 };
+                let measured = of_measured(tensor, None);
                 format!(
-                    "row {row} has {value} for concept '{}', expected 0 to {}{hint}",
+                    "row {row} has {value} for concept '{}', expected 0 to {}{hint}{measured}",
                     run.concepts[column].name,
                     classes - 1
                 )
@@ -577,10 +584,12 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
                 let hint = match (name, value) {
                     (TensorName::TaskLabels, _) if run.missing_task_labels => ", or -1 or -100 where unknown",
                     (TensorName::TaskLabels, -1 | -100) => "; for unknown labels declare missing_task_labels",
+                    (TensorName::TaskLabels, ..-1) => "; for unknown labels declare missing_task_labels and send -1",
                     _ if name.content() == Content::LabelsOrNone => ", or -1 for none",
                     _ => "",
                 };
-                format!("row {row} has {value}{of}, expected 0 to {} (classes){hint}", classes - 1)
+                let measured = of_measured(tensor, task);
+                format!("row {row} has {value}{of}, expected 0 to {} (classes){hint}{measured}", classes - 1)
             })
         }),
         Content::Flags => check_below(tensor, 2, "values of a flag", dropped),

@@ -12,6 +12,8 @@ use super::array::each_element;
 const FEW: f64 = 0.01;
 /// Share of rows by which predictions and labels differ where a threshold separates nothing.
 const OTHER_SHARE: f64 = 0.1;
+/// So many different whole numbers are classes whatever they are.
+const FEW_CLASSES: usize = 20;
 
 /// How the arrays were read.
 #[derive(Debug, Default)]
@@ -92,16 +94,36 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
 }
 
 /// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1, `unknown` and NaN are
-/// unknown labels, or refused later. The columns of another shape are refused later.
+/// unknown labels, or refused later. Few different whole numbers, and whole ones with a single negative value, are classes
+/// with a code such as −999 for unknown labels, or counted from 1: they are refused later, as integers are. The columns of
+/// another shape are refused later.
 pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
     let mut kinds = vec![LabelKind::Class; columns];
-    if labels.dtype().is_float() {
-        each_element(labels, |_, at, value| {
-            let class = value.fract() == 0.0 && value >= -1.0 && value < f64::from(classes(at));
-            if !class && !value.is_nan() && value != unknown && at < columns {
-                kinds[at] = LabelKind::Continuous;
-            }
-        });
+    if !labels.dtype().is_float() {
+        return kinds;
+    }
+    // Of each column the different values, those that are no classes, and whether all are whole; sets end when large.
+    let mut found = vec![(BTreeSet::new(), BTreeSet::new(), true); columns];
+    let add = |set: &mut BTreeSet<i64>, value: f64| {
+        if set.len() <= FEW_CLASSES {
+            set.insert(value as i64);
+        }
+    };
+    each_element(labels, |_, at, value| {
+        let Some((values, others, whole)) = found.get_mut(at).filter(|_| !value.is_nan() && value != unknown) else {
+            return;
+        };
+        *whole &= value.fract() == 0.0;
+        add(values, value);
+        if value < -1.0 || value >= f64::from(classes(at)) {
+            add(others, value);
+        }
+    });
+    for (kind, (values, others, whole)) in kinds.iter_mut().zip(found) {
+        let has_code = others.len() == 1 && others.first().is_some_and(|code| *code < 0);
+        if !whole || !(others.is_empty() || values.len() <= FEW_CLASSES || has_code) {
+            *kind = LabelKind::Continuous;
+        }
     }
     kinds
 }
@@ -109,8 +131,6 @@ pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn
 /// The remark that labels of a task read as classes may be amounts in whole numbers, since most numbers up to the largest do
 /// not occur: of the first such task. `are_guessed`: whether the classes of each are a guess.
 pub fn sparse_classes(labels: &Tensor, names: &[String], are_guessed: &[bool]) -> Option<String> {
-    /// Fewer values than that are classes whatever their numbers.
-    const FEW_CLASSES: usize = 20;
     let mut found = vec![BTreeSet::new(); names.len()];
     each_element(labels, |_, task, value| {
         if value >= 0.0 && are_guessed[task] {

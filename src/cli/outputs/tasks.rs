@@ -1,5 +1,6 @@
 //! The tasks of a file: one for each column of `task_labels`, where there are several.
 
+use leakage::batch::MAX_CLASS;
 use leakage::field_error::FieldError;
 use leakage::run::{LabelKind, MAX_TASKS, Task};
 use leakage::tensor::Tensor;
@@ -37,7 +38,7 @@ pub fn of_labels(
     }
     let task = |at: usize| Task {
         name: name(names, at),
-        cardinality: if kinds[at] == LabelKind::Class { most[at].min(1e9) as u32 + 1 } else { 0 },
+        cardinality: if kinds[at] == LabelKind::Class { most[at].min(MAX_CLASS as f64) as u32 + 1 } else { 0 },
         label_kind: Some(kinds[at]),
     };
     Ok((0..t).map(task).collect())
