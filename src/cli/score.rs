@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Result<String, String> {
     let seconds = started.elapsed().as_secs_f64();
     let ignored = match &passed_over[..] {
         [] => String::new(),
-        names => format!("ignored, as no score knows the name: {}", names.join(", ")),
+        names => format!("ignored, as no score knows the name: {}", outputs::listed(names)),
     };
     if !ignored.is_empty() {
         tell(&format!("{ignored} (see --map)"));
@@ -135,8 +135,9 @@ pub fn run(options: &Options) -> Result<String, String> {
     let Scored { sample, scores, tie_fraction, repeated, concept_rows: known, warnings, .. } = &found;
     let rows = sample.rows();
     let mut text = format!(
-        "{rows} rows, {} concepts, {} estimator, {:.0} % ties, {seconds:.2} s, ± 95 %{}\n\n",
+        "{rows} rows, {} concept{}, {} estimator, {:.0} % ties, {seconds:.2} s, ± 95 %{}\n\n",
         run.concept_count(),
+        if run.concept_count() == 1 { "" } else { "s" },
         point.estimator,
         100.0 * tie_fraction,
         guessed(&run, &kinds, &guesses.guessed),
@@ -256,7 +257,7 @@ fn nothing_to_score(files: &[PathBuf], names: &outputs::Names, passed_over: &[St
     let place = if let [file] = files { file.display().to_string() } else { "files".to_owned() };
     let mut why = format!("{place}: no score can be computed from these arrays, {TOO_FEW}");
     if !passed_over.is_empty() {
-        why += &format!("; ignored, as no score knows the name: {}", in_short(&passed_over.join(", ")));
+        why += &format!("; ignored, as no score knows the name: {}", in_short(&outputs::listed(passed_over)));
     }
     let maps: Vec<String> = names.like_tensors().iter().map(|name| format!("--map \"{name}={name}*\"")).collect();
     if !maps.is_empty() {

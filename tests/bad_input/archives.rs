@@ -267,7 +267,10 @@ fn names_the_invalid_flag() {
     let maps: [(&[&str], &str); 3] = [
         (&["--map", "task_labels=a", "--map", "task_labels=b"], "'task_labels' is given twice"),
         (&["--map", "task_labels=a", "--map", "concept_labels=a"], "'a' is given twice"),
-        (&["--map", "task_labels=absent"], "no file has an array 'absent'; others are task_labels"),
+        (
+            &["--map", "task_labels=absent"],
+            "no file has an array 'absent', expected one of concept_activations, concept_labels, task_labels",
+        ),
     ];
     for (flags, says) in maps {
         check(&mut faults, &format!("{flags:?}"), &score(&path, flags), "--map", says);

@@ -448,20 +448,27 @@ fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
     let (logits, labels, task) = values();
     let directory = tempfile::tempdir().unwrap();
     let table = |separator: &str, missing: &str, classes: [&str; 2]| {
-        let header = ["concept_activations.a,x", "concept_labels.a,x", "task_predictions", "task_labels"];
+        // With a column without a name, as pandas writes its index.
+        let header = ["", "concept_activations.a,x", "concept_labels.a,x", "task_predictions", "task_labels"];
         let quoted = header.map(|title| format!("\"{title}\""));
         let mut table = quoted.join(separator) + "\n";
         for row in 0..ROWS {
             let label = if row % 7 == 0 { missing.to_owned() } else { labels[row * K].to_string() };
             let class = classes[usize::from(task[row] > 0.0)];
-            let cells = [logits[row * K].to_string(), label, classes[row % 2].to_owned(), class.to_owned()];
+            let cells =
+                [row.to_string(), logits[row * K].to_string(), label, classes[row % 2].to_owned(), class.to_owned()];
             table += &(cells.join(separator) + "\n");
         }
         let path = directory.path().join("t.csv");
         std::fs::write(&path, table).unwrap();
-        scored(&[&path], &["--missing-labels"]).0["scores"].clone()
+        let (found, said) = scored(&[&path], &["--missing-labels"]);
+        assert!(said.contains("ignored, as no score knows the name: '' (see --map)"), "{said}");
+        found["scores"].clone()
     };
     let expected = table(",", "", ["0", "1"]);
+    let few = ["--missing-labels", "--no-tests", "--scores", "ctl"];
+    let printed = program().arg("score").arg(directory.path().join("t.csv")).args(few).output().unwrap();
+    assert!(printed.stdout.starts_with(b"120 rows, 1 concept, "), "{printed:?}");
     // In the order of their names, whichever comes first.
     for (separator, missing, classes) in [
         (";", "NA", ["auk", "wren"]),

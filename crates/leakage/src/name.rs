@@ -17,9 +17,9 @@ pub const MAX_NAME: usize = 200;
 /// Normalised text has one spelling for what looks the same; control and formatting characters could forge a line of a
 /// log or reverse the text that follows.
 pub fn check_name(field: &str, name: &str) -> Result<(), FieldError> {
-    let characters = name.chars().take(MAX_NAME + 1).count();
+    let characters = name.chars().count();
     if characters == 0 || characters > MAX_NAME {
-        let got = if characters == 0 { "none".to_owned() } else { format!("{} bytes", name.len()) };
+        let got = if characters == 0 { "none".to_owned() } else { characters.to_string() };
         return Err(FieldError::new(field, format!("got {got}, expected 1 to {MAX_NAME} characters")));
     }
     check_shown(field, name)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use leakage::field_error::{FieldError, in_short};
 
 use super::array::{Array, Memory};
-use super::names::Names;
+use super::names::{Names, listed};
 use super::sink::{Say, Sink};
 use super::{npy, npz, table, tensors};
 
@@ -32,7 +32,7 @@ pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) ->
             place,
             match found.is_empty() {
                 true => format!("holds no array, {expected}"),
-                false => format!("holds no known array, got {}, {expected}: see --map", in_short(&found.join(", "))),
+                false => format!("holds no known array, got {}, {expected}: see --map", in_short(&listed(&found))),
             },
         ));
     }

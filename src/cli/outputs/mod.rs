@@ -28,7 +28,7 @@ use leakage::tensor::{Tensor, TensorName};
 
 pub use array::Memory;
 pub use kinds::Guesses;
-pub use names::{CONSTANTS, Mapping, Names};
+pub use names::{CONSTANTS, Mapping, Names, listed};
 pub use sink::Say;
 pub use soft::Soft;
 pub use stated::Stated;

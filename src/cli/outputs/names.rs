@@ -17,7 +17,7 @@ pub const CONSTANTS: [&str; 18] = [
     "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts", "box_size",
 ];
 
-/// Names of passed-over arrays that are kept for the message.
+/// Names of arrays that are kept for a message.
 const MOST_NAMED: usize = 64;
 
 fn is_known(name: &str) -> bool {
@@ -66,6 +66,8 @@ pub struct Target {
 #[derive(Default)]
 pub struct Names {
     mappings: Vec<(Mapping, Cell<bool>)>,
+    /// All arrays, and those passed over.
+    found: RefCell<BTreeSet<String>>,
     passed_over: RefCell<BTreeSet<String>>,
 }
 
@@ -86,8 +88,8 @@ impl Names {
     /// Returns the name of a file's array for scores; `None` for one to pass over, which is remembered.
     pub fn target(&self, array: &str) -> Option<Target> {
         let found = self.mapped(array).or_else(|| self.own(array));
-        if found.is_none() {
-            let mut names = self.passed_over.borrow_mut();
+        let sets = [Some(&self.found), found.is_none().then_some(&self.passed_over)];
+        for mut names in sets.into_iter().flatten().map(RefCell::borrow_mut) {
             if names.len() < MOST_NAMED {
                 names.insert(in_short(array));
             }
@@ -124,10 +126,10 @@ impl Names {
     pub fn check_used(&self) -> Result<(), FieldError> {
         match self.mappings.iter().find(|(_, used)| !used.get()) {
             Some((mapping, _)) => {
-                let found = self.passed_over();
-                let others =
-                    if found.is_empty() { String::new() } else { format!("; others are {}", found.join(", ")) };
-                Err(FieldError::new("--map", format!("no file has an array '{}'{others}", in_short(&mapping.array))))
+                let found = self.found.borrow();
+                let expected =
+                    if found.is_empty() { String::new() } else { format!(", expected one of {}", listed(&*found)) };
+                Err(FieldError::new("--map", format!("no file has an array '{}'{expected}", in_short(&mapping.array))))
             }
             None => Ok(()),
         }
@@ -143,6 +145,13 @@ impl Names {
         let begins = |tensor: &&str| self.passed_over.borrow().iter().any(|name| name.starts_with(*tensor));
         TensorName::ALL.iter().map(|tensor| tensor.text()).filter(begins).collect()
     }
+}
+
+/// Names in one line, in quotes where a reader would not see one, as that of the index which pandas writes.
+pub fn listed<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    let unseen = |name: &str| name.trim().len() != name.len() || name.is_empty() || name.contains(',');
+    let shown = |name: &String| if unseen(name) { format!("'{name}'") } else { name.clone() };
+    names.into_iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// SUFFIX of `base.SUFFIX` or `base[SUFFIX]`.
@@ -178,7 +187,9 @@ mod tests {
         // The name is another array's.
         assert_eq!(target(&names, "concept_labels"), None);
         assert_eq!(target(&names, "city"), None);
-        assert_eq!(names.passed_over(), ["city", "concept_labels"]);
+        assert_eq!(target(&names, ""), None);
+        assert_eq!(names.passed_over(), ["", "city", "concept_labels"]);
+        assert_eq!(listed(&names.passed_over()), "'', city, concept_labels");
         assert_eq!(names.check_used(), Ok(()));
     }
 }

@@ -211,13 +211,9 @@ pub(super) async fn leaking_rows(State(shared): State<Shared>, uri: Uri) -> Answ
     };
     blocking(shared, move |app| {
         let Some((concepts, kept)) = app.live.leaking_rows(&run, &split) else {
-            return Err(nothing_there(
-                app,
-                &run,
-                &split,
-                None,
-                "rows in memory: its sidecar keeps those of the newest evaluation",
-            ));
+            check_split(app, &run, &split)?;
+            let why = format!("'{split}' has no rows in memory: its sidecar keeps those of the newest evaluation");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "split", why));
         };
         let not_found = |field: &str, why: String| Refusal::new(StatusCode::NOT_FOUND, field, why);
         let task = kept.rows.task(task.as_deref()).map_err(|why| not_found("task", why))?;

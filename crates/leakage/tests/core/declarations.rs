@@ -596,7 +596,7 @@ fn names_are_text_that_a_person_can_read() {
     }
     let refused = [
         ("", "got none"),
-        (&"é".repeat(201), "expected 1 to 200 characters"),
+        (&"é".repeat(201), "got 201, expected 1 to 200 characters"),
         ("a\nb", "the character \\u{a}"),
         ("a\0", "the character \\u{0}"),
         ("a\tb", "the character \\u{9}"),
