@@ -119,7 +119,9 @@ pub fn run(options: &Options) -> Result<String, String> {
         return Err(nothing_to_score(&options.files, &names, &passed_over));
     }
     let kinds = kinds(&run, &found.sample);
-    guesses.doubts.iter().for_each(|doubt| tell(&printable(doubt)));
+    if options.json {
+        guesses.doubts.iter().for_each(|doubt| tell(&printable(doubt)));
+    }
     found.warnings.splice(..0, guesses.doubts);
     let seconds = started.elapsed().as_secs_f64();
     let ignored = match &passed_over[..] {

@@ -44,17 +44,14 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     for (concept, block) in run.concepts.iter().zip(&blocks) {
         classes[block.clone()].fill(concept.activation_kind.is_none().then(|| concept.classes()));
     }
-    let (mut hard, mut beyond, mut farthest) = (true, 0_usize, 0.5_f64);
+    let (mut hard, mut beyond) = (true, 0_usize);
     let mut spans = vec![Span { low: f64::INFINITY, high: f64::NEG_INFINITY }; columns];
     each_row(activations, |values| {
         for ((&value, span), &classes) in values.iter().zip(&mut spans).zip(&classes) {
             let Some(classes) = classes else { continue };
             hard &= value.fract() == 0.0 && value >= 0.0 && value < f64::from(classes);
             *span = Span { low: span.low.min(value), high: span.high.max(value) };
-            if !(-ROUNDING..=1.0 + ROUNDING).contains(&value) {
-                beyond += 1;
-                farthest = if (value - 0.5).abs() > (farthest - 0.5).abs() { value } else { farthest };
-            }
+            beyond += usize::from(!(-ROUNDING..=1.0 + ROUNDING).contains(&value));
         }
     });
     if hard {
@@ -84,13 +81,7 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
         );
         return (ActivationKind::Continuous, Some(doubt));
     }
-    let doubt = (kind == ActivationKind::Probability && beyond > 0).then(|| {
-        format!(
-            "concept_activations: {beyond} of {count} values are not from 0 to 1, such as {farthest:.4}: read as \
-             probabilities like the others. If they are logits, pass --activation-kind logit"
-        )
-    });
-    (kind, doubt)
+    (kind, None)
 }
 
 /// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1, `unknown` and NaN are

@@ -116,8 +116,8 @@ fn beyond_unit(p: &Prepared) -> Option<String> {
     }
     (outside > 0).then(|| {
         format!(
-            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}, although they are read \
-             as probabilities. They are scored with the threshold 0.5; logits have the activation kind logit",
+            "concept_activations: {outside} of {} values are not from 0 to 1, such as {farthest:.4}: read as probabilities, \
+             with the threshold 0.5. Logits have the activation kind logit",
             column.rows() * declared.len()
         )
     })
