@@ -115,7 +115,7 @@ pub fn compare_groups(
     classes.iter_mut().for_each(|class| class.name_by(label));
     let all: Vec<&dyn Sided> = classes.iter().map(|class| class as &dyn Sided).collect();
     let unbeaten = unbeaten(&all, judged, confidence);
-    let (reached, training) = training(&classes, unbeaten.as_deref().unwrap_or_default());
+    let (reached, medians, training) = training(&classes, unbeaten.as_deref().unwrap_or_default());
     let learns = |at: usize| training[at].is_none_or(|t| t.trained as f64 >= ENOUGH * t.runs as f64);
     // Where it fails in every group that leaks least, there is no reference for the others.
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
@@ -200,6 +200,13 @@ pub fn compare_groups(
         notes.push("failed training is not looked for in groups whose task accuracy is not known".into());
     }
     notes.extend(without_interventions(&all));
+    let best = medians.iter().flatten().copied().fold(0.0, f64::max);
+    let of_least = reference.as_ref().ok().and_then(|at| Some((all[*at].name(), medians[*at]?)));
+    if let Some((name, median)) = of_least.filter(|(_, median)| *median < TRAINED * best) {
+        notes.push(format!(
+            "{name}, where leakage is least, reaches a {reached} of {median:.2}, and others up to {best:.2}"
+        ));
+    }
     if !looked_at && reference.is_ok() {
         notes.push("training fails in some runs of every group that leaks least, so it does not end the range".into());
     }
@@ -244,8 +251,9 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// How many runs of each group reach [`TRAINED`] of the best median accuracy among the `unbeaten`, and of which accuracy.
-fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<Training>>) {
+/// How many runs of each group reach [`TRAINED`] of the best median accuracy among the `unbeaten`, and of which accuracy, with
+/// the medians.
+fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<f64>>, Vec<Option<Training>>) {
     // Where one class is rare, a model that always answers the other one has a high accuracy.
     let of_each = |score| classes.iter().map(|class| class.of_runs(score)).collect::<Vec<_>>();
     let balanced: Vec<Option<Vec<f64>>> = of_each("task_balanced_accuracy");
@@ -253,14 +261,15 @@ fn training(classes: &[Class], unbeaten: &[usize]) -> (&'static str, Vec<Option<
         true => ("balanced task accuracy", balanced),
         false => ("task accuracy", of_each("task_accuracy")),
     };
-    let best = unbeaten.iter().filter_map(|at| accuracies[*at].as_ref()).map(|runs| median(runs)).fold(0.0, f64::max);
+    let medians: Vec<Option<f64>> = accuracies.iter().map(|runs| runs.as_deref().map(median)).collect();
+    let best = unbeaten.iter().filter_map(|at| medians[*at]).fold(0.0, f64::max);
     let accuracy = TRAINED * best;
     let counted = |runs: Vec<f64>| Training {
         trained: runs.iter().filter(|reached| **reached >= accuracy).count(),
         runs: runs.len(),
         accuracy,
     };
-    (reached, accuracies.into_iter().map(|runs| runs.map(counted)).collect())
+    (reached, medians, accuracies.into_iter().map(|runs| runs.map(counted)).collect())
 }
 
 /// Groups such that no other leaks less, by all that is known.
