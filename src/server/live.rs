@@ -232,6 +232,9 @@ pub struct AlertChange {
     pub runbook: Option<String>,
 }
 
+/// The evidence of alerts that ended with their run begins so.
+pub const AT_END: &str = "the run finished";
+
 /// The rules, the state of each for each run, and recent changes, oldest first.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct AlertsStatus {
@@ -244,14 +247,22 @@ pub struct AlertsStatus {
 }
 
 impl AlertsStatus {
-    /// The rule on the split that advises to stop this run, and the step at which it began to fire.
+    /// The rule on the split that advises to stop this run, or did when the run finished, and the step at which it began to
+    /// fire; of several the first.
     pub fn advised(&self, run: &str, split: &str) -> Option<StopAdvised> {
-        let mut standings = self.standings.iter();
-        let standing = standings.find(|one| one.advises_stop && one.run == run && one.split == split)?;
-        let fired = self.changes.iter().rev().find(|change| {
-            (change.run.as_str(), change.rule.as_str(), change.since) == (run, standing.rule.as_str(), standing.since)
+        let is_own = |one: &AlertChange| one.run == run && one.split == split;
+        let began = |rule: &str| {
+            let mut changes = self.changes.iter().rev().filter(|change| is_own(change) && change.rule == rule);
+            changes.find(|change| change.state != State::Inactive).filter(|change| change.state == State::Firing)
+        };
+        let advising = self.standings.iter().filter(|one| is_own(one)).filter_map(|one| {
+            let (began, at_end) = (began(&one.rule), one.evidence.strip_prefix(AT_END));
+            let advises =
+                if at_end.is_some() { began.is_some_and(|began| began.advises_stop) } else { one.advises_stop };
+            let evidence = at_end.map_or(&*one.evidence, |end| end.trim_start_matches("; last: ")).to_owned();
+            let since = began.map_or(one.step, |began| began.step);
+            advises.then(|| StopAdvised { rule: one.rule.clone(), since, evidence })
         });
-        let since = fired.map_or(standing.step, |change| change.step);
-        Some(StopAdvised { rule: standing.rule.clone(), since, evidence: standing.evidence.clone() })
+        advising.min_by_key(|advising| advising.since)
     }
 }

@@ -30,7 +30,7 @@ use crate::server::advice::{Decision, MOST_UNANSWERED, Missed, RESTORED};
 use crate::server::alert_log::AlertLog;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
-use crate::server::live::Event;
+use crate::server::live::{AT_END, Event};
 use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining, Origin, Running};
@@ -364,7 +364,7 @@ impl Service {
             }
             let fired: Vec<_> = log.fired(&name).iter().map(|change| alert(change)).collect();
             if let Some(running) = running.filter(|_| !runs.is_running(&name)) {
-                running.advice.end("the run finished", unix_time());
+                running.advice.end(AT_END, unix_time());
             }
             (unsettled, fired)
         });

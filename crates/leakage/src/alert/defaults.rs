@@ -79,7 +79,8 @@ pub fn default_rules() -> Rules {
         stopping("leakage to the task rises", without_interventions("ctl_conditional", CTL_RISE, CTL_UNLEARNT), LATE),
         stopping("leakage to a number rises", without_interventions("ctl_conditional_r2", CTL_R2_RISE, CTL_R2), LATE),
         warning("conditional interconcept leakage rises", rise("icl_conditional", None), LATE),
-        warning("concepts-task leakage rises", rise("ctl_excess", None), ""),
+        // Below 0 it is what was not learnt, and rises as concepts are learnt.
+        warning("concepts-task leakage rises", rise("ctl_excess", Some(LEAST_RISE)), ""),
         warning(
             "conditional leakage is high",
             unless_harmless(&unknown, 3),

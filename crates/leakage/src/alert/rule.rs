@@ -217,7 +217,11 @@ impl Rule {
         };
         let advice = if self.advises_stop() { " Training is advised to stop." } else { "" };
         let action = self.action.as_ref().map_or(String::new(), |action| format!(" {action}"));
-        format!("On '{}', {}{evaluations}.{advice}{action}", self.split, self.judge.meaning())
+        let meaning = self.judge.meaning();
+        // The exceptions hold whenever they do.
+        let (beyond, exceptions) =
+            meaning.split_once(", unless ").map_or((&*meaning, ""), |(all, _)| (all, &meaning[all.len()..]));
+        format!("On '{}', {beyond}{evaluations}{exceptions}.{advice}{action}", self.split)
     }
 }
 

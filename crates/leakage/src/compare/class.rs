@@ -62,17 +62,21 @@ impl Class {
         self.runs.len()
     }
 
-    /// Notes on the scores that only some of the runs have, one for each number of runs.
-    pub(super) fn partial(&self) -> Vec<String> {
+    /// Notes on those of the scores that only some of the runs have, one for each number of runs.
+    pub(super) fn partial(&self, scores: &[String]) -> Vec<String> {
         let mut by_count: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-        for (id, known) in &self.scores {
+        for (id, known) in self.scores.iter().filter(|(id, _)| scores.contains(id)) {
             by_count.entry(known.runs.iter().flatten().count()).or_default().push(id);
         }
         let partial = by_count.into_iter().filter(|(count, _)| (1..self.count()).contains(count));
         let note = |(count, scores): (usize, Vec<&str>)| {
-            let seeds = if count == 1 { "; such an interval says nothing about other seeds" } else { "" };
+            let seeds = if count == 1 { ": its interval says nothing about other seeds" } else { "" };
             let (name, of) = (&self.name, scores.join(", "));
-            format!("{name}: means over {count} of {} runs, because the others have no {of}{seeds}", self.count())
+            format!(
+                "{count} of {} runs of {name} {} {of}{seeds}",
+                self.count(),
+                if count == 1 { "has" } else { "have" }
+            )
         };
         partial.map(note).collect()
     }

@@ -195,7 +195,7 @@ pub fn compare_groups(
         let single = single.join(", ");
         notes.push(format!("one run only, whose interval says nothing about other seeds: {single}"));
     }
-    notes.extend(classes.iter().flat_map(Class::partial));
+    notes.extend(classes.iter().flat_map(|class| class.partial(scores)));
     if training.iter().any(Option::is_none) {
         notes.push("failed training is not looked for in groups whose task accuracy is not known".into());
     }

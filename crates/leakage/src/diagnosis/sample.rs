@@ -94,7 +94,7 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
         (false, true) => "the standard errors are as large as the limits",
         (false, false) => {
             let precision = |(score, one, _): &(&str, Measured, f64)| {
-                format!("{} is known to ± {:.2} (95 %)", named(score), one.half_width())
+                format!("{} is known to ± {:.3} (95 %)", named(score), one.half_width())
             };
             let known: Vec<String> = known.iter().map(precision).collect();
             let text = match known.is_empty() {

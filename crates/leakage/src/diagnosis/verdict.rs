@@ -18,7 +18,7 @@ use crate::limits::{
 };
 use crate::point::Point;
 use crate::run::Run;
-use crate::score::catalogue::named;
+use crate::score::catalogue::{find, named};
 use crate::score::of_rare_class;
 
 use super::causes::{Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding};
@@ -218,8 +218,11 @@ pub fn verdict_on(
         Says::Leaks => stretch(newest, |at| sign(at).says),
         _ => (Stretch { start: newest, leaking: 0 }, None),
     };
+    // An evaluation without the score that decides now may have been no better.
+    let decider = now.deciding.as_ref().and_then(|deciding| find(&deciding.score));
     let last_sound = |before: usize| {
-        let sound = |at: &usize| sign(*at).says == Says::Sound;
+        let is_judged = |at: usize| decider.is_none_or(|score| points[at].score(score.id).is_some());
+        let sound = |at: &usize| is_judged(*at) && sign(*at).says == Says::Sound;
         (0..before).rev().find(sound).map(|at| Moment::of(&points[at]))
     };
     let lasts = stretch.leaking >= 2 || (stretch.leaking == 1 && finished && whole && newest == 0);
@@ -275,8 +278,7 @@ fn stretch(newest: usize, says: impl Fn(usize) -> Says) -> (Stretch, Option<usiz
 const UNUSED_IN_EMBEDDINGS: &str = "embeddings hold extra information, and no intervention shows that it is used";
 const MAY_BE_NOISY: &str =
     "heads on the true concepts fall short of the task: labels may be noisy, or concepts missing";
-const NOISE_NOT_EXCLUDED: &str =
-    "labels may be noisy: heads on the true concepts, which would tell, are not scored yet";
+const NOISE_NOT_EXCLUDED: &str = "labels may be noisy: heads on the true concepts, which would tell, are not scored";
 
 /// Returns the sign of the curve's newest evaluation, by the rules of the diagnosis.
 fn sign(curve: &Curve) -> Sign {
@@ -325,13 +327,15 @@ fn sign(curve: &Curve) -> Sign {
             Interventions::Unknown(_) => {
                 let of = match concepts(curve) {
                     Ok(concepts) if concepts.well => Some("activations of well-learnt concepts"),
-                    Ok(_) => None,
-                    Err(_) => Some("activations of concepts that may be well learnt"),
+                    Ok(concepts) if concepts.poor => None,
+                    _ => Some("activations of concepts that may be well learnt"),
                 };
                 let untold = untold(curve, &interventions);
-                of.map(|of| {
+                let untold = |of| {
                     format!("{of} hold extra information, and whether the head rests on it is not known: {untold}")
-                })
+                };
+                let due = curve.is_due("reference_accuracy_mlp") && curve.measured("ctl_conditional").is_ok();
+                of.map(untold).or(due.then(|| format!("activations hold extra information, but {NOISE_NOT_EXCLUDED}")))
             }
             _ => None,
         };

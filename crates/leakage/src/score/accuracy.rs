@@ -108,7 +108,7 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
             let present: Vec<Option<bool>> = concept.labels.iter().map(|&label| Some(label > 0)).collect();
             return auc_in(&concept.ascending(), &concept.activations, &present);
         }
-        auc_of_classes(&concept.activations, width, &concept.labels)
+        auc_of_classes(&concept.of_rows(), width, &concept.labels)
     };
     let term = |i: usize| {
         if p.run().is_continuous(i) { concordance::of_concept(p, i) } else { of_concept(p, i, &of_classes) }
@@ -127,8 +127,9 @@ pub fn concept_average_precision(p: &Prepared) -> Outcome {
         if width == 1 {
             return average_precision(&concept.activations, |row| concept.labels[row] > 0);
         }
+        let activations = concept.of_rows();
         let of_class = |class: usize| {
-            let column: Vec<f64> = concept.activations.iter().skip(class).step_by(width).copied().collect();
+            let column: Vec<f64> = activations.iter().skip(class).step_by(width).copied().collect();
             average_precision(&column, |row| concept.labels[row] == class as i32)
         };
         if concept.classes <= 2 {

@@ -23,6 +23,25 @@ pub struct ConceptRows<'p> {
 }
 
 impl ConceptRows<'_> {
+    /// Activations by which rows can be compared: of logits of several classes, which a shift of their row leaves as they
+    /// are, the logarithms of their softmax.
+    pub fn of_rows(&self) -> Cow<'_, [f64]> {
+        let width = self.activations.len() / self.labels.len();
+        if self.kind != ActivationKind::Logit || width == 1 {
+            return Cow::Borrowed(&self.activations);
+        }
+        let mut values = self.activations.to_vec();
+        for row in values.chunks_mut(width) {
+            let largest = first_largest(row);
+            let most = row[largest];
+            let others = row.iter().enumerate().filter(|(at, _)| *at != largest).map(|(_, z)| (z - most).exp());
+            // Exact also where the largest is almost certain.
+            let rest = others.sum::<f64>().ln_1p();
+            row.iter_mut().for_each(|z| *z = *z - most - rest);
+        }
+        Cow::Owned(values)
+    }
+
     /// The predicted class of each row.
     pub fn predictions(&self) -> Result<Vec<i32>, String> {
         let threshold = self.kind.threshold().ok_or("it predicts no class")?;

@@ -23,6 +23,8 @@ use super::term::Term;
 const OTHER_HEAD: f64 = 0.05;
 /// Balanced accuracy, or R², by which a head that predicts otherwise must fall short of the model to be another one.
 const LESS_ACCURATE: f64 = 0.05;
+/// R² of a constant, and what rounding adds to it.
+const NO_R2: f64 = 1e-9;
 /// Distance above which two predictions of a number are different, in standard deviations of the task.
 const OTHER_NUMBER: f64 = 0.01;
 
@@ -75,7 +77,14 @@ pub fn task_mae(p: &Prepared) -> Outcome {
 /// is that of the difference of each row's credit.
 pub fn intervention_drop(p: &Prepared) -> Outcome {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
-    let drop = untouched(p, &curve).and_then(|before| Ok(difference(&before, &intervened(p)?)));
+    let drop = untouched(p, &curve).and_then(|before| {
+        let after = intervened(p)?;
+        let is_constant = |credits: &[f64]| credits.iter().sum::<f64>() < NO_R2 * credits.len() as f64;
+        if p.run().has_continuous_labels(TensorName::TaskLabels) && is_constant(&before) && is_constant(&after) {
+            return Err("the model predicts the task no better than a constant, with and without intervention".into());
+        }
+        Ok(difference(&before, &after))
+    });
     with_curve(p, drop, &curve)
 }
 

@@ -1,6 +1,6 @@
 //! Each rule of the diagnosis on points that must give a finding, and on similar points that must not.
 
-use leakage::alert::{Alerts, Judged, default_rules};
+use leakage::alert::{Alerts, Judged, State as Standing, default_rules};
 use leakage::baseline::Baseline;
 use leakage::diagnosis::{Diagnosis, Moment, RULES, State, StopAdvised, Verdict, VerdictState, diagnose, verdict};
 use leakage::point::{Outcome, Point, ScoreValue};
@@ -663,6 +663,15 @@ fn an_earlier_intervention_score_does_not_excuse_a_drop() {
     let leaks = with(8, &[("ctl_conditional", 0.05), ("joint_leakage", 0.3), ("intervention_drop", 0.0)]);
     let joint = verdict(&soft(), &[leaks, point(9, &[("ctl_conditional", 0.0)])], false, true, None).unwrap();
     assert!(joint.reason.ends_with("; joint leakage (joint_leakage) is of step 8"), "{joint}");
+    assert!(joint.last_sound.is_none());
+    let before = with(7, &[("ctl_conditional", 0.05), ("intervention_drop", 0.0)]);
+    let leaks = with(8, &[("ctl_conditional", 0.05), ("joint_leakage", 0.3), ("intervention_drop", 0.0)]);
+    let told = verdict(&soft(), &[before, leaks], true, true, None).unwrap();
+    assert_eq!(
+        (told.state, told.last_sound),
+        (VerdictState::PossiblyLeaking, None),
+        "joint leakage was not looked for"
+    );
     points[7] = with(8, &[("task_balanced_accuracy", 0.9), ("task_excess", 0.1)]);
     points[8] = point(
         9,
@@ -898,6 +907,23 @@ fn a_run_that_leaks_for_long_is_advised_to_stop() {
 }
 
 #[test]
+fn what_is_not_yet_learnt_is_no_rise_of_leakage() {
+    let mut alerts = Alerts::new(default_rules());
+    let fired = |alerts: &Alerts| {
+        alerts
+            .standings()
+            .any(|(rule, at)| rule.name() == "concepts-task leakage rises" && at.state == Standing::Firing)
+    };
+    for step in 1..=40 {
+        let learning = (-0.43 + 0.02 * f64::from(step as u32)).min(0.0);
+        alerts.observe(&with(step, &[("ctl_excess", learning), ("ctl_conditional", 0.0)]));
+        assert!(!fired(&alerts), "{step}");
+    }
+    (41..=44).for_each(|step| drop(alerts.observe(&with(step, &[("ctl_excess", 0.12)]))));
+    assert!(fired(&alerts));
+}
+
+#[test]
 fn a_late_leak_to_a_number_is_found_without_interventions() {
     let mut alerts = Alerts::new(default_rules());
     let mut first = None;
@@ -925,8 +951,14 @@ fn without_interventions_well_learnt_concepts_leak_possibly() {
     let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
     assert_eq!(ended(&soft(), &poor).state, VerdictState::Leaking);
     // Less knowledge is no stronger evidence.
-    let alone = judged(&soft(), point(1, &[("ctl_conditional", 0.3)]));
-    assert_eq!(alone.state, VerdictState::PossiblyLeaking, "{alone}");
+    let scores = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
+    for (known, why) in [(1, "may be well learnt"), (3, "heads on the true concepts, which would tell, are not scored")]
+    {
+        let told = judged(&soft(), point(1, &scores[..known]));
+        assert!(told.state == VerdictState::PossiblyLeaking && told.reason.contains(why), "{told}");
+    }
+    let unsure = ended(&soft(), &[("ctl_conditional", 0.3), ("concept_accuracy", 0.9), ("concept_auc", 0.9)]);
+    assert_eq!(unsure.state, VerdictState::PossiblyLeaking, "{unsure}");
 }
 
 #[test]

@@ -227,6 +227,9 @@ fn of_a_task_that_is_a_number_the_drop_is_that_of_r2() {
     // Worse than a constant is as good as one.
     let (useless, _) = measured(&[0.1, 50.0]);
     assert!((useless.value("intervention_drop") - r2(0.1)).abs() < 1e-12);
+    let (nothing, _) = measured(&[40.0, 50.0]);
+    let why = "the model predicts the task no better than a constant, with and without intervention";
+    assert_eq!(nothing.why("intervention_drop"), why);
     // Without a column of no concepts the model's own predictions are compared.
     let own = columns.clone().with(TensorName::TaskPredictions, &[], columns.arrays[&TensorName::TaskLabels].1.clone());
     assert_eq!((own.value("task_r2"), own.value("task_mae")), (1.0, 0.0));

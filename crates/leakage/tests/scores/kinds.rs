@@ -183,6 +183,18 @@ fn of_other_order(columns: &Columns) -> Option<String> {
 }
 
 #[test]
+fn a_shift_of_all_logits_of_a_row_changes_no_score_of_their_order() {
+    let plain = categorical(240, 41).kind(ActivationKind::Logit);
+    let shifts = gaussians(240, &mut random(53));
+    let by = |row: usize, at: usize| if at < 3 { 50.0 * shifts[row] } else { 0.0 };
+    let shifted = plain.clone().changed(TensorName::ConceptActivations, |row, at, x| x + by(row, at));
+    for id in ["concept_auc", "concept_average_precision"] {
+        let [plain, shifted] = [&plain, &shifted].map(|columns| columns.value(id));
+        assert!((plain - shifted).abs() < 1e-9 && plain > 0.7, "{id}: {plain} {shifted}");
+    }
+}
+
+#[test]
 fn a_threshold_is_at_fault_where_another_one_predicts_the_concepts() {
     let remark = |columns: &Columns| {
         let remarks = columns.warnings(Wanted::Named(&[find("concept_accuracy").unwrap()]));
