@@ -51,8 +51,16 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     assert_eq!(told["changes"].as_array().unwrap().len(), 2);
     assert_eq!(told["rules"][0]["few_rows"], 1000);
 
+    // The verdict on the same evaluations is the same when the run has finished.
+    let verdict = || {
+        let found = sidecar.json("/api/v1/verdict?run=r&split=val");
+        ["state", "stop_advised_by", "reason", "since"].map(|key| found[key].clone())
+    };
+    let before = verdict();
+    assert_eq!(before[1], "few");
     client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
     assert_eq!(state(), 0.0);
+    assert_eq!(verdict(), before);
     let last = sidecar.json("/api/v1/alerts")["changes"][2].clone();
     assert!(last["evidence"].as_str().unwrap().starts_with("the run finished; last: 64 rows"), "{last}");
     let mut seen = Vec::new();

@@ -49,7 +49,7 @@ pub fn interventions_fail(curve: &Curve) -> Judgement {
 pub fn concepts_ignored(curve: &Curve) -> Judgement {
     let drop = match curve.measured("wrong_intervention_drop") {
         Ok(drop) => drop,
-        Err(why) => return Judgement::Unknown(why),
+        Err(why) => return concepts_bypassed(curve).unwrap_or(Judgement::Unknown(why)),
     };
     // All wrong values together leave a task such as parity as it is.
     let of_shares: Vec<f64> = curve.behind("wrong_intervention_drop").iter().filter_map(|(_, value)| *value).collect();
@@ -72,6 +72,14 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
     let before = ["task_accuracy", "task_r2"].into_iter().find_map(|score| curve.measured(score).ok());
     let before = before.map(|before| before.beside(None));
     Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(before).collect())
+}
+
+/// The finding that the task is predicted as well with all concepts at their means.
+fn concepts_bypassed(curve: &Curve) -> Option<Judgement> {
+    let drop = curve.measured("concept_ablation_drop").ok().filter(|drop| drop.is_below(INTERVENTION_HARM))?;
+    let quality = quality(curve);
+    let text = format!("{quality} is the same with all concepts at their means: predictions do not rest on them");
+    Some(Judgement::of(true, text, vec![drop.beside(INTERVENTION_HARM)]))
 }
 
 /// Numbers that show leakage, of information or of interventions that fail; else what was looked for, or why nothing can

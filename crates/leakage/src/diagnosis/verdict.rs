@@ -21,7 +21,9 @@ use crate::run::Run;
 use crate::score::catalogue::{find, named};
 use crate::score::of_rare_class;
 
-use super::causes::{Leakage, alignment_leakage, beyond_true_concepts, leakage, over_expressive_encoding};
+use super::causes::{
+    Leakage, alignment_leakage, beyond_true_concepts, concepts_ignored, leakage, over_expressive_encoding,
+};
 use super::curve::Curve;
 use super::heads::falls_short;
 use super::judgement::{Evidence, Judgement};
@@ -448,7 +450,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
     let well = learnt.as_ref().is_ok_and(|concepts| concepts.well);
     // A head can read in well-learnt activations what hardly raises any score of them.
     let may_collapse = curve.measured("ctl_conditional").is_ok_and(|one| !one.is_below(CTL_UNLEARNT));
-    match (hold, well) {
+    let sign = match (hold, well) {
         _ if (rows as f64) < ROWS => Sign::of(Says::Nothing, format!("{rows} rows, fewer than {ROWS}")),
         (true, _) => Sign::of(Says::Sound, ""),
         (false, true) if may_collapse => Sign::of(
@@ -463,8 +465,12 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
             Says::Nothing,
             format!("that every concept is well learnt is not shown, and {}", untold(curve, interventions)),
         ),
-    }
-    .by(deciding())
+    };
+    let ignored = sign.says == Says::Sound && is_found(&concepts_ignored(curve));
+    let also = if ignored { "predictions do not rest on the concepts" } else { "" };
+    let reason =
+        [sign.reason.as_str(), also].iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("; ");
+    Sign { reason, ..sign.by(deciding()) }
 }
 
 /// The reason why interventions do not tell how the head does on the true concepts.
