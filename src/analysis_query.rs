@@ -471,7 +471,7 @@ pub fn baseline_of(history: &dyn Store, run: &Run) -> Result<Option<Baseline>, H
         Ok((stored, _)) if stored.run.training.can_leak() => Some("was trained with the task, and may leak itself"),
         Ok((stored, _)) if !stored.run.is_comparable(run) => Some("has other concepts or another task"),
         Ok(_) => None,
-        Err(HistoryError::Unknown { .. }) => return Ok(Some(baseline)),
+        Err(HistoryError::Unknown { .. }) => Some("does not exist"),
         Err(error) => return Err(error),
     };
     if baseline.unfit.is_none() {

@@ -671,8 +671,8 @@ class Pass:
         reference_text [n]; localization_maps [n, k, h, w]; localization_peaks [n, k, 2]; part_locations [n, p, 2];
         deep_features [n, d, h, w], the last feature map; shallow_features [n, D, h, w], one folded to the same grid, as
         by `pixel_unshuffle`; cross_image_difference [n, d, h, w], the features of augmented images less the augmented
-        features; ablated_task_predictions [n], with all concepts set to their means; groups [n], whole numbers, such as
-        hospitals, among which `shares` divides leakage.
+        features; ablated_task_predictions [n], with all concepts set to their means; groups [n], numbers 0 to 65535,
+        such as hospitals, among which `shares` divides leakage.
 
         Of several `tasks` each has a column, [n, t] in place of [n] and [n, m, t] of [n, m]; task_logits have one for a
         task of two classes or a number, else one for each class, side by side.

@@ -65,7 +65,7 @@ def test_what_never_saw_the_task_is_no_leakage_and_what_is_more_than_that_is(add
 
 def test_a_reference_that_is_not_there_is_said(address: str) -> None:
     found, _ = verdict("without", address, 0.0, reference="nobody")
-    assert "the reference run 'nobody' has no evaluation of 'val'" in found.reason
+    assert "the reference run 'nobody' does not exist" in found.reason
 
 
 @pytest.mark.parametrize("arguments", [{"training": "late"}, {"reference": "a\nb"}])
