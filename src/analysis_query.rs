@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{HistoryError, LabelledRun, Store, StoredRun};
+use crate::history::{HistoryError, LabelledRun, RunOutcome, Store, StoredRun};
+use leakage::alert::{Alerts, Judged, default_rules};
 use leakage::baseline::Baseline;
 use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
@@ -447,6 +448,8 @@ pub fn assessment_of(
     advised: Option<&StopAdvised>,
 ) -> Result<Assessment, Refused> {
     let (stored, points, whole) = evaluations_of(history, run, split, LOOKED_BACK, &admits)?;
+    let followed = if advised.is_none() { advice_followed(history, &stored, split)? } else { None };
+    let advised = advised.or(followed.as_ref());
     let judge = |points: &[Point], whole| verdict(&stored.run, points, whole, stored.finished.is_some(), advised);
     let mut verdict = history.verdicts(&[run], split)?.remove(run);
     if verdict.is_none() {
@@ -461,6 +464,30 @@ pub fn assessment_of(
         Some(verdict) => Ok(Assessment::new(verdict, diagnosis)),
         None => Err(without(history, "split", run, split)?),
     }
+}
+
+/// The advice of the default rules that a run followed, once no sidecar remembers which it was.
+pub fn advice_followed(
+    history: &dyn Store,
+    stored: &StoredRun,
+    split: &str,
+) -> Result<Option<StopAdvised>, HistoryError> {
+    if !matches!(stored.outcome, Some(RunOutcome::StoppedOnAdvice { .. })) {
+        return Ok(None);
+    }
+    let mut alerts = Alerts::new(default_rules());
+    alerts.start(Judged::of(&stored.run, baseline_of(history, &stored.run)?), stored.started);
+    let mut advised: Option<StopAdvised> = None;
+    for point in history.evaluations(&stored.run.name, split, MOST)? {
+        alerts.observe(&point);
+        let since = advised.as_ref().map_or(point.step, |advised| advised.since);
+        let mut reasons = alerts.reasons_to_stop().filter(|(rule, _)| rule.split() == split);
+        advised = reasons.next().map(|(rule, standing)| {
+            let (rule, evidence) = (rule.name().to_owned(), standing.evidence.clone());
+            StopAdvised { rule, since, evidence }
+        });
+    }
+    Ok(advised)
 }
 
 /// The newest evaluations of the run that this one names as its reference; `None` where it names none.

@@ -14,7 +14,7 @@ use super::app::App;
 use super::curves::rounded;
 use super::refusal::Refusal;
 use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
-use crate::analysis_query::{baseline_of, diagnosis_of};
+use crate::analysis_query::{advice_followed, baseline_of, diagnosis_of};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::server::live::Latest;
 use leakage::compare::{USUAL_OF_GROUPS, fits};
@@ -232,11 +232,13 @@ fn judge(
 ) -> Result<Option<Verdict>, Refusal> {
     let name = stored.run.name.as_str();
     let baseline = baseline_of(&*app.history, &stored.run)?;
+    let advised = version.advised.clone();
+    let advised = if advised.is_none() { advice_followed(&*app.history, stored, split)? } else { advised };
     let judge = |points: &[Point], whole| {
         let above: Option<Vec<Point>> =
             baseline.as_ref().map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
         let points = above.as_deref().unwrap_or(points);
-        verdict(&stored.run, points, whole, version.finished, version.advised.as_ref())
+        verdict(&stored.run, points, whole, version.finished, advised.as_ref())
     };
     let mut found = judge(points, points.len() < LOOKED_BACK);
     let farther = found.as_ref().is_some_and(|found| found.or_earlier);

@@ -79,6 +79,7 @@ fn actions(verdict: &Verdict, lines: &[Line]) -> Vec<Action> {
         VerdictState::NothingFound | VerdictState::CannotTell => {
             vec![action("Log what is missing", &verdict.reason)]
         }
-        VerdictState::Leaking | VerdictState::Sound => Vec::new(),
+        VerdictState::Leaking => vec![action("Do not rely on its concepts", &verdict.reason)],
+        VerdictState::Sound => Vec::new(),
     }
 }

@@ -107,7 +107,7 @@ pub struct Verdict {
     pub last_sound: Option<Moment>,
     /// The limitation of the verdict, or the reason why there is none; empty where there is nothing to add.
     pub reason: String,
-    /// The alert rule that advises to stop, if one does.
+    /// The alert rule that advises to stop, if one does and the run goes on.
     pub stop_advised_by: Option<String>,
 }
 
@@ -209,7 +209,7 @@ pub fn verdict_on(
         .flatten()
         .collect::<Vec<_>>()
         .join("; "),
-        stop_advised_by: advised.map(|advised| advised.rule.clone()),
+        stop_advised_by: advised.filter(|_| !finished).map(|advised| advised.rule.clone()),
     };
     let early = !finished && whole && points.len() <= WARM_UP as usize;
     if early && advised.is_none() {
