@@ -3,8 +3,13 @@
 use std::process::Output;
 
 use crate::common::rows::{floats, tensors};
-use crate::common::{Client, Sidecar, Stream, answers_in, chunk, end_pass, point, program, run, text, until};
+use crate::common::stored;
+use crate::common::{
+    Client, Sidecar, Stream, answers_in, chunk, end_pass, open_history, point, program, run, text, until,
+};
+use conceptwatch::history::{Identity, RunOutcome, Store};
 use conceptwatch::server::proto::{self, FinishRunRequest};
+use leakage::point::{Outcome, Point, ScoreValue};
 use serde_json::Value;
 use tonic::Code;
 
@@ -200,4 +205,28 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     sidecar.terminate();
     let left = diagnose(&["poor", "--data-dir", text(&curves), "--json"]);
     assert_eq!(serde_json::from_slice::<Value>(&left.stdout).unwrap(), poor);
+}
+
+#[test]
+fn a_run_that_stopped_on_advice_leaks_to_whoever_opens_its_curves_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let history = open_history(directory.path());
+    history.record_run(&stored::run("r", 2), &Identity::default(), 0.0).unwrap();
+    for step in 1..=22 {
+        let known = |(id, value): (&str, f64)| {
+            let value = ScoreValue { value, standard_error: Some(0.01), ..ScoreValue::default() };
+            (id.to_owned(), Outcome::Value(value))
+        };
+        let leakage = if step > 20 { 0.5 } else { 0.001 * (step % 3) as f64 };
+        let scores = [("ctl_conditional", leakage), ("concept_accuracy", 0.98), ("concept_auc", 0.99)];
+        let scores = scores.map(known).to_vec();
+        let point = Point { incomplete: false, scores, warnings: Vec::new(), ..stored::point("r", "val", step, 2) };
+        history.record_point(&point, None).unwrap();
+    }
+    history.finish_run("r", 2e9, &RunOutcome::StoppedOnAdvice { rank: 0 }).unwrap();
+    drop(history);
+    let found = diagnose(&["r", "--data-dir", text(directory.path()), "--json"]);
+    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!((&found["state"], &found["stop_advised_by"]), (&"leaking".into(), &Value::Null), "{found:#}");
+    assert!(found["reason"].as_str().unwrap().contains("times the noise of an evaluation"), "{found:#}");
 }
