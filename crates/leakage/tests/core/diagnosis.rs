@@ -292,7 +292,7 @@ fn wrong_values_of_some_concepts_show_that_predictions_rest_on_them() {
     assert!(text.ends_with("falls when some concepts are set to wrong values: predictions rest on them"), "{text}");
     // A side channel that alone predicts the task.
     let bypassed = with(1, &[("ctl_conditional", 0.0), ("concept_ablation_drop", 0.0)]);
-    assert_eq!(state(&soft(), &[bypassed.clone()], "concepts_ignored").0, State::Found);
+    assert_eq!(state(&soft(), std::slice::from_ref(&bypassed), "concepts_ignored").0, State::Found);
     let told = judged(&soft(), bypassed);
     assert_eq!(told.state, VerdictState::Sound);
     assert_eq!(told.reason, "interventions were not logged; predictions do not rest on the concepts");
