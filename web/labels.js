@@ -2,7 +2,7 @@
 import { count, epochText, localTime, number, plural, signed } from "./text.js";
 
 /**
- * @import { Outcome, Point, Row, Run, Score, Unscored } from "./data/api.js"
+ * @import { GroupReport, Outcome, Point, Row, Run, Score, Unscored } from "./data/api.js"
  * @typedef {{name: string, short?: string, unit?: string, digits?: number, axis?: [number, number], tip?: string}} Word
  *   digits: after the point; axis: least range of a chart
  */
@@ -210,8 +210,17 @@ export const labelName = (label) => ({ lambda: "λ", lam: "λ" })[label] ?? labe
 /** A label with its name in jobs, where the page has another. @param {string} label */
 export const labelText = (label) => (labelName(label) === label ? label : `${labelName(label)} (${label})`);
 
-/** A range of a label's values. @param {string[]} values */
-export const rangeText = (values) => (values.length > 1 ? `${values[0]} to ${values.at(-1)}` : values[0]);
+/**
+ * Whether the values of least leakage are a range: the sidecar says how it ends only where a label's values are numbers.
+ * @typedef {NonNullable<GroupReport["least"]>} Least
+ * @param {Least} least
+ */
+export const isRange = ({ below }) => typeof below === "string";
+
+const either = new Intl.ListFormat("en", { type: "disjunction" });
+
+/** The values of a label where leakage is least. @param {Least} least */
+export const leastText = (least) => (isRange(least) && least.values.length > 1 ? `${least.values[0]} to ${least.values.at(-1)}` : either.format(least.values));
 
 /** @param {{step: number|null, epoch: number|null}|null|undefined} at */
 export const momentText = (at) => (!at || at.step === null ? "" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`

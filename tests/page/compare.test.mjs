@@ -95,6 +95,37 @@ test("groups by a label are curves with the range of least leakage, and say whic
     /Caution: lambda=5 still loses 0\.\d\d of accuracy under intervention/.test(await all.page.locator(".compare").innerText()));
 });
 
+test("values of a label without an order are listed, each with its band within the plot", async (t) => {
+  const { page, complaints } = await scene(t, { runs: 9, hash: "#/compare?label=encoder",
+    rename: (run) => { run.labels.encoder = ["cnn", "mlp", "vit"][run.labels.seed % 3]; } });
+  await page.addInitScript(() => {
+    const { prototype } = CanvasRenderingContext2D;
+    const { fillRect } = prototype;
+    prototype.fillRect = function (x, y, width, height) {
+      if (Math.abs(this.globalAlpha - 0.13) < 1e-6) (globalThis.bands ??= []).push([x, x + width]);
+      fillRect.call(this, x, y, width, height);
+    };
+  });
+  await page.route("**/api/v1/compare*", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.least.values = ["cnn", "vit"];
+    delete report.least.caution;
+    await route.fulfill({ response, json: report });
+  });
+  await page.reload();
+  await settled(page);
+  await eventually("the values", async () => (await page.locator("h1").innerText()) === "Leakage is least where encoder is cnn or vit");
+  assert.match(await page.locator(".compare .key").innerText(), /least leakage: encoder = cnn or vit\n/);
+  assert.equal(await page.locator(".plain-note").isVisible(), false, "there is nothing below or above a list");
+  await eventually("the bands", () => page.evaluate(() => globalThis.bands?.length >= 2));
+  const { width } = await page.locator('.chart[data-score="sweep-ctl_conditional"] canvas').boundingBox();
+  const bands = await page.evaluate(() => globalThis.bands);
+  const [[from, a], [b, to]] = bands;
+  assert.ok(from >= 36 && a < b && b - a > 40 && to <= width - 12, JSON.stringify({ bands, width }));
+  assert.deepEqual(complaints, []);
+});
+
 test("runs stand at their leakage and task accuracy, with the front that none beats in both", async (t) => {
   const { page, complaints } = await scene(t, { runs: 12, hash: "#/compare" });
   const panel = page.getByRole("region", { name: "Leakage against task accuracy" });

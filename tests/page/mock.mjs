@@ -280,8 +280,8 @@ function groupsOf(runs, label) {
   const more = mean(before, "ctl") - mean(least.at(-1), "ctl");
   const drop = mean(least[0], "intervention_drop");
   return { label, confidence: 0.95, groups, notes: [], least: { reference: least.at(-1), values: least,
-    below: `${label}=${before}: concepts-task leakage (ctl) is higher in ${label}=${before} by ${more.toFixed(4)} `
-      + `(${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried",
+    ...(values.every((value) => Number.isFinite(Number(value))) && { below: `${label}=${before}: concepts-task leakage (ctl) is higher in ${label}=${before} by ${more.toFixed(4)} `
+      + `(${(more - 0.01).toFixed(4)} to ${(more + 0.01).toFixed(4)})`, above: "no larger value was tried" }),
     ...(drop > 0.05 && { caution: `${label}=${least[0]} still loses ${drop.toFixed(2)} of accuracy under intervention` }) } };
 }
 

@@ -80,13 +80,14 @@ export class LinePlot {
   }
 
   grid() {
-    const { context, box, limit, spec: { best } } = this;
-    if (best) {
-      context.globalAlpha = 0.13;
-      context.fillStyle = pageColor("--ok");
-      context.fillRect(this.x(best[0]), box.top, this.x(best[1]) - this.x(best[0]), box.height);
-      context.globalAlpha = 1;
+    const { context, box, limit, spec: { best = [] } } = this;
+    context.globalAlpha = 0.13;
+    context.fillStyle = pageColor("--ok");
+    for (const ends of best) {
+      const [from, to] = ends.map((end) => Math.max(box.left, Math.min(box.left + box.width, this.x(end))));
+      context.fillRect(from, box.top, to - from, box.height);
     }
+    context.globalAlpha = 1;
     context.lineWidth = 1;
     context.textBaseline = "middle";
     context.textAlign = "right";

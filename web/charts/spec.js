@@ -27,7 +27,7 @@ import { rounded, scale } from "./axes.js";
  * @property {[number, number]} [least] range that the vertical axis has at least
  * @property {[number, number]} [range] possible values
  * @property {{value: number, text: string, bad: "above"|"below"}|null} [limit]
- * @property {[number, number]|null} [best] stretch to shade
+ * @property {number[][]} [best] stretches to shade, by their ends
  * @property {(value: number) => string} text
  * @property {{at: number, text: string}[]} [places] ticks, where the axis has no scale
  * @property {boolean} [points] marks at all values

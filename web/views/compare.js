@@ -8,7 +8,7 @@ import { note } from "./states.js";
 import { change } from "../data/state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
 import { el, upper } from "../text.js";
-import { labelName, labelText, rangeText } from "../labels.js";
+import { labelName, labelText, leastText } from "../labels.js";
 import { pairPanel } from "./pair_panel.js";
 import { watcher } from "../scheduler.js";
 
@@ -81,7 +81,7 @@ export function compareView(again) {
     const name = labelName(report.label);
     const runs = groups.reduce((sum, { runs: own }) => sum + own.length, 0);
     return {
-      title: least?.values.length ? `Leakage is least where ${name} is ${rangeText(least.values)}` : `The ${name} of least leakage is unknown`,
+      title: least?.values.length ? `Leakage is least where ${name} is ${leastText(least)}` : `The ${name} of least leakage is unknown`,
       lead: least ? `Compared with ${name} = ${least.reference}, whose mean is lowest among models with good task and concept accuracy.`
         : upper(report.undefined ?? ""),
       counts: `${runs} runs in ${groups.length} groups, the newest evaluations of each`,

@@ -9,7 +9,7 @@ import { closing } from "../saving.js";
 import { address, change, current } from "../data/state.js";
 import { store } from "../data/store.js";
 import { count, el, icon, plural, tell } from "../text.js";
-import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, rangeText, withNumbers } from "../labels.js";
+import { FIRST, STATES, LOOKS, PUBLISHED, SHORT, allScores, stateOf, labelName, labelText, momentText, nameOf, leastText, withNumbers } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -88,8 +88,9 @@ function headlinePanel(again) {
       const said = live?.row?.verdict;
       lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(said?.since)}${said?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range && label ? [compared < labelled ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
-        el("a", { href: address({ page: "compare", by: "label", label }) }, `${labelName(label)} is ${rangeText(range)}`), "."] : []));
+      ...(range?.length && label ? [compared < labelled ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
+        el("a", { href: address({ page: "compare", by: "label", label }) },
+          `${labelName(label)} is ${leastText(report.least)}`), "."] : []));
     },
   };
 }

@@ -3,7 +3,7 @@ import { figure } from "../charts/figure.js";
 import { chartText, limitIn } from "../charts/lines.js";
 import { el, headRow, icon, scroller, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
-import { labelName, nameOf, rangeOf, rangeText, tipOf, valueText, wordOf } from "../labels.js";
+import { isRange, labelName, leastText, nameOf, rangeOf, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
  * @import { GroupReport } from "../data/api.js"
@@ -30,7 +30,7 @@ export function sweepPanel(host) {
     const values = groups.map(({ value }) => value);
     const place = placesOf(values);
     title.textContent = `Along ${labelName(label)}`;
-    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${rangeText(least.values)}`)] : []),
+    key.replaceChildren(...(least ? [el("span", {}, el("i", { class: "best-key" }), `least leakage: ${labelName(label)} = ${leastText(least)}`)] : []),
       el("span", {}, el("i", { class: "mean-key" }), "mean of the runs, 95 % interval"));
     const has = (/** @type {string} */ id) => groups.some(({ scores }) => scores.some(({ score, interval }) => score === id && interval));
     const charted = CHARTED.filter(has).length ? CHARTED.filter(has) : FALLBACK.filter(has);
@@ -44,8 +44,8 @@ export function sweepPanel(host) {
       if (one.root.parentElement !== grid) grid.append(one.root);
       const { axis } = wordOf(id);
       const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
-      const inside = (least?.values ?? []).map((value) => Number(place.get(value)));
       const gap = smallest([...place.values()]) / 2;
+      const bands = (least?.values ?? []).map((value) => [Number(place.get(value)) - gap, Number(place.get(value)) + gap]);
       const limit = limitIn(shown, id);
       one.show({
         lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
@@ -54,12 +54,13 @@ export function sweepPanel(host) {
             notes: (at) => [`${groups[at].runs.length} runs`] }],
         along: "", zoom: null, logx: false, logy: false, smooth: 0, least: axis, range: rangeOf(id), text: chartText(id), points: true, whiskers: true,
         places: values.map((value, i) => ({ at: Number(place.get(value)), text: i === 0 ? `${labelName(label)} ${value}` : value })),
-        best: inside.length ? [Math.min(...inside) - gap, Math.max(...inside) + gap] : null,
+        best: least && isRange(least) && bands.length ? [[bands[0][0], bands[bands.length - 1][1]]] : bands,
         limit: limit?.bad === "above" ? limit : null,
       }, JSON.stringify([label, means, least, shown.theme]));
     }
     const said = least ? [["Below it", least.below], ["Above it", least.above], ["Caution", least.caution]].filter(([, text]) => text)
       : [["No range", report.undefined ?? "unknown"]];
+    notes.hidden = said.length === 0;
     notes.replaceChildren(el("div", { class: "note plain-note" }, icon(least?.caution || !least ? "warn" : "ok"),
       el("div", {}, ...said.map(([head, text]) => el("p", {}, el("b", {}, `${head}: `), `${text}.`)))));
   };
