@@ -33,6 +33,28 @@ test("two runs are compared, score by score and concept by concept", async (t) =
   assert.deepEqual(complaints, []);
 });
 
+test("runs of the address that cannot be compared are named, and no others take their place", async (t) => {
+  const rename = (run) => { run.name = `r${run.labels.seed}`; run.unevaluated = run.name === "r3"; };
+  const { page, mock, asked, complaints } = await scene(t, { runs: 4, rename, hash: "#/compare?by=runs&a=r3&b=nobody" });
+  const says = (text) => eventually(text, async () => (await page.locator(".head p").innerText()) === text || page.locator(".head").innerText());
+  await says("r3 has no evaluation of val. There is no run nobody.");
+  assert.equal(await page.locator("h1").innerText(), "This comparison is not possible");
+  assert.equal(await page.locator(".compare .panel:visible").count(), 0);
+  await page.goto(`${mock.url}/#/compare?by=runs&a=r1&b=r1`);
+  await says("A and B are the same run, r1.");
+  assert.equal(questions(asked).length, 0);
+  await page.getByLabel("B", { exact: true }).selectOption("r2");
+  await eventually("the two", async () => (await page.locator('tr[data-score="ctl"]').count()) === 1);
+  await page.getByLabel("A", { exact: true }).selectOption("r2");
+  await eventually("the other way round", async () => /a=r2&b=r1/.test(page.url()) && questions(asked).at(-1).searchParams.get("run_b") === "r1");
+  const compare = page.getByRole("link", { name: "Compare", exact: true }).and(page.locator(".btn"));
+  await page.goto(`${mock.url}/#/run/r0`);
+  await eventually("a run that can be compared", async () => /b=r2/.test(await compare.getAttribute("href")));
+  await page.goto(`${mock.url}/#/run/r3`);
+  await eventually("no comparison", async () => (await page.locator(".head.run b").first().innerText()) === "r3" && !(await compare.isVisible()));
+  assert.deepEqual(complaints, []);
+});
+
 test("two splits of a run are compared, concept by concept", async (t) => {
   const { page, asked, complaints } = await scene(t, { twins: [0], hash: "#/compare?by=splits" });
   const row = page.locator('tr[data-score="concept_accuracy"]');

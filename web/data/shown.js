@@ -45,6 +45,9 @@ const MEANT = 200;
 /** @param {Run} run */
 export const isLive = (run) => run.state === "training";
 
+/** Whether a run has evaluations of a split. @param {Run} run @param {string} split */
+export const isScored = (run, split) => run.splits.some((one) => one.split === split && one.last_step !== null);
+
 /** States in the order of the list: first those that need a person. @type {Run["state"][]} */
 const NEEDY = ["failed", "stalled", "lost", "training"];
 

@@ -3,9 +3,10 @@ import { answers } from "../data/answers.js";
 import { options, projectPicker, setting, whereOf } from "./overview.js";
 import { titleOf } from "../data/prefs.js";
 import { byValue } from "../data/query.js";
+import { isScored } from "../data/shown.js";
 import { scatterPanel } from "./scatter.js";
 import { note } from "./states.js";
-import { change } from "../data/state.js";
+import { change, current } from "../data/state.js";
 import { agreementPanel, sweepPanel } from "./sweep.js";
 import { el, upper } from "../text.js";
 import { labelName, labelText, leastText } from "../labels.js";
@@ -18,7 +19,7 @@ import { watcher } from "../scheduler.js";
  * @import { View } from "../data/state.js"
  * @typedef {View["by"]} By
  * @typedef {{by: By, can: Record<By, boolean>, labels: string[], label: string, runs: Run[], first: Run, others: Run[], second: Run,
- *   splits: string[], split: string, other: string}} Choice
+ *   splits: string[], split: string, other: string, why: string}} Choice why: the runs of the address cannot be compared, or ""
  */
 
 const WAYS = /** @type {[By, string][]} */ ([["label", "By a label"], ["runs", "Two runs"], ["splits", "Two splits"]]);
@@ -46,12 +47,13 @@ export function compareView(again) {
   function draw(shown) {
     const choice = choiceOf(shown);
     bar.draw(choice, shown);
-    if (!choice.can[choice.by]) {
-      title.textContent = "Nothing to compare yet";
-      lead.textContent = "Log a second run, a second split of a run, or runs with labels, such as labels={\"lambda\": 0.1}.";
+    if (!choice.can[choice.by] || choice.why) {
+      title.textContent = choice.why ? "This comparison is not possible" : "Nothing to compare yet";
+      lead.textContent = choice.why || "Log a second run, a second split of a run, or runs with labels, such as labels={\"lambda\": 0.1}.";
       for (const one of [sweep, agreement, scatter, differences]) one.hidden = true;
       fault.replaceChildren();
       notes.replaceChildren();
+      bar.counts.textContent = "";
       isNew();
       return;
     }
@@ -95,7 +97,7 @@ export function compareView(again) {
 function choiceOf(shown) {
   const { view, runs: all } = shown;
   const scored = (/** @type {Run} */ run) => run.splits.filter((one) => one.last_step !== null).map((one) => one.split);
-  const having = all.filter((run) => scored(run).includes(view.split));
+  const having = all.filter((run) => isScored(run, view.split));
   const twinned = all.filter((run) => scored(run).length > 1);
   const labels = shown.labels.filter(({ values }) => values.length > 1).map(({ name }) => name);
   const can = { label: labels.length > 0, runs: having.length > 1, splits: twinned.length > 0 };
@@ -108,7 +110,24 @@ function choiceOf(shown) {
   const split = splits.includes(view.split) ? view.split : splits[0];
   const other = splits.find((name) => name === view.with && name !== split) ?? splits.find((name) => name !== split) ?? split;
   const label = labels.includes(view.label) ? view.label : setting(shown) ?? labels[0];
-  return { by, can, labels, label, runs, first, others, second, splits, split, other };
+  const why = by === "label" ? "" : whyNot(shown, by === "runs" ? [view.a, view.b] : [view.a], runs, by);
+  return { by, can, labels, label, runs, first, others, second, splits, split, other, why };
+}
+
+/**
+ * Returns why runs that were asked for cannot be compared, or "": others in their place would answer another question.
+ * @param {Shown} shown @param {string[]} asked names, "" for any @param {Run[]} runs those that can @param {By} by
+ */
+function whyNot({ view, runs: all, loaded, total }, asked, runs, by) {
+  const of = (/** @type {string} */ name) => {
+    if (all.some((run) => run.name === name)) {
+      return by === "runs" ? `${titleOf(name)} has no evaluation of ${view.split}.` : `${titleOf(name)} has evaluations of fewer than two splits.`;
+    }
+    return loaded < total ? `${name} is not loaded yet.` : `There is no run ${name}${view.project && ` in ${view.project}`}.`;
+  };
+  const missing = [...new Set(asked)].filter((name) => name && !runs.some((run) => run.name === name));
+  if (missing.length === 0 && view.a && asked[0] === asked[1]) return `A and B are the same run, ${titleOf(view.a)}.`;
+  return missing.map(of).join(" ");
 }
 
 /** Returns the question to the sidecar, and a version of the data behind its answer. @param {Choice} choice @param {View} view */
@@ -129,7 +148,9 @@ function choiceBar() {
   };
   const project = projectPicker();
   const label = pick("Label", (value) => change({ label: value }));
-  const a = pick("A", (value) => change({ a: value }));
+  let first = "";
+  // The run that B was takes the place of A.
+  const a = pick("A", (value) => change(value === current().b ? { a: value, b: first } : { a: value }));
   const b = pick("B", (value) => change({ b: value }));
   const split = pick("Data", (value) => change({ split: value }));
   const other = pick("With", (value) => change({ with: value }));
@@ -142,6 +163,7 @@ function choiceBar() {
     /** @param {Choice} choice @param {Shown} shown */
     draw(choice, shown) {
       const { by, can } = choice;
+      first = choice.first?.name ?? "";
       project.draw(shown);
       for (const { way, root } of ways) {
         root.setAttribute("aria-pressed", String(way === by));
@@ -155,8 +177,8 @@ function choiceBar() {
       if (!can[by]) return;
       const names = (/** @type {Run[]} */ list) => list.map((run) => [run.name, titleOf(run.name)]);
       options(label.select, choice.labels.map((name) => [name, labelText(name)]), choice.label ?? "");
-      options(a.select, names(choice.runs), choice.first.name);
-      options(b.select, names(choice.others), choice.second.name);
+      options(a.select, names(choice.runs), (choice.why && shown.view.a) || choice.first.name);
+      options(b.select, names(choice.others), (choice.why && shown.view.b) || choice.second.name);
       options(split.select, choice.splits.map((name) => [name, name]), choice.split);
       options(other.select, choice.splits.filter((name) => name !== choice.split).map((name) => [name, name]), choice.other);
       if (where !== document.activeElement) where.value = shown.view.where;

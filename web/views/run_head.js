@@ -2,6 +2,7 @@
 import { options } from "./overview.js";
 import { carried } from "../data/api.js";
 import { isHidden, isPinned, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
+import { isScored } from "../data/shown.js";
 import { remarks } from "./notes.js";
 import { address, change, current } from "../data/state.js";
 import { count, el, icon } from "../text.js";
@@ -41,8 +42,8 @@ export function runHead() {
       pin.setAttribute("aria-label", pinned ? "Unpin this run" : "Pin this run");
       hide.replaceChildren(icon("eye"), el("span", { class: "word" }, hidden ? "Show again" : "Hide"));
       hide.setAttribute("aria-label", hidden ? "List this run again" : "Hide this run");
-      const other = shown.runs.find((one) => one.name !== name);
-      compare.hidden = !other;
+      const other = shown.runs.find((one) => one.name !== name && isScored(one, chosen));
+      compare.hidden = !other || !isScored(run, chosen);
       compare.setAttribute("href", address({ page: "compare", by: "runs", a: name, b: other?.name ?? "" }));
     },
   };
