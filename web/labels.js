@@ -217,10 +217,17 @@ export const labelText = (label) => (labelName(label) === label ? label : `${lab
  */
 export const isRange = ({ below }) => typeof below === "string";
 
-const either = new Intl.ListFormat("en", { type: "disjunction" });
+const list = (/** @type {"conjunction"|"disjunction"} */ type) => {
+  const of = new Intl.ListFormat("en", { type });
+  return (/** @type {string[]} */ texts) => of.format(texts);
+};
+/** "a, b, and c". */
+export const both = list("conjunction");
+/** "a, b, or c". */
+export const either = list("disjunction");
 
 /** The values of a label where leakage is least. @param {Least} least */
-export const leastText = (least) => (isRange(least) && least.values.length > 1 ? `${least.values[0]} to ${least.values.at(-1)}` : either.format(least.values));
+export const leastText = (least) => (isRange(least) && least.values.length > 1 ? `${least.values[0]} to ${least.values.at(-1)}` : either(least.values));
 
 /** @param {{step: number|null, epoch: number|null}|null|undefined} at */
 export const momentText = (at) => (!at || at.step === null ? "" : at.epoch === null ? `step ${at.step.toLocaleString("en").replaceAll(",", "\u202f")}`

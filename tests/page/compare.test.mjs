@@ -106,7 +106,7 @@ test("groups by a label are curves with the range of least leakage, and say whic
   assert.deepEqual(await page.locator(".agreement thead th").allInnerTexts(),
     ["Score", ...["0.01", "0.05", "0.1", "0.5", "1", "2", "5", "10"].map((value) => `λ = ${value}`)]);
   assert.deepEqual(await page.locator(".agreement th.least").allInnerTexts(), ["λ = 5", "λ = 10"]);
-  assert.equal(await page.locator(".agreement td.worst").count(), 5);
+  assert.equal(await page.locator(".agreement td.worst").count(), 9);
   assert.equal(await page.locator(".agreement td.least").count(), 16);
   await page.emulateMedia({ media: "print" });
   assert.equal(await page.locator(".agreement td.least").first().evaluate((one) => getComputedStyle(one).printColorAdjust), "exact");
@@ -146,6 +146,36 @@ test("values of a label without an order are listed, each with its band within t
   const [[from, a], [b, to]] = bands;
   assert.ok(from >= 36 && a < b && b - a > 40 && to <= width - 12, JSON.stringify({ bands, width }));
   assert.deepEqual(complaints, []);
+});
+
+test("no group is called the worst where the intervals of a score show no difference", async (t) => {
+  const { page } = await scene(t, { runs: 9, hash: "#/compare?label=encoder",
+    rename: (run) => { run.labels.encoder = ["cnn", "mlp", "vit"][run.labels.seed % 3]; } });
+  const of = (mean, low, high) => ({ mean, low, high, standard_error: 0.01, count: 3 });
+  const serve = (intervals) => page.route("**/api/v1/compare*", async (route) => {
+    const response = await route.fetch();
+    const report = await response.json();
+    report.groups.forEach(({ scores }, i) => scores.forEach((one) => { one.interval = (intervals[one.score] ?? intervals.rest)?.[i] ?? null; }));
+    await route.fulfill({ response, json: report });
+  });
+  const panel = page.getByRole("region", { name: "Agreement of the scores" });
+  const same = [of(0.1, 0.05, 0.15), of(0.12, 0.06, 0.18), of(0.11, null, null)];
+  const mlp = [of(0.1, 0.05, 0.15), of(0.4, 0.3, 0.5), of(0.1, 0.05, 0.15)];
+  // The highest mean is that of cnn, and mlp may be as high.
+  const either = [of(0.42, 0.3, 0.54), of(0.4, 0.3, 0.5), of(0.1, 0.05, 0.15)];
+  for (const [intervals, says, worst] of [
+    [{ ctl: same, icl: same }, /agree\?\s+No difference between the groups is shown by CTL, published and ICL, published\.$/, 0],
+    [{ ctl: mlp, icl: same }, /agree\?\s+CTL, published is worst at encoder = mlp\. No difference .* by ICL, published\.$/, 1],
+    [{ ctl: mlp, icl: either }, /agree\?\s+Yes: all are worst at encoder = mlp\.$/, 3],
+    [{ ctl: mlp, icl: [mlp[0], mlp[0], mlp[1]] },
+      /agree\?\s+No\. CTL, published is worst at encoder = mlp; ICL, published is worst at encoder = vit/, 2],
+  ]) {
+    await page.unrouteAll();
+    await serve(intervals);
+    await page.reload();
+    await eventually(String(says), async () => says.test(await panel.locator("header").innerText()) || panel.locator("header").innerText());
+    assert.equal(await panel.locator("td.worst").count(), worst, says);
+  }
 });
 
 test("runs stand at their leakage and task accuracy, with the front that none beats in both", async (t) => {

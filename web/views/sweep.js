@@ -3,7 +3,7 @@ import { figure } from "../charts/figure.js";
 import { chartText, limitIn } from "../charts/lines.js";
 import { el, headRow, icon, scroller, upper } from "../text.js";
 import { term, tipped } from "../tip.js";
-import { isRange, labelName, leastText, nameOf, rangeOf, tipOf, valueText, wordOf } from "../labels.js";
+import { both, either, isRange, labelName, leastText, nameOf, rangeOf, tipOf, valueText, wordOf } from "../labels.js";
 
 /**
  * @import { GroupReport } from "../data/api.js"
@@ -91,20 +91,26 @@ export function agreementPanel(host) {
   return function draw({ label, groups, least }) {
     const ids = groups[0]?.scores.map(({ score }) => score) ?? [];
     const cells = ids.map((id) => groups.map(({ scores }) => scores.find(({ score }) => score === id)));
-    /** @type {Map<string, number>} */
+    /** @type {Map<string, Set<number>>} for each score, the groups below none of the others */
     const worst = new Map();
+    /** @type {string[]} scores that show no difference between the groups */
+    const alike = [];
     ids.forEach((id, row) => {
-      if (!BAD_HIGH.includes(id)) return;
-      const means = cells[row].map((cell) => cell?.interval?.mean ?? -Infinity);
-      const at = means.indexOf(Math.max(...means));
-      if (Number.isFinite(means[at])) worst.set(id, at);
+      const known = cells[row].flatMap((cell, at) => (cell?.interval ? [{ at, ...cell.interval }] : []));
+      if (!BAD_HIGH.includes(id) || known.length < 2) return;
+      const floor = Math.max(...known.map(({ low }) => low ?? -Infinity));
+      const most = known.filter(({ high }) => (high ?? Infinity) >= floor);
+      if (most.length < known.length) worst.set(id, new Set(most.map(({ at }) => at)));
+      else alike.push(nameOf(id));
     });
-    const found = [...worst].map(([id, at]) => ({ id, value: groups[at].value }));
-    const differ = new Set(found.map(({ value }) => value)).size > 1;
     const at = (/** @type {string} */ value) => `${labelName(label)} = ${value}`;
-    said.textContent = !found.length ? "" : !differ ? `Yes: all are worst at ${at(found[0].value)}.`
-      : `No. ${found.map(({ id, value }) => `${nameOf(id)} is worst at ${at(value)}`).join("; ")}. `
-        + "Where they disagree, the verdict follows the conditional scores and interventions.";
+    const where = (/** @type {Iterable<number>} */ own) => at(either([...own].map((i) => groups[i].value)));
+    const common = [...worst.values()].reduce((some, own) => some.filter((i) => own.has(i)), groups.map((_, i) => i));
+    const each = [...worst].map(([id, own]) => `${nameOf(id)} is worst at ${where(own)}`).join("; ");
+    said.textContent = [worst.size < 2 ? each && `${each}.`
+      : common.length ? `Yes: all${alike.length ? " that show a difference" : ""} are worst at ${where(common)}.`
+      : `No. ${each}. Where they disagree, the verdict follows the conditional scores and interventions.`,
+    alike.length ? `No difference between the groups is shown by ${both(alike)}.` : ""].filter(Boolean).join(" ");
     const best = groups.map(({ value }) => least?.values.includes(value) ?? false);
     const counts = groups.map(({ runs, training }, i) => el("td", { class: best[i] ? "n least" : "n" },
       `${runs.length}${training && training.trained < training.runs ? `, ${training.trained} trained` : ""}`));
@@ -118,7 +124,7 @@ export function agreementPanel(host) {
 
 /**
  * A score in each group.
- * @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {number|undefined} worst
+ * @param {string} id @param {(GroupReport["groups"][0]["scores"][0]|undefined)[]} cells @param {Set<number>|undefined} worst
  * @param {boolean[]} best whether leakage is least in a group
  */
 function agreementRow(id, cells, worst, best) {
@@ -137,7 +143,7 @@ function agreementRow(id, cells, worst, best) {
     }
     const { mean, low, high } = cell.interval;
     const text = low === null || high === null ? "" : `${valueText(id, low)} to ${valueText(id, high)}`;
-    return el("td", { class: `n${worst === at ? " worst" : ""}${best[at] ? " least" : ""}`, title: text },
+    return el("td", { class: `n${worst?.has(at) ? " worst" : ""}${best[at] ? " least" : ""}`, title: text },
       el("span", { class: "cellbar", "--v": ((100 * Math.max(0, mean)) / top).toFixed(0) }, valueText(id, mean), el("i", {})));
   }));
 }
