@@ -178,6 +178,17 @@ test("other verdicts say why", async (t) => {
   }
 });
 
+test("a run that leaks never has nothing to do", async (t) => {
+  const { page } = await open(t, { run: SOUND, rename: (run) => { run.state = "possibly_leaking"; } });
+  await page.route("**/api/v1/verdict*", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...await response.json(), actions: [] } });
+  });
+  await page.reload();
+  await eventually("the reason", async () =>
+    (await page.locator(".todo").innerText()).trim() === "The interval of leakage to the task (ctl_conditional) reaches the limit.");
+});
+
 test("five numbers stand on a scale with their interval and limit", async (t) => {
   const { page } = await open(t);
   const stats = page.locator(".stats").first().locator(".stat");

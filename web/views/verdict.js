@@ -158,7 +158,10 @@ function actions(row, found, why, split) {
     el("li", {}, el("b", {}, head), el("p", {}, upper(text), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
   if (found === null) return why === null ? [] : [entry("Look again later", why)];
-  return found.actions.length ? found.actions.map((one) => entry(one.text, one.why, one.evidence)) : [entry("Nothing to do", "No check finds a fault")];
+  if (found.actions.length) return found.actions.map((one) => entry(one.text, one.why, one.evidence));
+  const { state, reason } = row.verdict;
+  if (state === "sound" || state === "nothing_found") return [entry("Nothing to do", "No check finds a fault")];
+  return reason ? [entry("", reason)] : [];
 }
 
 /** Numbers, as a tip. @param {Evidence[]} numbers */
