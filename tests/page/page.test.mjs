@@ -203,6 +203,18 @@ test("the listed runs are saved as CSV in their order", async (t) => {
   assert.deepEqual(leakage, leakage.toSorted((a, b) => b - a));
 });
 
+test("the headline says of how many runs no verdict is known, and nothing of all runs during a search", async (t) => {
+  const rename = (run) => Object.assign(run, { finished: true, lambda: 5, state: "sound", unevaluated: run.labels.seed > 0 });
+  const { page } = await scene(t, { runs: 5, rename });
+  const head = page.locator("h1");
+  await eventually("one", async () => (await head.innerText()) === "1 of 5 runs is sound; 4 cannot be judged" || head.innerText());
+  const other = await scene(t, { runs: 12 });
+  const lead = other.page.locator(".head p");
+  await eventually("of all", async () => /Leakage is least where/.test(await lead.innerText()));
+  await other.page.getByLabel("Search runs and labels").fill("lambda<1");
+  await eventually("of some", async () => !/Leakage is least/.test(await lead.innerText()));
+});
+
 test("a search that finds nothing says so and how to clear it, and one that is incomplete what it lacks", async (t) => {
   const { page, complaints } = await scene(t, { runs: 20 });
   const search = page.getByLabel("Search runs and labels");
@@ -211,6 +223,10 @@ test("a search that finds nothing says so and how to clear it, and one that is i
   await search.fill("lambda<");
   await eventually("a hint", async () => (await page.locator(".hint").innerText())
     === "“lambda<” needs a value, such as lambda<1. It is ignored until then.");
+  assert.equal(await shown(), 20);
+  await search.fill("leakage>0,25");
+  await eventually("another", async () => (await page.locator(".hint").innerText())
+    === "“leakage>0,25” needs a number, such as leakage>0.25. It is ignored until then.");
   assert.equal(await shown(), 20);
   await search.fill("lamda<1");
   await eventually("no run", async () => (await head.innerText()) === "No run matches “lamda<1”");

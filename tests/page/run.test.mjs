@@ -212,14 +212,16 @@ test("evaluations that wait, were skipped or refused, and what was not sent, are
     skipped: { counts, unscored: [20, 40, 60] },
     refused: { counts: { ...counts, rows_received: 0, rows_dropped: 2000 } },
     none: { counts },
+    ended: { counts, finished: true },
   };
   const said = {
     waiting: /^Leakage to the task\s+Waiting\s+12 evaluations wait to be scored\./,
     skipped: /Skipped\s+3 evaluations: a newer evaluation replaced it before it was scored\./,
     refused: /Refused\s+2.000 rows of val were not accepted; the job’s log says why\./,
     none: /Not sent\s+Log concept_activations, concept_labels and task_labels\./,
+    ended: /Not sent/,
   };
-  const { page, mock } = await scene(t, { runs: 4, hash: "#/sidecar", rename: (run) => {
+  const { page, mock } = await scene(t, { runs: 5, hash: "#/sidecar", rename: (run) => {
     const name = Object.keys(states)[run.labels.seed];
     Object.assign(run, { name, unevaluated: true, finished: false }, states[name]);
   } });
@@ -228,6 +230,11 @@ test("evaluations that wait, were skipped or refused, and what was not sent, are
     const stat = page.locator('.stat[data-score="ctl_conditional"]');
     await eventually(name, async () => text.test(await stat.innerText()) || stat.innerText());
   }
+  await page.goto(`${mock.url}/${runHash("ended")}`);
+  await eventually("none to come", async () => /The run has ended without one: there is nothing to judge\.\s+What to do\s+Log evaluations in the next run/
+    .test(await page.locator(".verdict").innerText()));
+  await page.goto(`${mock.url}/${runHash("none")}`);
+  await eventually("one that may come", async () => /^Wait for an evaluation/.test(await page.locator(".todo").innerText()));
   await page.goto(`${mock.url}/${runHash("waiting")}`);
   await eventually("the head", async () => /finished\s*12 evaluations wait to be scored/.test(await page.locator(".chips").innerText())
     || page.locator(".chips").innerText());

@@ -1,5 +1,5 @@
 // The search for runs: words of names and labels, and conditions such as lambda<1, leakage>0.2 or verdict:leaking. Pure.
-import { newestOf, stateOf } from "../labels.js";
+import { newestOf, scoreOf, stateOf } from "../labels.js";
 import { byText } from "../text.js";
 
 /** @import { Row, Run } from "./api.js" */
@@ -15,6 +15,9 @@ const CONDITION = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/;
 const INCOMPLETE = /^[^<>=!]+(<|>|!|<=|>=|!=)$/;
 
 const wordsOf = (/** @type {string} */ text) => text.split(/\s+/).filter(Boolean).map((word) => word.replace(/^verdict:/i, "verdict="));
+const idOf = (/** @type {string} */ key) => SCORES[key.toLocaleLowerCase()] ?? key;
+/** Whether a score is compared with what is no number. @param {string} key @param {string} value */
+const isOdd = (key, value) => scoreOf(idOf(key)) !== undefined && !Number.isFinite(Number(value));
 const labelOf = (/** @type {string} */ key) => (key === "λ" ? "lambda" : key);
 
 /** @param {string} text @returns {(run: Run, title: string, row: Row|undefined) => boolean} */
@@ -28,11 +31,11 @@ export function matcher(text) {
     }
     const [, key, sign, value] = condition;
     const label = labelOf(key);
-    const score = SCORES[key.toLocaleLowerCase()] ?? key;
     return (/** @type {Run} */ run, /** @type {string} */ title, /** @type {Row|undefined} */ row) => {
       if (label in run.labels) return holds(run.labels[label], sign, value);
       if (key.toLocaleLowerCase() === "verdict") return holds(stateOf(row), sign, value);
-      const own = newestOf(row, score)?.value;
+      if (isOdd(key, value)) return true;
+      const own = newestOf(row, idOf(key))?.value;
       if (own !== undefined) return holds(String(own), sign, value);
       return !(key in SCORES) && (title.includes(word) || run.name.includes(word));
     };
@@ -46,7 +49,11 @@ export function hintOf(text, labels, finds) {
     if (/^verdict(=|!=)$/i.test(word)) return "“verdict:” needs a verdict, such as verdict:leaking. It is ignored until then.";
     if (INCOMPLETE.test(word)) return `“${word}” needs a value, such as ${word.replace(/!$/, "!=")}1. It is ignored until then.`;
     if (/^(<=|>=|!=|<|>)/.test(word)) return `“${word}” needs a label before it, such as ${labels[0] ?? "lambda"}${word}.`;
-    const key = word.match(CONDITION)?.[1];
+    const [, key, sign, value] = word.match(CONDITION) ?? [];
+    if (key && !labels.includes(labelOf(key)) && isOdd(key, value)) {
+      const decimal = value.replace(",", ".");
+      return `“${word}” needs a number, such as ${key}${sign}${Number.isFinite(Number(decimal)) ? decimal : 0.2}. It is ignored until then.`;
+    }
     if (key && !finds && !labels.includes(labelOf(key)) && !(key in SCORES) && key !== "verdict") {
       return `No run has a label “${key}”.${labels.length ? ` Existing labels: ${labels.join(", ")}.` : ""}`;
     }

@@ -71,7 +71,8 @@ function headlinePanel(again) {
     draw(shown, none) {
       const { view, searched, counts, known } = shown;
       tell(title, none ? `No run matches “${view.q}”` : headline(shown));
-      const label = known === searched.length ? setting(shown) : null;
+      // The comparison is of all runs, a search leaves some.
+      const label = known === searched.length && view.q === "" ? setting(shown) : null;
       const report = label ? least({ by: label, split: view.split, where: whereOf(view, "") }, shown.rested()).body : null;
       const range = report?.least?.values;
       const compared = (report?.groups ?? []).reduce((/** @type {number} */ sum, /** @type {any} */ { runs }) => sum + runs.length, 0);
@@ -88,7 +89,8 @@ function headlinePanel(again) {
       const said = live?.row?.verdict;
       lead.replaceChildren(...(live ? [el("a", { href: address({ page: "run", run: live.run.name }) }, titleOf(live.run.name)),
         ` is training and has leaked since ${momentText(said?.since)}${said?.stop_advised_by ? "; stopping is advised" : ""}. `] : []),
-      ...(range?.length && label ? [compared < labelled ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
+      ...(range?.length && label ? [
+        compared < labelled ? `Among ${compared} runs with the same concepts and task, leakage is least where ` : "Leakage is least where ",
         el("a", { href: address({ page: "compare", by: "label", label }) },
           `${labelName(label)} is ${leastText(report.least)}`), "."] : []));
     },
@@ -97,13 +99,17 @@ function headlinePanel(again) {
 
 /** How many of the runs leak. @param {Shown} shown */
 function headline({ searched, counts, known }) {
-  const { leaking, possibly_leaking: possible, sound, nothing_found: nothing } = counts;
+  const { leaking, possibly_leaking: possible, sound, nothing_found: nothing, too_early: early } = counts;
   const all = searched.length;
   if (all === 0) return "No run is listed";
   if (known === 0 && all > 0) return "Loading runs …";
   if (leaking > 0) return `${count(leaking)} of ${plural(all, "run")} ${leaking === 1 ? "leaks" : "leak"}`;
   if (possible > 0) return `${count(possible)} of ${plural(all, "run")} possibly ${possible === 1 ? "leaks" : "leak"}`;
   if (sound === 0 && nothing === 0) return `${plural(all, "run")}, no verdict yet`;
+  const clean = sound + nothing;
+  const rest = all - clean;
+  const unjudged = `${count(rest)} cannot be judged${early > 0 || known < all ? " yet" : ""}`;
+  if (rest > 0) return `${count(clean)} of ${plural(all, "run")} ${clean > 1 ? "are" : "is"} ${nothing ? "without a finding" : "sound"}; ${unjudged}`;
   if (sound < all) return `No leakage found in ${plural(all, "run")}`;
   return all === 1 ? "The run is sound" : `All ${count(all)} runs are sound`;
 }

@@ -3,7 +3,7 @@ import { HALF } from "../charts/lines.js";
 import { store } from "../data/store.js";
 import { ago, count, el, icon, lower, shortened, signed, svg, upper } from "../text.js";
 import { tipped } from "../tip.js";
-import { halfText, momentText, nameOf, valueText, verdictOf } from "../labels.js";
+import { halfText, momentText, nameOf, valueText, verdictOf, waitingOf } from "../labels.js";
 
 /**
  * @import { Assessment, Evidence, Line, Point, Row } from "../data/api.js"
@@ -36,7 +36,7 @@ export function verdictPanel(host) {
     const { split } = shown.view;
     const run = shown.lines[0]?.run;
     const told = verdictOf(row, split, run);
-    const now = JSON.stringify([row, told, point?.step, point?.time, point?.seconds, found, why, shown.down, shown.theme]);
+    const now = JSON.stringify([row, told, point?.step, point?.time, point?.seconds, run?.finished, found, why, shown.down, shown.theme]);
     age(row);
     if (now === before) return;
     before = now;
@@ -45,9 +45,10 @@ export function verdictPanel(host) {
     const leaks = told.state === "leaking";
     const through = !told.rest || told.state === "too_early" ? "" : leaks ? `, through ${told.rest.replace("/", " of ")} concepts` : `: ${told.rest}`;
     title.replaceChildren(icon(told.look), el("span", {}, asOf + through));
-    lead.replaceChildren(...sentence(row, point));
+    const ended = run?.finished === true && row?.evaluations === 0 && waitingOf(run, split) === 0;
+    lead.replaceChildren(...sentence(row, point, ended));
     drawStrip(strip, point, row);
-    todo.replaceChildren(...actions(row, found, why, split));
+    todo.replaceChildren(...actions(row, found, why, split, ended));
     checked.replaceChildren(...checks(found));
   };
 
@@ -109,8 +110,12 @@ function checks(found) {
     ...(unknown.length ? [`${absent.length ? "Not" : "Nothing could be"} checked: ${subjects(unknown)}. `, list("What is missing", unknown)] : [])];
 }
 
-/** The numbers in words, the one that decides first. @param {Row|undefined} row @param {Point|null} point */
-function sentence(row, point) {
+/**
+ * The numbers in words, the one that decides first.
+ * @param {Row|undefined} row @param {Point|null} point @param {boolean} ended whether the run has ended without an evaluation
+ */
+function sentence(row, point, ended) {
+  if (ended) return ["The run has ended without one: there is nothing to judge."];
   if (!row?.verdict) return ["The page judges a run from its evaluations. The first appears here by itself."];
   /** @type {(Node|string)[]} */
   const said = [];
@@ -152,10 +157,12 @@ function jump(event) {
 /**
  * Returns the actions that the sidecar advises, the most urgent first.
  * @param {Row|undefined} row @param {Assessment|null} found @param {string|null} why @param {string} split
+ * @param {boolean} ended whether the run has ended without an evaluation
  */
-function actions(row, found, why, split) {
+function actions(row, found, why, split, ended) {
   const entry = (/** @type {string} */ head, /** @type {string} */ text, /** @type {Evidence[]} */ numbers = []) =>
     el("li", {}, el("b", {}, head), el("p", {}, upper(text), `${text && !/[.!?]$/.test(text) ? "." : ""} `, numbers.length > 0 && evidence(numbers)));
+  if (ended) return [entry("Log evaluations in the next run", `This run ended without a scored evaluation of ${split}`)];
   if (!row?.verdict) return [entry("Wait for an evaluation", `No evaluation of ${split} has been scored yet`)];
   if (found === null) return why === null ? [] : [entry("Look again later", why)];
   if (found.actions.length) return found.actions.map((one) => entry(one.text, one.why, one.evidence));
