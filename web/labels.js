@@ -201,7 +201,8 @@ function digitsOfInterval(mean, low, high, least) {
   if (low * high > 0) digits = Math.max(digits, 1 - Math.floor(Math.log10(Math.abs(mean))));
   const vanishes = () => low * high > 0 && Number(Math.min(Math.abs(low), Math.abs(high)).toFixed(digits)) === 0;
   for (let more = 0; more < 2 && vanishes(); more += 1) digits += 1;
-  return Math.min(6, digits);
+  // Zeros to four digits say no more with six.
+  return [mean, low, high].every((value) => Number(value.toFixed(4)) === 0) ? 4 : Math.min(6, digits);
 }
 
 /** A label of a run. @param {string} label */

@@ -126,6 +126,7 @@ test("numbers have a true minus and no negative zero, and as many digits as thei
   assert.equal(differenceText({ mean: 0.01828, low: 0.00208, high: 0.03447 }), "0.018 (0.002 to 0.034)");
   assert.equal(differenceText({ mean: 0.2843, low: 0.2019, high: 0.3668 }), "0.28 (0.20 to 0.37)");
   assert.equal(differenceText({ mean: -0.001, low: -0.03, high: 0.03 }), "0.00 (−0.03 to 0.03)");
+  assert.equal(differenceText({ mean: 1e-9, low: -1e-8, high: 3e-8 }), "0.0000 (0.0000 to 0.0000)");
 });
 
 test("an address says everything and survives hostile names", async (t) => {
