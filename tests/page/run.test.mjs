@@ -308,6 +308,12 @@ test("an alert at the last evaluation is seen on its lane", async (t) => {
   assert.ok(alert.width >= 8 && alert.x + alert.width <= of.x + of.width + 0.5, JSON.stringify([of, alert]));
 });
 
+test("a run that is sound again is not said to have been sound while it leaked", async (t) => {
+  const { page } = await open(t, { run: SOUND });
+  const verdict = page.getByRole("region", { name: "Alerts" }).locator(".lane").first().locator("span");
+  assert.deepEqual(await verdict.evaluateAll((all) => all.map(({ title }) => title)), ["Sound, epoch 30 to epoch 30"]);
+});
+
 test("a hidden run shows its page and says that it is hidden", async (t) => {
   const { page } = await open(t);
   await page.getByRole("button", { name: "Hide this run" }).click();

@@ -46,11 +46,10 @@ export function lanesPanel(host) {
     };
     range.textContent = steps.length ? `${split}, ${when(first)} to ${lastOf(when(last))}` : split;
     const told = verdictOf(row, split, shown.lines[0]?.run);
-    const sound = row?.verdict?.last_sound?.step;
-    const since = row?.verdict?.since?.step ?? (told.state === "possibly_leaking" ? sound : undefined) ?? first;
-    lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" },
-      since > first && span(first, since, "", sound === undefined ? "no verdict" : "not leaking"),
-      told.state === "leaking" ? span(since, last, "leak", "leaking") : span(since, last, told.look, told.text)));
+    // The newest verdict holds since a known evaluation only where it is one of leakage.
+    const leaks = told.state === "leaking";
+    const since = leaks ? row?.verdict?.since?.step ?? last : last;
+    lanes.replaceChildren(el("span", {}, "Verdict"), el("div", { class: "lane" }, span(since, last, told.look, leaks ? "leaking" : told.text)));
     for (const rule of new Set(changes.map((one) => one.rule))) {
       const own = changes.filter((one) => one.rule === rule);
       if (own.every(({ state }) => state === "inactive")) continue;
