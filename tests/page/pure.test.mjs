@@ -71,6 +71,11 @@ test("every value in sight, its band and the limit have a place on the axes, who
   }
 });
 
+test("equal places on the axis of a score have a small span around them, within the possible ones", () => {
+  const of = (x) => { const { across } = axesOf({ lines: [{ x: [x], y: [0.1] }, { x: [x], y: [0.2] }], within: [0, 1] }); return [across.from, across.to]; };
+  assert.deepEqual([of(1), of(0.5)], [[0.95, 1], [0.45, 0.55]]);
+});
+
 test("a wide interval does not raise a logarithmic axis above a lower value or the limit", () => {
   const { down } = axesOf({ lines: [{ x: [1, 2], y: [0.12, 0.2], half: [0, 0.15] }], logy: true, limit: { value: 0.1 } });
   assert.deepEqual([down.log, down.from, down.to], [true, 0.1, 0.35]);

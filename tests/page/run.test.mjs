@@ -398,6 +398,18 @@ test("a slow score's curve is that of the newest evaluation that has it", async 
   await eventually("the same after a reload", async () => (await panel.locator("h2").innerText()).startsWith("Mean AUC"));
 });
 
+test("the curves of concepts are not cut at the highest of the newest values", async (t) => {
+  const { page } = await open(t);
+  await page.route("**/api/v1/concepts*", async (route) => {
+    const response = await route.fetch();
+    const body = await response.json();
+    await route.fulfill({ response, json: { ...body, step: [0, 20, 40], epoch: [0, 1, 2], values: body.values.map(() => [0.9, 0.7, 0.1]) } });
+  });
+  await page.reload();
+  const path = page.locator(".concepts .spark .ln").first();
+  await eventually("three heights", async () => new Set((await path.getAttribute("d")).match(/(?<= )[\d.]+/g)).size === 3 || path.getAttribute("d"));
+});
+
 test("112 concepts are a table that is searched and sorted, and small curves", async (t) => {
   const { page, complaints, mock } = await open(t, { concepts: 112, points: 60, rename: (run) => { run.concepts = [CUB, ...run.concepts.slice(1)]; } });
   const panel = page.locator("#concepts");

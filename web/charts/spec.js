@@ -26,6 +26,7 @@ import { rounded, scale } from "./axes.js";
  * @property {number} smooth
  * @property {[number, number]} [least] range that the vertical axis has at least
  * @property {[number, number]} [range] possible values
+ * @property {[number, number]} [within] possible places on the horizontal axis, where it is that of a score
  * @property {{value: number, text: string, bad: "above"|"below"}|null} [limit]
  * @property {number[][]} [best] stretches to shade, by their ends
  * @property {(value: number) => string} text
@@ -37,6 +38,9 @@ import { rounded, scale } from "./axes.js";
 
 /** Bands of more lines than this would cover each other. */
 export const MOST_BANDS = 8;
+
+/** On both sides of the only place on the axis of a score. */
+const BESIDE = 0.05;
 
 /** The lines that runs go on with. @param {Spec} spec */
 export const current = (spec) => spec.lines.filter(({ superseded }) => !superseded);
@@ -77,11 +81,13 @@ export function axesOf(spec) {
 }
 
 /** @param {number} left @param {number} right ends of what the lines have @param {Spec} spec @returns {Scale} */
-function acrossOf(left, right, { zoom, places, logx }) {
+function acrossOf(left, right, { zoom, places, logx, within }) {
   if (zoom) [left, right] = zoom;
   if (places) [left, right] = [Math.min(left, ...places.map(({ at }) => at)), Math.max(right, ...places.map(({ at }) => at))];
   if (!(right >= left)) [left, right] = [0, 1];
-  if (right === left) right = left + (logx ? left : 1);
+  if (right === left && within) {
+    [left, right] = [Math.max(Math.min(within[0], left), left - BESIDE), Math.min(Math.max(within[1], right), right + BESIDE)];
+  } else if (right === left) right = left + (logx ? left : 1);
   const room = places ? (right - left) * 0.06 : 0;
   return scale(left - room, right + room, logx);
 }

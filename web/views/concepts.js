@@ -74,11 +74,13 @@ export function conceptsPanel(host, again) {
       .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
     const known = values.flatMap((value) => (value === null ? [] : [value]));
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
+    let peak = top;
+    for (const curve of over?.values ?? []) for (const value of curve) peak = Math.max(peak, value ?? 0);
     table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"],
       rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
     const shared = charts ? sharedStart(names) : "";
     if (shared) said.textContent += ` The common prefix “${shared}” is not shown.`;
-    const made = charts ? multiples(id, over, top, limit?.limit ?? null, shared) : listing(id, over, [low, top], limit?.limit ?? null, accuracy.length > 0);
+    const made = charts ? multiples(id, over, peak, limit?.limit ?? null, shared) : listing(id, over, [low, top, peak], limit?.limit ?? null, accuracy.length > 0);
     afterFrame(body, () => fill(made, rows));
   };
 
@@ -113,8 +115,8 @@ function order(rank) {
   }
 }
 
-/** @param {string} id @param {ConceptCurves|null} over @param {[number, number]} range @param {number|null} limit @param {boolean} accurate @returns {Made} */
-function listing(id, over, [low, top], limit, accurate) {
+/** @param {string} id @param {ConceptCurves|null} over @param {[number, number, number]} range of the bars, and the top of the curves @param {number|null} limit @param {boolean} accurate @returns {Made} */
+function listing(id, over, [low, top, peak], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
   // A report has the curves of some scores.
   const timed = over !== null || !carried;
@@ -130,7 +132,7 @@ function listing(id, over, [low, top], limit, accurate) {
         title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
-      timed && el("td", { class: "opt" }, over ? curveOf(id, over, i, top, limit, name) : ""),
+      timed && el("td", { class: "opt" }, over ? curveOf(id, over, i, peak, limit, name) : ""),
         accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 

@@ -56,6 +56,7 @@ export function scatterPanel(host) {
     const lines = [{ name: "Pareto front", color: "--ink-2", look: 0, x: front.map(({ x }) => x), y: front.map(({ y }) => y) },
       ...runs.map(({ name, state, x, y }) => ({ name, color: COLORS[STATES.indexOf(state)], look: SHAPES[STATES.indexOf(state)], x: [x], y: [y] }))];
     chart.show({ lines, along: nameOf(ACROSS).toLowerCase(), zoom: null, logx: false, logy: false, smooth: 0, least: wordOf(DOWN).axis, range: rangeOf(DOWN),
+      within: rangeOf(ACROSS),
       text: chartText(DOWN), points: true, scatter: true, limit: limitIn(shown, DOWN) }, JSON.stringify([lines, shown.theme]));
   };
 }
