@@ -183,9 +183,12 @@ test("the numbers of an axis fit beside the plot, however many digits they need"
     const context = document.createElement("canvas").getContext("2d");
     const lines = [{ name: "a", color: "--s1", look: 0, x: y.map((_, i) => i), y }];
     const plot = new LinePlot({ lines, along: "β", zoom: null, logx: false, logy: false, smooth: 0, text: String }, 400, 180, context);
-    return plot.marks.map(({ text }) => plot.box.left - context.measureText(text).width);
+    context.font = `600 ${context.font}`;
+    const end = 400 - plot.box.left - plot.box.width - 17 - context.measureText(String(y.at(-1))).width;
+    context.font = context.font.replace("600 ", "");
+    return [...plot.marks.map(({ text }) => plot.box.left - context.measureText(text).width), end + 6];
   }, y);
-  for (const y of [[0.4997, 0.5018], [-1e-5, 2e-5], [0, 1], [123456, 123789]]) {
+  for (const y of [[0.4997, 0.5018], [-1e-5, 2e-5], [0, -4884.398], [0, 1], [123456, 123789]]) {
     assert.ok((await rooms(y)).every((room) => room >= 6), `${y}: ${await rooms(y)}`);
   }
 });

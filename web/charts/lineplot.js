@@ -13,6 +13,8 @@ import { count } from "../text.js";
 const MOST_ENDS = 10;
 const FONT = "11px -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Helvetica, Arial, sans-serif";
 const [LEFT, RIGHT, TOP, BOTTOM] = [36, 58, 8, 24];
+/** From the plot to the values at the ends of lines. */
+const END = 17;
 /** Between the numbers of the vertical axis and the plot. */
 const GAP = 6;
 
@@ -31,7 +33,9 @@ export class LinePlot {
     /** @type {{x: number, top: number, width: number, crossed: number}|null} where the limit is named, and how much meets it there */
     this.label = null;
     this.named = !spec.places && !spec.scatter && this.lines <= MOST_ENDS;
-    const right = this.named ? RIGHT : 12;
+    context.font = `600 ${FONT}`;
+    const ends = this.named ? current(spec).map(({ y }) => context.measureText(spec.text(y.findLast((value) => value !== null) ?? NaN)).width) : [];
+    const right = this.named ? Math.max(RIGHT, Math.ceil(Math.max(0, ...ends)) + END + 2) : 12;
     const inside = height - TOP - BOTTOM;
     const marks = ticks(down, inside < 100 ? 3 : 5);
     const texts = tickTexts(marks, down.log);
@@ -168,7 +172,7 @@ export class LinePlot {
     for (const { line, text, place } of found) {
       context.fillStyle = pageColor(line.color);
       drawMark(context, line.look, box.left + box.width + 10, place);
-      context.fillText(text, box.left + box.width + 17, place + 0.5);
+      context.fillText(text, box.left + box.width + END, place + 0.5);
     }
     context.font = FONT;
   }

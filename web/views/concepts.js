@@ -80,7 +80,8 @@ export function conceptsPanel(host, again) {
       rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
     const shared = charts ? sharedStart(names) : "";
     if (shared) said.textContent += ` The common prefix “${shared}” is not shown.`;
-    const made = charts ? multiples(id, over, peak, limit?.limit ?? null, shared) : listing(id, over, [low, top, peak], limit?.limit ?? null, accuracy.length > 0);
+    const made = charts ? multiples(id, over, peak, limit?.limit ?? null, shared)
+      : listing(id, over, [low, top, peak], limit?.limit ?? null, accuracy.length > 0);
     afterFrame(body, () => fill(made, rows));
   };
 
@@ -115,7 +116,10 @@ function order(rank) {
   }
 }
 
-/** @param {string} id @param {ConceptCurves|null} over @param {[number, number, number]} range of the bars, and the top of the curves @param {number|null} limit @param {boolean} accurate @returns {Made} */
+/**
+ * @param {string} id @param {ConceptCurves|null} over @param {[number, number, number]} range of the bars, and the top of the curves
+ * @param {number|null} limit @param {boolean} accurate @returns {Made}
+ */
 function listing(id, over, [low, top, peak], limit, accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
   // A report has the curves of some scores.
