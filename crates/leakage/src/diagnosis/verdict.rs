@@ -333,11 +333,9 @@ fn sign(curve: &Curve) -> Sign {
                     _ => Some("activations of concepts that may be well learnt"),
                 };
                 let untold = untold(curve, &interventions);
-                let untold = |of| {
+                of.map(|of| {
                     format!("{of} hold extra information, and whether the head rests on it is not known: {untold}")
-                };
-                let due = curve.is_due("reference_accuracy_mlp") && curve.measured("ctl_conditional").is_ok();
-                of.map(untold).or(due.then(|| format!("activations hold extra information, but {NOISE_NOT_EXCLUDED}")))
+                })
             }
             _ => None,
         };

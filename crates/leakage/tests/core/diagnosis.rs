@@ -957,12 +957,8 @@ fn without_interventions_well_learnt_concepts_leak_possibly() {
     let poor = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
     assert_eq!(ended(&soft(), &poor).state, VerdictState::Leaking);
     // Less knowledge is no stronger evidence.
-    let scores = [("ctl_conditional", 0.3), ("concept_accuracy", 0.8), ("concept_auc", 0.84)];
-    for (known, why) in [(1, "may be well learnt"), (3, "heads on the true concepts, which would tell, are not scored")]
-    {
-        let told = judged(&soft(), point(1, &scores[..known]));
-        assert!(told.state == VerdictState::PossiblyLeaking && told.reason.contains(why), "{told}");
-    }
+    let alone = judged(&soft(), point(1, &[("ctl_conditional", 0.3)]));
+    assert!(alone.state == VerdictState::PossiblyLeaking && alone.reason.contains("may be well learnt"), "{alone}");
     let unsure = ended(&soft(), &[("ctl_conditional", 0.3), ("concept_accuracy", 0.9), ("concept_auc", 0.9)]);
     assert_eq!(unsure.state, VerdictState::PossiblyLeaking, "{unsure}");
 }
