@@ -8,7 +8,7 @@ use prost::Message;
 
 use crate::common::{chunk, end_pass, program, run_of_ranks, text};
 
-/// What one rank records of a run: of each pass the step, the ordinal, and why it was left, if it was.
+/// A recording of one rank: the step and ordinal of each pass, and why it was left, if it was.
 fn record(path: &Path, rank: u32, world_size: u32, passes: &[(u64, u32, &str)]) {
     let client = format!("rank-{rank}");
     let start = StartRunRequest { client: client.clone(), rank, ..run_of_ranks("r", world_size) };

@@ -35,7 +35,7 @@ pub fn what_was_not_scored_is_recorded_until_it_has_a_point(history: &dyn Store)
     history.record_unscored(&[unscored("val", 8, Ending::Skipped)]).unwrap();
     assert!(history.unscored_at("r", "val", 8).unwrap().is_none(), "the step has a complete point");
 
-    // Whoever reads a diagnosis is told what came after it.
+    // A diagnosis mentions the evaluations after it.
     let diagnosis = diagnosis_of(history, "r", "val", |_| true).unwrap_or_else(|_| panic!("there is a point"));
     let later = diagnosis.lines.last().unwrap();
     let expected =

@@ -115,7 +115,7 @@ function choiceOf(shown) {
 }
 
 /**
- * Returns why runs that were asked for cannot be compared, or "": others in their place would answer another question.
+ * Returns why the requested runs cannot be compared, or "". Other runs never take their place.
  * @param {Shown} shown @param {string[]} asked names, "" for any @param {Run[]} runs those that can @param {By} by
  */
 function whyNot({ view, runs: all, loaded, total }, asked, runs, by) {

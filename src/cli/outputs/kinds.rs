@@ -93,7 +93,7 @@ pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn
     if !labels.dtype().is_float() {
         return kinds;
     }
-    // Of each column the different values, those that are no classes, and whether all are whole; sets end when large.
+    // For each column: its different values, those that are no classes, and whether all are whole. Large sets are cut.
     let mut found = vec![(BTreeSet::new(), BTreeSet::new(), true); columns];
     let add = |set: &mut BTreeSet<i64>, value: f64| {
         if set.len() <= FEW_CLASSES {

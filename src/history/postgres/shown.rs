@@ -42,7 +42,7 @@ pub struct CurveState {
     /// JSON, as the sidecar judged.
     pub verdict: Option<String>,
     pub changed: SystemTime,
-    /// Of the lowest rank, as its sidecar was told; either may be empty.
+    /// The job and host of the lowest rank; either may be empty.
     pub job: String,
     pub host: String,
 }

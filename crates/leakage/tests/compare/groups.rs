@@ -146,7 +146,7 @@ fn means_over_some_of_the_runs_of_a_group_say_over_how_many() {
     let one = side("1", vec![run(&with), run(&[]), run(&[])]);
     let report = compare_groups("x", vec![one, side("2", vec![run(&with); 3])], &["ctl".into()], PUBLISHED, 0.95);
     let partial: Vec<&String> = report.notes.iter().filter(|note| note.contains(" of 3 runs")).collect();
-    // Of scores that are not shown nothing is said.
+    // The note names only scores that are shown.
     assert_eq!(partial, ["1 of 3 runs of x=1 has ctl: its interval says nothing about other seeds"]);
     let two = side("1", vec![run(&with), run(&with[..1]), run(&with)]);
     let report = compare_groups("x", vec![two], &["ctl".into()], PUBLISHED, 0.95);

@@ -948,7 +948,7 @@ fn without_interventions_well_learnt_concepts_leak_possibly() {
     let found = ended(&soft(), &[("ctl_conditional", 0.3)]);
     assert_eq!(found.state, VerdictState::PossiblyLeaking);
     assert!(found.reason.ends_with("is not known: interventions were not logged"), "{found}");
-    // Those that were logged, but are undefined, say why.
+    // Interventions that were logged but are undefined give their reason.
     let mut other = with(1, &[("ctl_conditional", 0.05)]);
     other.scores.push(("intervention_drop".into(), Outcome::undefined("they are of another head")));
     let sound = judged(&soft(), other);

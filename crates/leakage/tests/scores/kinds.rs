@@ -204,7 +204,7 @@ fn a_threshold_is_at_fault_where_another_one_predicts_the_concepts() {
     assert_eq!(remark(&columns), None);
     let moved = columns.changed(TensorName::ConceptActivations, |_, _, x| x + 10.0);
     assert!(remark(&moved).unwrap().contains("predicts 50 % of the labels, and thresholds chosen for each concept 9"));
-    // Of a concept that is not learnt or always absent, a threshold above all activations predicts most labels.
+    // A threshold above all activations predicts most labels of a rare concept, and half of those of an unlearnt one.
     let noise = gaussians(6 * 400, &mut random(52)).into_iter().map(|x| x + 10.0).collect();
     let unlearnt = moved.with(TensorName::ConceptActivations, &[6], noise);
     assert_eq!(remark(&unlearnt), None);
