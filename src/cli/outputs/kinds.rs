@@ -31,8 +31,8 @@ struct Span {
     high: f64,
 }
 
-/// The kind of the activations of concepts that have none of their own, and why it is doubtful. Monte-Carlo samples are averaged first, because their mean is what is
-/// scored.
+/// The kind of the activations of concepts that have none of their own, and why it is doubtful. Monte-Carlo samples are
+/// averaged first, because their mean is scored.
 ///
 /// Hard where all are class numbers of their concepts. Probabilities where all lie from 0 to 1, but for rounding and at
 /// most one in a hundred. Otherwise logits. Either is continuous where its threshold separates nothing: most concepts have

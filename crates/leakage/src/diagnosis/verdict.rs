@@ -200,15 +200,7 @@ pub fn verdict_on(
         since: None,
         or_earlier: false,
         last_sound: None,
-        reason: [
-            Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
-            above.map(str::to_owned),
-            earlier.clone(),
-        ]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join("; "),
+        reason: joined([Some(reason), above, earlier.as_deref()]),
         stop_advised_by: advised.filter(|_| !finished).map(|advised| advised.rule.clone()),
     };
     let early = !finished && whole && points.len() <= WARM_UP as usize;
@@ -465,10 +457,13 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         ),
     };
     let ignored = sign.says == Says::Sound && is_found(&concepts_ignored(curve));
-    let also = if ignored { "predictions do not rest on the concepts" } else { "" };
-    let reason =
-        [sign.reason.as_str(), also].iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("; ");
+    let reason = joined([Some(&*sign.reason), ignored.then_some("predictions do not rest on the concepts")]);
     Sign { reason, ..sign.by(deciding()) }
+}
+
+/// Returns reasons as one, without the empty ones.
+fn joined<'a>(reasons: impl IntoIterator<Item = Option<&'a str>>) -> String {
+    reasons.into_iter().flatten().filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// The reason why interventions do not tell how the head does on the true concepts.
