@@ -144,6 +144,12 @@ export const rangeOf = (id) => catalogue.get(id)?.range;
 
 export const nameOf = (/** @type {string} */ id) => wordOf(id).name;
 
+/** The ids and their names, with the unit where two share a name. @param {string[]} ids @returns {[string, string][]} */
+export const withNames = (ids) => ids.map((id) => {
+  const shared = ids.some((other) => other !== id && nameOf(other) === nameOf(id));
+  return [id, shared ? `${nameOf(id)}, ${wordOf(id).unit}` : nameOf(id)];
+});
+
 /** The texts of a score's tip: its meaning, its source and the limits of its use. @param {string} id */
 export function tipOf(id) {
   const score = catalogue.get(id);

@@ -8,7 +8,7 @@ import { axesOf, placeOn } from "../../web/charts/spec.js";
 import { smooth, thin } from "../../web/charts/thin.js";
 import { Silence, ahead } from "../../web/data/marks.js";
 import { seriesOf, take } from "../../web/data/series.js";
-import { differenceText, suited } from "../../web/labels.js";
+import { differenceText, suited, withNames } from "../../web/labels.js";
 import { csv } from "../../web/saving.js";
 import { overText, signed } from "../../web/text.js";
 import { scene, withBrowser } from "./scene.mjs";
@@ -35,6 +35,12 @@ function randomSpec(random) {
   return { lines: Array.from({ length: Math.floor(random() * 12) }, line), logx: random() < 0.3, logy: random() < 0.5, zoom: pick(0.3, [2, 9]) ?? null,
     least: pick(0.4, [0, size * random()]), range: pick(0.4, [0, size]), limit: pick(0.6, { value: size * random() }) };
 }
+
+test("scores of one name are told apart by their units where both can be chosen", () => {
+  assert.deepEqual(withNames(["ctl_conditional", "ctl"]), [["ctl_conditional", "Leakage to the task"], ["ctl", "CTL, published"]]);
+  assert.deepEqual(withNames(["ctl_conditional", "ctl_conditional_r2"]),
+    [["ctl_conditional", "Leakage to the task, share, 0 to 1"], ["ctl_conditional_r2", "Leakage to the task, share of R²"]]);
+});
 
 test("a mean of curves is over those that reach a place, and its interval that of a small sample", () => {
   const { x, y, half, counts } = meanOf([{ x: [0, 1, 2], y: [1, 2, 3] }, { x: [0, 2, NaN], y: [3, 5, 7] }, { x: [1], y: [null] }]);

@@ -7,7 +7,7 @@ import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
 import { breakable, byText, el, headRow, icon, number, scroller, shortened } from "../text.js";
 import { afterFrame, watcher } from "../scheduler.js";
-import { halfText, nameOf, scoreOf, suited, tasksText, valueText } from "../labels.js";
+import { halfText, nameOf, scoreOf, suited, tasksText, valueText, withNames } from "../labels.js";
 
 /**
  * @import { ConceptCurves, Point } from "../data/api.js"
@@ -52,11 +52,12 @@ export function conceptsPanel(host, again) {
     host.hidden = having.length === 0 || names.length === 0;
     if (host.hidden || !point) return;
     having.sort((a, b) => place(a) - place(b));
-    const id = having.includes(chosen) ? chosen : having[0];
+    // The verdict's score, unless another is chosen.
+    const id = [chosen, shown.rows.get(run)?.concepts?.score ?? ""].find((one) => having.includes(one)) ?? having[0];
     const { body: over } = curves({ run, split, score: id }, `${point.step}/${point.time}`);
     small.hidden = carried !== null && !over;
     if (!isNew(run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme)) return;
-    options(score, having.map((one) => [one, nameOf(one)]), id);
+    options(score, withNames(having), id);
     options(rank, Object.entries(RANKS), shown.view.rank);
     search.placeholder = `Search ${names.length} concepts`;
     const outcome = point.scores[id];

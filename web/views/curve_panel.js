@@ -6,7 +6,7 @@ import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change } from "../data/state.js";
 import { el, number } from "../text.js";
-import { nameOf, scoreOf, tipOf } from "../labels.js";
+import { nameOf, scoreOf, tipOf, withNames } from "../labels.js";
 
 /**
  * @import { Point } from "../data/api.js"
@@ -36,7 +36,7 @@ export function behindPanel(host, again) {
     host.hidden = having.length === 0 || !line;
     if (host.hidden) return;
     const score = having.includes(behind) ? behind : having[0];
-    options(choose, having.map((id) => [id, nameOf(id)]), score);
+    options(choose, withNames(having), score);
     choose.hidden = having.length < 2;
     const axes = scoreOf(score)?.curve;
     let from = point;

@@ -7,7 +7,7 @@ import { saveCanvas, saveMenu } from "../saving.js";
 import { change } from "../data/state.js";
 import { limitOf } from "../data/store.js";
 import { el, number, probability, shortened } from "../text.js";
-import { nameOf, scoreOf } from "../labels.js";
+import { nameOf, scoreOf, withNames } from "../labels.js";
 import { Heat, enlarged } from "./heat.js";
 import { watcher } from "../scheduler.js";
 
@@ -62,7 +62,7 @@ export function pairsPanel(host, again) {
     if (host.hidden || !id) return;
     const { body, why } = answer({ run, split, score: id }, `${series?.version}/${series?.step.at(-1)}`);
     if (!isNew(run, id, why, body?.step, shown.view.order, shown.theme, shown.rows.get(run)?.time, body?.ages?.length ?? 0)) return;
-    options(score, having.map((one) => [one, nameOf(one)]), id);
+    options(score, withNames(having), id);
     options(order, Object.entries(ORDERS), shown.view.order);
     fault.textContent = body ? "" : why ?? "…";
     map.show(body && { matrix: body, id, places: orderOf(body.concepts, shown.view.order, body.matrix) });
