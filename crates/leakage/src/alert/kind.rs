@@ -58,8 +58,8 @@ pub trait Kind: Copy + Debug + PartialEq {
         None
     }
 
-    /// Describes in words what is wrong when it fires.
-    fn meaning(&self) -> String;
+    /// Describes in words what is wrong when it fires. `lasting` says in how many evaluations, and stands before exceptions.
+    fn meaning(&self, lasting: &str) -> String;
 }
 
 /// An evaluation, and where the rule stood before it.

@@ -211,17 +211,13 @@ impl Rule {
 
     /// Describes the rule in a sentence.
     pub fn meaning(&self) -> String {
-        let evaluations = match self.judge.pace().evaluations {
+        let lasting = match self.judge.pace().evaluations {
             1 => String::new(),
             n => format!(" in {n} evaluations in a row"),
         };
         let advice = if self.advises_stop() { " Training is advised to stop." } else { "" };
         let action = self.action.as_ref().map_or(String::new(), |action| format!(" {action}"));
-        let meaning = self.judge.meaning();
-        // The exceptions hold whenever they do.
-        let (beyond, exceptions) =
-            meaning.split_once(", unless ").map_or((&*meaning, ""), |(all, _)| (all, &meaning[all.len()..]));
-        format!("On '{}', {beyond}{evaluations}{exceptions}.{advice}{action}", self.split)
+        format!("On '{}', {}.{advice}{action}", self.split, self.judge.meaning(&lasting))
     }
 }
 

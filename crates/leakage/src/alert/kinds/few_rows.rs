@@ -44,7 +44,7 @@ impl Kind for FewRows {
         })
     }
 
-    fn meaning(&self) -> String {
-        format!("the sample has fewer than {} rows", self.rows)
+    fn meaning(&self, lasting: &str) -> String {
+        format!("the sample has fewer than {} rows{lasting}", self.rows)
     }
 }

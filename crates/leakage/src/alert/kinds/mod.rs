@@ -77,8 +77,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind(kind) => kind.silence()),+ }
             }
 
-            pub fn meaning(&self) -> String {
-                match self { $(Self::$kind(kind) => kind.meaning()),+ }
+            pub fn meaning(&self, lasting: &str) -> String {
+                match self { $(Self::$kind(kind) => kind.meaning(lasting)),+ }
             }
 
             pub fn casts_doubt(&self) -> bool {

@@ -128,11 +128,13 @@ impl Kind for Rise {
         }
     }
 
-    fn meaning(&self) -> String {
+    fn meaning(&self, lasting: &str) -> String {
         let (of, by) = (self.target.name(), self.by);
         let above = self.above.map_or_else(String::new, |above| format!(", to above {above}"));
         let without = self.without.map_or_else(String::new, |other| format!(", where {other} is not known"));
-        format!("{of} has risen by more than {by} over its baseline{above}, and more than its noise explains{without}")
+        format!(
+            "{of} has risen by more than {by} over its baseline{above}, and more than its noise explains{without}{lasting}"
+        )
     }
 }
 

@@ -55,7 +55,7 @@ impl Kind for Saturated {
         })
     }
 
-    fn meaning(&self) -> String {
-        format!("the tie fraction jumped by more than {}", self.by)
+    fn meaning(&self, lasting: &str) -> String {
+        format!("the tie fraction jumped by more than {}{lasting}", self.by)
     }
 }

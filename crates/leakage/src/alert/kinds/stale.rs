@@ -44,7 +44,7 @@ impl Kind for Stale {
         None
     }
 
-    fn meaning(&self) -> String {
-        format!("there has been no evaluation for more than {} s", self.seconds)
+    fn meaning(&self, lasting: &str) -> String {
+        format!("there has been no evaluation for more than {} s{lasting}", self.seconds)
     }
 }

@@ -75,12 +75,12 @@ impl Kind for Threshold {
         })
     }
 
-    fn meaning(&self) -> String {
+    fn meaning(&self, lasting: &str) -> String {
         let of = self.target.name();
         match (self.above, self.below) {
-            (Some(above), Some(below)) => format!("{of} is above {above} or below {below}"),
-            (Some(above), None) => format!("{of} is above {above}"),
-            (None, below) => format!("{of} is below {}", below.unwrap_or_default()),
+            (Some(above), Some(below)) => format!("{of} is above {above} or below {below}{lasting}"),
+            (Some(above), None) => format!("{of} is above {above}{lasting}"),
+            (None, below) => format!("{of} is below {}{lasting}", below.unwrap_or_default()),
         }
     }
 }

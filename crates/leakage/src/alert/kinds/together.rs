@@ -243,11 +243,11 @@ impl Kind for Together {
         holding.next().map(|(exception, reading)| exception.evidence(reading))
     }
 
-    fn meaning(&self) -> String {
+    fn meaning(&self, lasting: &str) -> String {
         let all: Vec<String> = self.conditions().map(Condition::words).collect();
         let exceptions: Vec<String> = self.exceptions.iter().flatten().map(Condition::words).collect();
         let unless =
             if exceptions.is_empty() { String::new() } else { format!(", unless {}", exceptions.join(" or ")) };
-        all.join(" and ") + &unless
+        all.join(" and ") + lasting + &unless
     }
 }
