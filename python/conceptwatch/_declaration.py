@@ -170,19 +170,20 @@ def declared(
         counts = head.counts(len(found))
         if constants.get("intervention_counts") is None and counts != even_counts(len(found), len(counts)):
             constants = {**constants, "intervention_counts": counts}
+    of_latents = latents_of(latents, activation_columns, len(found))
     return messages.Run(
         name=checked("name", name),
         concepts=found,
         activation_kind=kind_of("activation_kind", activation_kind, ACTIVATION_KINDS),
         activation_columns=kind_of("activation_columns", activation_columns, ACTIVATION_COLUMNS),
-        latents=latents_of(latents, activation_columns, len(found)),
+        latents=of_latents,
         concept_label_kind=kind_of(*concept_labels, LABEL_KINDS),
         task_label_kind=kind_of(*task_labels, LABEL_KINDS),
         world_size=1,
         missing_concept_labels=bool(missing_concept_labels),
         tasks=tasks_of(tasks),
         missing_task_labels=bool(missing_task_labels),
-        constants=constants_of(head is not None and head.is_linear(), constants),
+        constants=constants_of(head is not None and head.is_linear(), of_latents or len(found), constants),
         training=kind_of("training", training, TRAININGS),
     )
 
@@ -295,14 +296,20 @@ def outputs_of(declared: Any) -> list[Output]:
     ]
 
 
-def constants_of(linear_head: bool, constants: Constants) -> Any:
+def constants_of(linear_head: bool, columns: int, constants: Constants) -> Any:
+    """The constants of a run whose head has so many weights for each class."""
     image, box = constants.get("image_size") or (0, 0), constants.get("box_size") or (0, 0)
-    weights = constants.get("concept_weights")
+    weights, of_head = constants.get("concept_weights"), _array(constants.get("head_weights"))
+    if of_head.ndim == 2 and of_head.shape[1] != columns and of_head.shape != (columns, 1):
+        raise ValueError(
+            f"head_weights: got shape {list(of_head.shape)}, expected [l, {columns}], a row for each class;"
+            " transpose a kernel of Keras or JAX"
+        )
     return messages.RunConstants(
         reference_task_accuracy=constants.get("reference_task_accuracy"),
         concept_weights=[] if weights is None else np.asarray(weights, np.float64).ravel(),
-        head_weights=_numbers(constants.get("head_weights")),
-        head_bias=_numbers(constants.get("head_bias")),
+        head_weights=of_head.ravel(),
+        head_bias=_array(constants.get("head_bias")).ravel(),
         linear_head=linear_head,
         image_height=image[0],
         image_width=image[1],
@@ -317,11 +324,11 @@ def constants_of(linear_head: bool, constants: Constants) -> Any:
     )
 
 
-def _numbers(values: Any) -> Any:
-    """An array or a torch tensor on any device, flat; nothing for None."""
+def _array(values: Any) -> Any:
+    """The numbers of an array or of a torch tensor on any device; none for None."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-    return [] if values is None else np.asarray(values, np.float64).ravel()
+    return np.asarray([] if values is None else values, np.float64)
 
 
 def set_as(declared: Any) -> list[str]:

@@ -67,7 +67,7 @@ def test_the_layout_of_activations_is_declared(sidecar: Sidecar, start: Callable
     [
         {"activation_kind": "sigmoid"}, {"concept_labels": "int"}, {"concepts": []}, {"rank": 2, "world_size": 2},
         {"activation_columns": "both"}, {"latents": 2}, {"latents": 65_537},
-        {"activation_columns": "two_per_concept", "latents": 6},
+        {"activation_columns": "two_per_concept", "latents": 6}, {"head_weights": np.zeros((3, 4))},
     ],
 )  # fmt: skip
 def test_an_argument_no_sidecar_would_take_is_an_error_at_once(wrong: dict[str, Any]) -> None:

@@ -208,6 +208,9 @@ fn cases() -> Vec<Case> {
         array("no weights", "concept_weights", "expected", "concept_weights", f64s("(0,)", &[])),
         array("a weight too many", "concept_weights", "got 3 weights", "concept_weights", f64s("(3,)", &[1.0; 3])),
         array("biases without a head", "head_bias", "got 2 biases, expected 0", "head_bias", f64s("(2,)", &[0.5; 2])),
+        array("a kernel of Keras", "head_weights", "has shape [2, 3], expected [l, 2]", "head_weights", {
+            f64s("(2, 3)", &[0.5; 6])
+        }),
         array("half an image", "image_size", "expected height and width", "image_size", i64s("(1,)", &[9])),
         array("a negative image", "image_size", "expected", "image_size", i64s("(2,)", &[-9, 9])),
         array("a fractional box", "box_size", "expected", "box_size", f64s("(2,)", &[9.5, 9.0])),

@@ -72,7 +72,11 @@ pub fn read(
     let mut task_names: Vec<String> = Vec::new();
     let mut cardinalities = Vec::new();
     let mut kind = None;
+    let mut head_shape = Vec::new();
     for array in arrays {
+        if array.name == "head_weights" {
+            head_shape.clone_from(&array.shape);
+        }
         if let Some(name) = TensorName::parse(&array.name) {
             tensors.push(array.into_tensor(name).map_err(in_array_terms)?);
             continue;
@@ -165,6 +169,17 @@ pub fn read(
         fields.latents = columns.map(|&columns| u32::try_from(columns).unwrap_or(u32::MAX));
     }
     let mut run = Run::try_from(fields.clone()).map_err(in_array_terms)?;
+    // Weights in another order have the same number.
+    let columns = run.head_columns() as u64;
+    if let [_, width] = head_shape[..]
+        && width != columns
+        && head_shape != [columns, 1]
+    {
+        let message = format!(
+            "has shape {head_shape:?}, expected [l, {columns}], a row for each class; transpose a kernel of Keras or JAX"
+        );
+        return Err(FieldError::new("head_weights", message));
+    }
     if let Some(activations) = find(TensorName::ConceptActivations) {
         let stated = stated_activations.or(kind);
         let all_stated = fields.concepts.iter().all(|concept| concept.activation_kind.is_some());
