@@ -41,7 +41,10 @@ class Labels:
     missing_tasks: bool = False
 
     def plain(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing."""
+        """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing, or
+        tables are not in one order.
+        """
+        _check_orders(tensors, self.names)
         named = {name: self._numbered(name, _with_masks(value)) for name, value in tensors.items()}
         plain = {name: self._plain(name, value) for name, value in named.items()}
         if plain.get(LABELS) is not None:
@@ -161,6 +164,29 @@ class Labels:
                 f"{LABELS}: row {row} has {values[row, column]} in column {column}, expected -1 or 1{unknown}, as "
                 "signed_labels is declared"
             )
+
+
+def _check_orders(tensors: Mapping[str, Any], concepts: Sequence[str]) -> None:
+    """Raises `Fault` for tables of pandas that have the rows of another, or the concepts, in another order."""
+    tables = {name: value for name, value in tensors.items() if hasattr(getattr(value, "index", None), "equals")}
+    rows: tuple[str, Any] | None = None
+    for name, table in tables.items():
+        rows = rows or (name, table.index)
+        if not table.index.equals(rows[1]) and set(table.index) == set(rows[1]):
+            raise Fault(
+                f"{name}: has the rows of {rows[0]} in another order, by their index; put them in one order, or pass "
+                f"{name}.to_numpy() if they belong together as they stand"
+            )
+    orders = [list(concepts)]
+    for name in ("concept_activations", LABELS):
+        columns = list(getattr(tables.get(name), "columns", ()))
+        for expected in orders:
+            if columns != expected and set(columns) == set(expected):
+                raise Fault(
+                    f"{name}: has the columns {shortened(columns)}, expected {shortened(expected)}; put them in the "
+                    f"order of the concepts, or pass {name}.to_numpy() if they are in it"
+                )
+        orders.append(columns)
 
 
 def _array_of(labels: Any) -> tuple[Any, Any]:

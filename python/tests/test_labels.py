@@ -296,3 +296,29 @@ def test_a_run_takes_names_of_classes_or_says_how(
 def test_names_of_classes_that_are_none(classes: Any, says: str) -> None:
     with pytest.raises(ValueError, match=f"task_classes: {says}"):
         conceptwatch.init("run", concepts=K, task_classes=classes, mode="disabled")
+
+
+def test_tables_in_different_orders_are_refused() -> None:
+    pandas = package("pandas")
+    table = pandas.DataFrame({"c0": [0.1, 0.9, 0.8], "c1": [0.2, 0.7, 0.4]})
+    labels = (table > 0.5).astype(int)
+    assert set(BINARY.plain({"concept_activations": table, "concept_labels": labels})) == {
+        "concept_activations",
+        "concept_labels",
+    }
+    with pytest.raises(
+        Fault, match=r"^task_labels: has the rows of concept_labels in another order, by their index; put"
+    ):
+        BINARY.plain({"concept_labels": labels, "task_labels": pandas.Series([0, 1, 1], index=[2, 0, 1])})
+    with pytest.raises(Fault, match=r"^concept_labels: has the columns \['c1', 'c0'\], expected \['c0', 'c1'\]; put"):
+        BINARY.plain({"concept_labels": labels[["c1", "c0"]]})
+    names = {"c0": "wing", "c1": "beak"}
+    with pytest.raises(Fault, match="concept_labels: has the columns"):  # names that only the tables have
+        BINARY.plain(
+            {
+                "concept_activations": table.rename(columns=names),
+                "concept_labels": labels[["c1", "c0"]].rename(columns=names),
+            }
+        )
+    # Of other rows, as predictions without the index of the labels are: taken as they stand.
+    BINARY.plain({"concept_activations": table, "concept_labels": labels.set_index(pandas.Index([7, 8, 9]))})
