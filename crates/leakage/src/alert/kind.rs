@@ -53,8 +53,9 @@ pub trait Kind: Copy + Debug + PartialEq {
     /// Judges an evaluation. `None` where it is no evidence: it changes nothing.
     fn judge(&self, memory: &mut Self::Memory, seen: &Seen) -> Option<Verdict>;
 
-    /// Notes what scores that joined a point `late` say of its exceptions. Returns the evidence for one that holds.
-    fn excuse(&self, _memory: &mut Self::Memory, _point: &Point, _late: &[&str]) -> Option<String> {
+    /// Notes what scores that joined a point `late` say of its exceptions. Returns the evidence for one that holds, to stand
+    /// beside that of the evaluation at `step`.
+    fn excuse(&self, _memory: &mut Self::Memory, _point: &Point, _late: &[&str], _step: u64) -> Option<String> {
         None
     }
 

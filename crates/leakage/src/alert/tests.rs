@@ -368,6 +368,27 @@ fn an_exception_whose_score_joins_later_ends_the_alert_and_is_known_from_then_on
     assert_eq!(alerts.observe(&of(4))[0].standing.state, Pending);
 }
 
+/// A model that was sound, and begins to leak while slow scores lag.
+#[test]
+fn an_exception_of_an_evaluation_before_the_conditions_held_excuses_none() {
+    let all = json!([{"score": "intervention_drop", "above": 0.1}]);
+    let rule = json!({"name": "breaks", "all": all, "unless": {"score": "ois", "below": 0.5}, "evaluations": 2});
+    let mut alerts = alerts(vec![rule]);
+    let with = |step, drop, ois: Option<f64>| {
+        let mut point = conditions(step, 0.3, 0.6, Some(drop));
+        point.scores.extend(ois.map(|ois| ("ois".into(), Outcome::Value(score(ois)))));
+        point
+    };
+    alerts.observe(&with(0, 0.0, Some(0.0)));
+    alerts.observe(&with(1, 0.0, None));
+    alerts.observe(&with(2, 0.4, None));
+    assert_eq!(alerts.observe(&with(3, 0.4, None))[0].standing.state, Firing);
+    assert!(alerts.observe_late(&with(1, 0.0, Some(0.0)), &["ois"]).is_empty());
+    let ended = alerts.observe_late(&with(2, 0.4, Some(0.4)), &["ois"]);
+    assert_eq!(ended[0].standing.state, Inactive);
+    assert!(ended[0].standing.evidence.ends_with("is 0.4000 at step 2, below 0.5"), "{ended:?}");
+}
+
 #[test]
 fn faulty_and_contradictory_rules_are_named() {
     let scoreless = |more: Value| merged(json!({"name": "leak"}), more);

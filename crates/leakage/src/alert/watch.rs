@@ -71,7 +71,7 @@ impl Watch {
 
     /// Notes exceptions whose scores joined a point `late`; whether one that holds ends an alert or a suspicion.
     pub fn excuse(&mut self, rule: &Rule, point: &Point, late: &[&str]) -> bool {
-        let Some(exception) = self.judging.excuse(point, late) else { return false };
+        let Some(exception) = self.judging.excuse(point, late, self.standing.step) else { return false };
         self.counts.clear();
         self.fired_for = 0;
         let evidence = format!("{}; {exception}", self.standing.evidence);

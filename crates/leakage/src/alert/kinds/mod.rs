@@ -95,8 +95,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind(kind, memory) => kind.judge(memory, seen)),+ }
             }
 
-            pub fn excuse(&mut self, point: &Point, late: &[&str]) -> Option<String> {
-                match self { $(Self::$kind(kind, memory) => kind.excuse(memory, point, late)),+ }
+            pub fn excuse(&mut self, point: &Point, late: &[&str], step: u64) -> Option<String> {
+                match self { $(Self::$kind(kind, memory) => kind.excuse(memory, point, late, step)),+ }
             }
         }
 

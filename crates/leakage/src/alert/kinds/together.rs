@@ -84,7 +84,7 @@ impl Condition {
     fn read_of(&self, point: &Point) -> Option<Reading> {
         let found = point.score(self.score)?.value()?;
         let half_width = found.standard_error.filter(|_| self.whole_interval).map_or(0.0, |error| INTERVAL * error);
-        Some(Reading { value: found.value, half_width })
+        Some(Reading { step: point.step, value: found.value, half_width })
     }
 
     /// How far a value is beyond the limit.
@@ -105,12 +105,14 @@ impl Condition {
         format!("{} is {unknown}{} {}{whole}", self.score, self.side.name(), self.limit)
     }
 
-    fn evidence(&self, reading: Reading) -> String {
+    /// Describes a reading, with its step where the evaluation is another.
+    fn evidence(&self, reading: Reading, step: u64) -> String {
         let not = if self.holds(reading) { "" } else { "not " };
+        let at = if reading.step == step { String::new() } else { format!(" at step {}", reading.step) };
         let interval =
             if self.whole_interval { format!(" ± {:.4} (95 %)", reading.half_width) } else { String::new() };
         let (score, side) = (catalogue::named(self.score), self.side.name());
-        format!("{score} is {:.4}{interval}, {not}{side} {}", reading.value, self.limit)
+        format!("{score} is {:.4}{interval}{at}, {not}{side} {}", reading.value, self.limit)
     }
 
     fn flat(&self) -> Value {
@@ -127,6 +129,7 @@ impl Condition {
 /// A score's value, and half of its 95 % interval where the condition asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
+    step: u64,
     value: f64,
     half_width: f64,
 }
@@ -159,9 +162,28 @@ fn places(conditions: &[Condition]) -> [Option<Condition>; MOST] {
     std::array::from_fn(|at| conditions.get(at).copied())
 }
 
+/// The evaluations in a row since any condition was inside its limit, and the exceptions at them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Step of the first of them.
+    since: Option<u64>,
+    /// The newest reading of each exception, which may come after the judgement. One of an earlier evaluation excuses none
+    /// of these, but for a score that is waited for.
+    known: [Option<Reading>; MOST],
+}
+
+impl Together {
+    /// The exceptions, with their readings in `known`.
+    fn excepted<'a>(
+        &'a self,
+        known: &'a [Option<Reading>; MOST],
+    ) -> impl Iterator<Item = (Condition, Option<Reading>)> + 'a {
+        self.exceptions.iter().zip(known).filter_map(|(exception, known)| Some(((*exception)?, *known)))
+    }
+}
+
 impl Kind for Together {
-    /// The newest value of each exception's score, which may have come after the last judgement.
-    type Memory = [Option<Reading>; MOST];
+    type Memory = Memory;
 
     const KEYS: &'static [&'static str] = &["all", "unless"];
 
@@ -209,38 +231,44 @@ impl Kind for Together {
         self.pace
     }
 
-    fn judge(&self, known: &mut [Option<Reading>; MOST], seen: &Seen) -> Option<Verdict> {
-        for (exception, known) in self.exceptions.iter().zip(known.iter_mut()) {
-            *known = exception.and_then(|exception| exception.read_of(seen.point)).or(*known);
-        }
-        let readings: Vec<(&Condition, Reading)> =
-            self.conditions().map(|one| Some((one, one.read_of(seen.point)?))).collect::<Option<_>>()?;
-        let exceptions = || self.exceptions.iter().zip(known.iter()).filter_map(|(one, known)| Some(((*one)?, *known)));
-        let excused = exceptions().any(|(one, known)| known.map_or(one.or_unknown, |reading| one.holds(reading)));
-        let excepted = exceptions().filter_map(|(exception, known)| Some((exception, known?)));
-        let mut evidence: Vec<String> = readings.iter().map(|(one, reading)| one.evidence(*reading)).collect();
-        evidence.extend(excepted.map(|(exception, reading)| exception.evidence(reading)));
+    fn judge(&self, memory: &mut Memory, seen: &Seen) -> Option<Verdict> {
+        let step = seen.point.step;
+        let readings: Option<Vec<(&Condition, Reading)>> =
+            self.conditions().map(|one| Some((one, one.read_of(seen.point)?))).collect();
         let inside = |(one, reading): &(&Condition, Reading)| {
             let by = one.beyond_by(reading.value);
             by <= 0.0 && by <= -self.pace.hysteresis
         };
+        let inside = readings.as_ref().is_some_and(|readings| readings.iter().any(inside));
+        let of_point = |at: usize| self.exceptions[at]?.read_of(seen.point);
+        let known: [_; MOST] = std::array::from_fn(|at| of_point(at).or(memory.known[at]));
+        let stays = |at: usize| !inside || self.exceptions[at].is_some_and(|exception| exception.or_unknown);
+        memory.known = std::array::from_fn(|at| known[at].filter(|_| stays(at)));
+        let readings = readings?;
+        memory.since = if inside { None } else { memory.since.or(Some(step)) };
+        let excused =
+            self.excepted(&known).any(|(one, known)| known.map_or(one.or_unknown, |reading| one.holds(reading)));
+        let mut evidence: Vec<String> = readings.iter().map(|(one, reading)| one.evidence(*reading, step)).collect();
+        evidence.extend(self.excepted(&known).filter_map(|(one, reading)| Some(one.evidence(reading?, step))));
         Some(Verdict {
             beyond: vec![!excused && readings.iter().all(|(one, reading)| one.holds(*reading))],
-            back: excused || readings.iter().any(inside),
+            back: excused || inside,
             evidence: evidence.join("; "),
             value: readings.first().map(|(_, reading)| reading.value),
             baseline: None,
         })
     }
 
-    fn excuse(&self, known: &mut [Option<Reading>; MOST], point: &Point, late: &[&str]) -> Option<String> {
-        for (exception, known) in self.exceptions.iter().zip(known.iter_mut()) {
-            let joined = exception.filter(|exception| late.contains(&exception.score));
-            *known = joined.and_then(|exception| exception.read_of(point)).or(*known);
+    fn excuse(&self, memory: &mut Memory, point: &Point, late: &[&str], step: u64) -> Option<String> {
+        let is_of_these = memory.since.is_some_and(|since| point.step >= since);
+        for (exception, known) in self.exceptions.iter().zip(&mut memory.known) {
+            let joined = exception.filter(|one| late.contains(&one.score) && (is_of_these || one.or_unknown));
+            let reading = joined.and_then(|one| one.read_of(point));
+            *known = reading.filter(|reading| known.is_none_or(|known| known.step <= reading.step)).or(*known);
         }
-        let known = self.exceptions.iter().zip(known.iter()).filter_map(|(one, known)| Some(((*one)?, (*known)?)));
-        let mut holding = known.filter(|(one, reading)| one.holds(*reading));
-        holding.next().map(|(exception, reading)| exception.evidence(reading))
+        let holding =
+            |(one, known): (Condition, Option<Reading>)| Some((one, known.filter(|known| one.holds(*known))?));
+        self.excepted(&memory.known).find_map(holding).map(|(exception, reading)| exception.evidence(reading, step))
     }
 
     fn meaning(&self, lasting: &str) -> String {
