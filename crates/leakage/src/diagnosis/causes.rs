@@ -7,7 +7,9 @@ use crate::run::{ActivationKind, Run};
 use super::curve::{Curve, Measured};
 use super::heads::{best_on_true_concepts, falls_short, misspecified_head};
 use super::judgement::{Evidence, Judgement};
-use super::leakage::{Information, Interventions, concepts, has_vectors, information, interventions};
+use super::leakage::{
+    Information, Interventions, as_at_wrong_values, concepts, has_vectors, information, interventions,
+};
 use crate::limits::{ALIGNMENT, CTL_CONDITIONAL, CTL_EXCESS, INTERVENTION_HARM, TASK_EXCESS};
 use crate::score::of_other_threshold;
 
@@ -51,12 +53,19 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
         Ok(drop) => drop,
         Err(why) => return concepts_bypassed(curve).unwrap_or(Judgement::Unknown(why)),
     };
+    let quality = quality(curve);
+    if let Some(at_true) = as_at_wrong_values(curve, &drop) {
+        let text = format!(
+            "{quality} falls alike whether all concepts are set to their true or to wrong values: predictions do not rest on \
+             them"
+        );
+        return Judgement::of(true, text, vec![drop.beside(INTERVENTION_HARM), at_true.beside(INTERVENTION_HARM)]);
+    }
     // All wrong values together leave a task such as parity as it is.
     let of_shares: Vec<f64> = curve.behind("wrong_intervention_drop").iter().filter_map(|(_, value)| *value).collect();
     let harm = of_shares.iter().map(|value| of_shares[0] - value).fold(0.0, f64::max);
     let some_matter = harm - drop.half_width() > INTERVENTION_HARM;
     let found = drop.is_below(INTERVENTION_HARM) && !some_matter;
-    let quality = quality(curve);
     let text = match (found, drop.is_above(INTERVENTION_HARM)) {
         (false, false) if some_matter => {
             format!("{quality} falls when some concepts are set to wrong values: predictions rest on them")
@@ -369,6 +378,9 @@ pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
     let (kind, shown) = match interventions(curve) {
         Interventions::Fall(evidence) => {
             ("under intervention it does worse than the true concepts allow: this leakage is not benign", evidence)
+        }
+        Interventions::Hold(evidence, _) if matches!(concepts_ignored(curve), Judgement::Found(_)) => {
+            ("predictions do not rest on the concepts: this leakage is not benign", evidence)
         }
         Interventions::FallToReference(evidence) | Interventions::Hold(evidence, _) => (
             "under intervention it still reaches what the true concepts allow: leakage of an incomplete concept set that may \

@@ -116,13 +116,22 @@ pub fn interventions(curve: &Curve) -> Interventions {
     if !drop.is_above(INTERVENTION_HARM) {
         return Interventions::Unclear(evidence, seen);
     }
-    match short_of_reference(curve, &drop).filter(|short| !vectors && short.is_below(INTERVENTION_HARM)) {
+    let wrong = curve.measured_with(&drop, "wrong_intervention_drop");
+    let reads_values = wrong.is_none_or(|wrong| as_at_wrong_values(curve, &wrong).is_none());
+    let counts = |short: &Measured| !vectors && reads_values && short.is_below(INTERVENTION_HARM);
+    match short_of_reference(curve, &drop).filter(counts) {
         Some(short) => {
             evidence.push(short.beside(INTERVENTION_HARM));
             Interventions::FallToReference(evidence)
         }
         None => Interventions::Fall(evidence),
     }
+}
+
+/// The loss under true values, where it is one and that under `wrong` values is no larger: the head reads neither.
+pub fn as_at_wrong_values(curve: &Curve, wrong: &Measured) -> Option<Measured> {
+    let at_true = curve.measured_with(wrong, "intervention_drop").filter(|drop| drop.is_above(INTERVENTION_HARM))?;
+    wrong.less(&at_true).is_below(INTERVENTION_HARM).then_some(at_true)
 }
 
 /// How much less accurate the head is on the true concepts than one trained on them, at the evaluation of the drop.

@@ -67,7 +67,12 @@ pub const RULES: &[Rule] = &[
         subject: "Wrong interventions",
         source: "this project",
         action: "Do not use its concepts as explanations",
-        help: || format!("`wrong_intervention_drop`, else `concept_ablation_drop`, is below {INTERVENTION_HARM}."),
+        help: || {
+            format!(
+                "`wrong_intervention_drop`, else `concept_ablation_drop`, is below {INTERVENTION_HARM}, or no further above \
+                 `intervention_drop` where that is above {INTERVENTION_HARM}."
+            )
+        },
         judge: causes::concepts_ignored,
     },
     Rule {

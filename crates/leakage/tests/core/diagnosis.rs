@@ -198,6 +198,14 @@ fn heads_that_do_not_use_the_concepts_are_found() {
     assert_eq!(of(0.01), ["concepts_ignored"]);
     assert!(of(0.045).is_empty(), "within its error of the limit");
     assert!(of(0.8).is_empty());
+    // True values erase the leak that it reads, as wrong ones do: heads on the true concepts are no better, but that excuses
+    // nothing.
+    let erased = |wrong| {
+        let scores = [("intervention_drop", 0.67), ("intervention_score", 0.0), ("wrong_intervention_drop", wrong)];
+        found(&soft(), &[with(1, &scores)])
+    };
+    assert_eq!(erased(0.68), [FAIL, "concepts_ignored"]);
+    assert!(erased(0.9).is_empty());
 }
 
 #[test]
