@@ -25,6 +25,9 @@ from sidecar import Sidecar
 
 K = 3
 T = TypeVar("T")
+# What the fixtures `start` and `warned` return.
+Start = Callable[..., conceptwatch.Run]
+Warned = Callable[[], list[str]]
 
 
 def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[str, Any]:
@@ -103,7 +106,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
+def start(sidecar: Sidecar) -> Iterator[Start]:
     """Starts runs against the sidecar of the test; they are finished after it."""
     runs: list[conceptwatch.Run] = []
 
@@ -125,7 +128,7 @@ def start(sidecar: Sidecar) -> Iterator[Callable[..., conceptwatch.Run]]:
 
 
 @pytest.fixture
-def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def warned(caplog: pytest.LogCaptureFixture) -> Warned:
     caplog.set_level(logging.WARNING, logger="conceptwatch")
     return lambda: [record.getMessage() for record in caplog.records if record.name == "conceptwatch"]
 

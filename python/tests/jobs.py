@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,10 @@ class Job:
     def said(self) -> str:
         """What it has written to standard error."""
         return self.errors.read_text()
+
+
+# What the fixture `job` returns.
+Jobs = Callable[..., Job]
 
 
 def sidecars(folder: Path) -> list[int]:

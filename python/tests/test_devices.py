@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conceptwatch import Run
 from conceptwatch._tensors import _copy_from_device, _side_streams
+from conftest import Start
 from sidecar import Sidecar
 
 
@@ -51,7 +51,7 @@ def events(torch: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_training_does_not_wait_for_a_copy_but_sending_does(
-    gpu: Callable[[Any], Any], events: list[str], torch: Any, sidecar: Sidecar, start: Callable[..., Run]
+    gpu: Callable[[Any], Any], events: list[str], torch: Any, sidecar: Sidecar, start: Start
 ) -> None:
     values = torch.rand(10, 3, dtype=torch.float32).to(torch.bfloat16)
     expected = values.view(torch.int16).numpy().tobytes()

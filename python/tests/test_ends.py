@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -12,13 +11,11 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _collected
-from conftest import K, acknowledged, log, wait_for
+from conftest import K, Start, Warned, acknowledged, log, wait_for
 from sidecar import Sidecar, at_once
 
 
-def test_only_ends_count_as_waiting_ends(
-    settling: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_ends_count_as_waiting_ends(settling: Sidecar, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conceptwatch._outbox.MAX_WAITING_ENDS", 3)
     settling.settled = at_once
     settling.hold = threading.Event()
@@ -31,7 +28,7 @@ def test_only_ends_count_as_waiting_ends(
 
 
 def test_ends_that_are_asked_about_again_take_no_room_of_new_ones(
-    settling: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._outbox.MAX_WAITING_ENDS", 3)
     run = start()
@@ -52,7 +49,7 @@ def test_ends_that_are_asked_about_again_take_no_room_of_new_ones(
 
 
 def test_a_pass_whose_end_has_no_room_is_counted_and_finish_names_it(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._outbox.MAX_WAITING_ENDS", 3)
     settling.settled = at_once
@@ -78,7 +75,7 @@ def test_a_pass_whose_end_has_no_room_is_counted_and_finish_names_it(
 
 
 def test_a_pass_whose_end_breaks_the_connection_is_not_called_settled(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._sender.FIRST_PAUSE", 0.01)
     settling.start.takes_joined_ends = False
@@ -97,7 +94,7 @@ def test_a_pass_whose_end_breaks_the_connection_is_not_called_settled(
     assert "1 evaluation was not settled: val at step 1" in warned()[-1]
 
 
-def test_a_pass_whose_end_cannot_be_encoded_is_not_called_settled(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_pass_whose_end_cannot_be_encoded_is_not_called_settled(settling: Sidecar, start: Start) -> None:
     settling.settled = at_once
     run = start()
     with run.evaluation("val", step=1) as p:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Head, Run
+from conceptwatch import Head
 from conceptwatch._protocol import messages
 from conceptwatch.adapters import cem as cem_adapter
-from conftest import K, batch, package, wait_for
+from conftest import K, Start, Warned, batch, package, wait_for
 from real_sidecar import curve
 from sidecar import Sidecar
 
@@ -40,7 +39,7 @@ def sent(sidecar: Sidecar, batches: int = 1) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Start) -> None:
     run = start(head=first)
     tensors = batch(20, first_id=0)
     with run.evaluation("val", step=1) as p:
@@ -54,9 +53,7 @@ def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Cal
     assert list(sidecar.starts[0].run.constants.intervention_counts) == [], "evenly spaced ones need no declaration"
 
 
-def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(sidecar: Sidecar, start: Start) -> None:
     run = start(head=lambda concepts: np.subtract(concepts, 0.5, out=concepts)[:, 0])
     tensors = batch(20)
     before = tensors["concept_activations"].copy()
@@ -66,7 +63,7 @@ def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(
     assert (sent(sidecar)[0]["concept_activations"] == before).all()
 
 
-def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start: Start) -> None:
     run = start(head=first)
     tensors = batch(20)
     own = conceptwatch.interventions(lambda x: 1 - x[:, 0], tensors["concept_activations"], tensors["concept_labels"])
@@ -78,7 +75,7 @@ def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start:
     assert (of_batch[NAMES[0]][:, -1] == tensors["concept_labels"][:, 1]).all()
 
 
-def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, start: Start) -> None:
     random, seen = np.random.default_rng(0), []
     run = start(activation_kind="logit", head=lambda x: seen.append(x) or x[:, 0])
     evaluated, trained = random.normal(0, 1, (2, 300, K)), random.normal(0, 5, (2, 300, K))
@@ -104,15 +101,13 @@ def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, s
     conceptwatch.init("off", concepts=3, mode="disabled").log(step=1, concept_activations=trained[0])
 
 
-def test_uneven_counts_are_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_uneven_counts_are_declared(sidecar: Sidecar, start: Start) -> None:
     start(head=Head(first, steps=[0, 1, 3]))
     wait_for(lambda: bool(sidecar.starts))
     assert list(sidecar.starts[0].run.constants.intervention_counts) == [0, 1, 3]
 
 
-def test_predictions_for_other_counts_than_the_run_s_are_refused(
-    start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_predictions_for_other_counts_than_the_run_s_are_refused(start: Start, warned: Warned) -> None:
     run, tensors = start(), batch(20)
     arrays = tensors["concept_activations"], tensors["concept_labels"]
     with run.evaluation("val", step=1) as p:
@@ -141,7 +136,7 @@ def raises(concepts: Any) -> Any:
     ],
 )
 def test_a_head_that_fails_costs_its_own_scores_only(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], head: Any, says: str
+    sidecar: Sidecar, start: Start, warned: Warned, head: Any, says: str
 ) -> None:
     run = start(head=head)
     with run.evaluation("val", step=1) as p:
@@ -158,7 +153,7 @@ def test_a_head_that_fails_costs_its_own_scores_only(
         start(name="strict", head=head, raise_errors=True).evaluation("val", step=1).log(**batch(20))
 
 
-def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Start) -> None:
     run = start(head=lambda x: np.where(np.arange(len(x)) % 2, np.nan, 1.0))
     with run.evaluation("val", step=1) as p:
         p.log(**batch(20))
@@ -182,7 +177,7 @@ def test_options_that_cannot_work_are_errors_of_init(wrong: dict[str, Any], says
         conceptwatch.init("run", concepts=3, spawn=False, **wrong)
 
 
-def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Start) -> None:
     run, tensors = start(head=first), batch(20)
     del tensors["concept_labels"]
     with run.evaluation("val", step=1) as p:
@@ -191,7 +186,7 @@ def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Ca
     assert set(found) == {"concept_activations", "task_labels"}
 
 
-def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Start) -> None:
     def head(values: Any) -> Any:
         found = values @ np.array([1.0, 2.0, 4.0], np.float32)
         return np.where(np.arange(len(found)) == 3, np.inf, found)[:, None]
@@ -206,9 +201,7 @@ def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Call
     assert np.allclose(np.delete(all_true, 3), np.delete(expected, 3))
 
 
-def test_a_head_of_several_outputs_is_none_of_a_measured_task(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_head_of_several_outputs_is_none_of_a_measured_task(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     run = start(head=lambda values: np.zeros((len(values), 2)), task_labels="continuous")
     with run.evaluation("val", step=1) as p:
         p.log(**batch(20))

@@ -8,18 +8,16 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from postgresql import database
 
 from conftest import wait_for
-from jobs import Job, begin, settled, sidecars, use_port
+from jobs import Job, Jobs, begin, settled, sidecars, use_port
 from real_sidecar import answer, serving
 from sidecar import Sidecar
-
-Starts = Callable[..., Job]
 
 
 def port_of(address: str) -> int:
@@ -27,7 +25,7 @@ def port_of(address: str) -> int:
 
 
 @pytest.fixture
-def at(job: Starts) -> Starts:
+def at(job: Jobs) -> Jobs:
     """Starts jobs for which this is the default port."""
 
     def at(name: str, port: int, **environment: str) -> Job:
@@ -49,7 +47,7 @@ def passes_over(job: Job, tmp_path: Path, address: str, why: str) -> None:
     assert f"the sidecar at {address} is not used: {why}" in job.said()
 
 
-def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Starts, tmp_path: Path) -> None:
+def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         one = at("one", port_of(address))
         begin(one, "a")
@@ -73,7 +71,7 @@ def test_a_sidecar_that_keeps_nothing_is_joined_with_a_word(at: Starts, tmp_path
 
 
 def test_a_sidecar_that_keeps_curves_says_where_to_jobs_in_other_directories(
-    at: Starts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with serving("--data-dir", "curves") as address:
@@ -92,7 +90,7 @@ def test_a_sidecar_that_keeps_curves_says_where_to_jobs_in_other_directories(
         assert same.do("run.address") == address
 
 
-def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(at: Starts, job: Starts, tmp_path: Path) -> None:
+def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(at: Jobs, job: Jobs, tmp_path: Path) -> None:
     def start(name: str, port: int, wanted: Path, by_argument: bool = False) -> Job:
         started = at(name, port, **({} if by_argument else {"CONCEPTWATCH_DATA_DIR": str(wanted)}))
         begin(started, name, **({"data_dir": str(wanted)} if by_argument else {}))
@@ -126,7 +124,7 @@ def test_a_directory_that_the_sidecar_does_not_use_gets_one_of_its_own(at: Start
     wait_for(lambda: not sidecars(tmp_path))
 
 
-def test_a_job_that_wants_none_kept_does_not_join_one_that_keeps(job: Starts, tmp_path: Path) -> None:
+def test_a_job_that_wants_none_kept_does_not_join_one_that_keeps(job: Jobs, tmp_path: Path) -> None:
     one, two, three = job("one"), job("two"), job("three")
     begin(one, "a")
     begin(two, "b", data_dir=None)
@@ -140,7 +138,7 @@ def test_a_job_that_wants_none_kept_does_not_join_one_that_keeps(job: Starts, tm
 
 
 def test_curves_of_a_job_without_a_wish_survive_beside_one_that_keeps_none(
-    job: Starts, tmp_path: Path, data_home: Path
+    job: Jobs, tmp_path: Path, data_home: Path
 ) -> None:
     one, two, three, four = (job(name) for name in ("one", "two", "three", "four"))
     begin(one, "a", data_dir=None)
@@ -165,7 +163,7 @@ def test_curves_of_a_job_without_a_wish_survive_beside_one_that_keeps_none(
     assert five.do("run.address") == one.do("run.address")
 
 
-def test_a_job_joins_one_that_keeps_none_where_none_could(job: Starts, tmp_path: Path) -> None:
+def test_a_job_joins_one_that_keeps_none_where_none_could(job: Jobs, tmp_path: Path) -> None:
     (tmp_path / "no directory").write_text("")
     one, two = (job(name, XDG_DATA_HOME=str(tmp_path / "no directory")) for name in ("one", "two"))
     begin(one, "a")
@@ -176,7 +174,7 @@ def test_a_job_joins_one_that_keeps_none_where_none_could(job: Starts, tmp_path:
     assert "which keeps curves in memory: they are gone when it ends; data_dir=DIRECTORY starts one" in two.said()
 
 
-def test_ranks_start_one_sidecar_where_none_suits(at: Starts, tmp_path: Path) -> None:
+def test_ranks_start_one_sidecar_where_none_suits(at: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         ranks = [
             at(f"rank{rank}", port_of(address), RANK=str(rank), WORLD_SIZE="2", CONCEPTWATCH_JOB="j")
@@ -192,7 +190,7 @@ def test_ranks_start_one_sidecar_where_none_suits(at: Starts, tmp_path: Path) ->
         assert len(sidecars(tmp_path)) == 1
 
 
-def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Starts, job: Starts, tmp_path: Path) -> None:
+def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Jobs, job: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         one = at("one", port_of(address))
         one.do("import conceptwatch._sidecar_lease as joining")
@@ -203,7 +201,7 @@ def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Starts, job: S
         assert settled(one, 1) == {"point": 1}
 
 
-def test_a_sidecar_that_requires_a_token_is_not_joined_without(at: Starts, tmp_path: Path) -> None:
+def test_a_sidecar_that_requires_a_token_is_not_joined_without(at: Jobs, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("0123456789abcdef\n")
     token.chmod(0o600)
@@ -222,12 +220,12 @@ def web_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_another_program_at_the_port_is_not_joined(at: Starts, tmp_path: Path) -> None:
+def test_another_program_at_the_port_is_not_joined(at: Jobs, tmp_path: Path) -> None:
     with web_server() as address:
         passes_over(at("one", port_of(address)), tmp_path, address, "it does not answer as a sidecar (")
 
 
-def test_a_hub_is_not_joined(at: Starts, tmp_path: Path) -> None:
+def test_a_hub_is_not_joined(at: Jobs, tmp_path: Path) -> None:
     with database() as store, serving("--store", store, "--log", "warn") as address:
         one = at("one", port_of(address))
         passes_over(one, tmp_path, address, "it takes no runs (")
@@ -238,7 +236,7 @@ def test_a_hub_is_not_joined(at: Starts, tmp_path: Path) -> None:
         assert answer(address, "/api/v1/runs")["runs"] == []
 
 
-def test_a_page_port_that_a_connection_has_is_not_taken(job: Starts) -> None:
+def test_a_page_port_that_a_connection_has_is_not_taken(job: Jobs) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # without listening
         one = job("one")
@@ -248,13 +246,13 @@ def test_a_page_port_that_a_connection_has_is_not_taken(job: Starts) -> None:
         assert "started a sidecar" in one.said()
 
 
-def test_one_that_does_not_know_the_question_is_not_joined(at: Starts, tmp_path: Path, sidecar: Sidecar) -> None:
+def test_one_that_does_not_know_the_question_is_not_joined(at: Jobs, tmp_path: Path, sidecar: Sidecar) -> None:
     address = sidecar.serve()
     passes_over(at("one", port_of(address)), tmp_path, address, "it is no sidecar, or older than this client (")
     assert sidecar.starts == []
 
 
-def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts, tmp_path: Path) -> None:
+def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         by_environment = {"CONCEPTWATCH_ADDRESS": address}
         one, two, three = job("one"), job("two", **by_environment), job("three", **by_environment)
@@ -275,7 +273,7 @@ def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Starts,
         assert "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps" in three.said()
 
 
-def test_without_leave_to_start_one_what_listens_is_used(at: Starts, tmp_path: Path) -> None:
+def test_without_leave_to_start_one_what_listens_is_used(at: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         one = at("one", port_of(address))
         begin(one, "a", spawn=False, data_dir=str(tmp_path / "x"))
@@ -284,7 +282,7 @@ def test_without_leave_to_start_one_what_listens_is_used(at: Starts, tmp_path: P
         assert f"data_dir='{tmp_path}/x' is not used: the sidecar that already runs at {address}" in one.said()
 
 
-def test_a_place_that_changes_is_said(job: Starts, tmp_path: Path) -> None:
+def test_a_place_that_changes_is_said(job: Jobs, tmp_path: Path) -> None:
     one, two = job("one"), job("two")
     begin(one, "a", data_dir=str(tmp_path / "x"))
     begin(two, "b")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conftest import K, batch, wait_for
+from conftest import K, Start, batch, wait_for
 from sidecar import Sidecar, unavailable
 
 
@@ -48,7 +47,7 @@ def balanced(run: Run) -> bool:
 
 
 def test_of_passes_that_would_wait_the_newest_is_sent_and_the_others_are_counted(
-    sidecar: Sidecar, start: Callable[..., Run]
+    sidecar: Sidecar, start: Start
 ) -> None:
     busy(sidecar, 500)
     run = start()
@@ -64,7 +63,7 @@ def test_of_passes_that_would_wait_the_newest_is_sent_and_the_others_are_counted
     assert balanced(run)
 
 
-def test_a_sidecar_that_has_time_gets_every_pass(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_sidecar_that_has_time_gets_every_pass(sidecar: Sidecar, start: Start) -> None:
     busy(sidecar, 0)
     run = start()
     for step in range(10):
@@ -74,7 +73,7 @@ def test_a_sidecar_that_has_time_gets_every_pass(sidecar: Sidecar, start: Callab
     assert run.stats.passes_left_out == 0
 
 
-def test_who_asks_for_scores_and_who_finishes_does_not_wait(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_who_asks_for_scores_and_who_finishes_does_not_wait(sidecar: Sidecar, start: Start) -> None:
     busy(sidecar, 60_000)
     sidecar.point = messages.Point(run="run", split="val", step=1)
     run = start()
@@ -91,9 +90,7 @@ def test_who_asks_for_scores_and_who_finishes_does_not_wait(sidecar: Sidecar, st
     assert balanced(run)
 
 
-def test_ranks_keep_nothing_back_since_each_would_keep_another_pass(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_ranks_keep_nothing_back_since_each_would_keep_another_pass(sidecar: Sidecar, start: Start) -> None:
     busy(sidecar, 60_000)
     run = start(world_size=2, rank=0)
     begun(sidecar, run)
@@ -104,7 +101,7 @@ def test_ranks_keep_nothing_back_since_each_would_keep_another_pass(
 
 
 def test_a_pass_that_is_partly_sent_goes_on_and_takes_the_place_of_one_that_is_kept(
-    sidecar: Sidecar, start: Callable[..., Run]
+    sidecar: Sidecar, start: Start
 ) -> None:
     busy(sidecar, 60_000)
     run = start(concepts=2000)
@@ -123,9 +120,7 @@ def test_a_pass_that_is_partly_sent_goes_on_and_takes_the_place_of_one_that_is_k
     assert run.stats.passes_left_out == 0
 
 
-def test_a_pass_that_was_kept_just_before_an_outage_is_not_left_out(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_a_pass_that_was_kept_just_before_an_outage_is_not_left_out(sidecar: Sidecar, start: Start) -> None:
     busy(sidecar, 60_000)
     run = start()
     begun(sidecar, run)
@@ -138,9 +133,7 @@ def test_a_pass_that_was_kept_just_before_an_outage_is_not_left_out(
 
 
 @pytest.mark.parametrize("milliseconds", [300, 60_000])
-def test_a_kept_pass_survives_a_broken_connection(
-    sidecar: Sidecar, start: Callable[..., Run], milliseconds: int
-) -> None:
+def test_a_kept_pass_survives_a_broken_connection(sidecar: Sidecar, start: Start, milliseconds: int) -> None:
     busy(sidecar, milliseconds)
     run = start()
     begun(sidecar, run)

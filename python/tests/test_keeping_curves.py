@@ -7,19 +7,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from conceptwatch import Run
 from conceptwatch._home import curves_in, stated_page, user_home
 from conceptwatch._protocol import messages
 from conceptwatch._sidecar import Wish
 from conceptwatch._stats import Stats
 from conceptwatch._summary import dropped_rows, evaluations
-from conftest import batch, wait_for
-from jobs import Job, begin, settled, sidecars, use_port
+from conftest import Start, batch, wait_for
+from jobs import Job, Jobs, begin, settled, sidecars, use_port
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
 
@@ -30,9 +28,7 @@ def said(*arguments: str) -> str:
     return done.stdout
 
 
-def test_curves_are_kept_by_default_and_found_without_a_flag(
-    job: Callable[..., Job], tmp_path: Path, data_home: Path
-) -> None:
+def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path: Path, data_home: Path) -> None:
     address = f"127.0.0.1:{free_ports()}"
     one = job("one")
     begin(one, "digits", address)
@@ -65,7 +61,7 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(
     assert json.loads(said("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
 
 
-def test_a_name_that_is_nowhere_is_one_line(tmp_path: Path, job: Callable[..., Job]) -> None:
+def test_a_name_that_is_nowhere_is_one_line(tmp_path: Path, job: Jobs) -> None:
     done = subprocess.run([binary(), "diagnose", "nobody"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode in (1, 2)
     assert done.stderr.count("\n") == 1
@@ -80,9 +76,7 @@ def test_a_name_that_is_nowhere_is_one_line(tmp_path: Path, job: Callable[..., J
     assert "'nobody' is unknown" in done.stderr
 
 
-def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(
-    job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(job: Jobs, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     one = job("one", XDG_DATA_HOME=str(tmp_path / "file"))
     begin(one, "digits", f"127.0.0.1:{free_ports()}")
@@ -94,7 +88,7 @@ def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(
     assert "  curves  in memory: they end with the last job" in one.said()
 
 
-def test_a_directory_can_be_chosen_and_none(job: Callable[..., Job], tmp_path: Path, data_home: Path) -> None:
+def test_a_directory_can_be_chosen_and_none(job: Jobs, tmp_path: Path, data_home: Path) -> None:
     one = job("one")
     begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=str(tmp_path / "own"))
     assert one.do("run.data_dir") == str(tmp_path / "own")
@@ -109,7 +103,7 @@ def test_a_directory_can_be_chosen_and_none(job: Callable[..., Job], tmp_path: P
     assert not data_home.exists()
 
 
-def test_a_link_that_leads_nowhere_leads_to_a_new_directory(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_leads_to_a_new_directory(job: Jobs, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("absent/curves")
     one = job("one")
     begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=str(tmp_path / "link"))
@@ -149,7 +143,7 @@ def without_usual_port(job: Job) -> Job:
     ],
 )
 def test_a_stated_directory_that_cannot_be_used_is_said_and_curves_are_in_memory(
-    by: str, place: str, why: str, job: Callable[..., Job], tmp_path: Path
+    by: str, place: str, why: str, job: Jobs, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")
     directory = str(tmp_path / place)
@@ -177,9 +171,7 @@ def test_a_stated_directory_is_not_created_by_the_client(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sidecar_that_keeps_curves_where_the_job_cannot_write_is_joined(
-    job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_a_sidecar_that_keeps_curves_where_the_job_cannot_write_is_joined(job: Jobs, tmp_path: Path) -> None:
     one = without_usual_port(job("one"))
     directory = str(tmp_path / "kept")
     one.do(f"run = conceptwatch.init('a', concepts=3, data_dir={directory!r})")
@@ -191,7 +183,7 @@ def test_a_sidecar_that_keeps_curves_where_the_job_cannot_write_is_joined(
     assert "cannot be written" not in two.said()
 
 
-def test_the_end_of_a_run_says_what_it_has_lost(job: Callable[..., Job], data_home: Path) -> None:
+def test_the_end_of_a_run_says_what_it_has_lost(job: Jobs, data_home: Path) -> None:
     one = job("one")
     begin(one, "a", f"127.0.0.1:{free_ports()}")
     one.do("evaluate(run, 1, 2)")
@@ -243,7 +235,7 @@ def test_dropped_rows_are_counted_by_reason() -> None:
     assert dropped_rows(stats) == ("1,201 rows dropped (1 wrong name, shape or type; 1,200 no room in queue_bytes)")
 
 
-def test_the_end_of_a_run_is_one_screen(job: Callable[..., Job], data_home: Path) -> None:
+def test_the_end_of_a_run_is_one_screen(job: Jobs, data_home: Path) -> None:
     one = job("one")
     begin(one, "my digits", f"127.0.0.1:{free_ports()}")
     directory = one.do("run.data_dir")
@@ -272,7 +264,7 @@ def test_the_end_of_a_run_is_one_screen(job: Callable[..., Job], data_home: Path
 
 
 def test_the_rank_that_finishes_the_run_sums_it_up(
-    sidecar: Sidecar, start: Callable[..., Run], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = messages.FinishRunResponse(finished=True)
     alert = messages.AlertChange(rule="leaking", run="run", split="val", step=7, severity="critical", evidence="high")

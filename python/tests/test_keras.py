@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
+from conftest import Warned
 from real_sidecar import curve
 from sidecar import Sidecar
 
@@ -178,7 +178,7 @@ def test_without_scores_keras_goes_on(keras: Any, sidecar: Sidecar) -> None:
     assert sidecar.finished == ["run"]
 
 
-def test_a_failing_probe_is_said_and_counted(keras: Any, sidecar: Sidecar, warned: Callable[[], list[str]]) -> None:
+def test_a_failing_probe_is_said_and_counted(keras: Any, sidecar: Sidecar, warned: Warned) -> None:
     def outputs(x: Any) -> dict[str, Any]:
         raise RuntimeError("no such layer")
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run
 from conceptwatch._labels import Labels
 from conceptwatch._tensors import Fault
-from conftest import K, batch, package, wait_for
+from conftest import K, Start, Warned, batch, package, wait_for
 from sidecar import Sidecar
 
 
@@ -129,7 +127,7 @@ def test_what_is_no_certainty_is_named(torch: Any, value: float, says: str) -> N
             assert plain["concept_labels"].tolist() == [[0, 1], [1, -1]]
 
 
-def test_a_run_counts_the_labels_that_are_too_uncertain(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_run_counts_the_labels_that_are_too_uncertain(sidecar: Sidecar, start: Start) -> None:
     run = start(soft_labels=(0.4, 0.6))
     labels = np.array([[0.0, 0.5, 1.0], [0.6, 0.9, 0.39]], np.float32)
     with run.evaluation(step=1) as p:
@@ -145,7 +143,7 @@ def test_a_run_counts_the_labels_that_are_too_uncertain(sidecar: Sidecar, start:
         start(soft_labels="threshold", signed_labels=True)
 
 
-def test_a_run_sends_signed_labels_as_0_and_1(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_run_sends_signed_labels_as_0_and_1(sidecar: Sidecar, start: Start) -> None:
     labels = np.array([[-1, 1, 1], [1, -1, -1]])
     seen: list[Any] = []
 
@@ -162,9 +160,7 @@ def test_a_run_sends_signed_labels_as_0_and_1(sidecar: Sidecar, start: Callable[
     assert any(np.array_equal(values, [[0, 1, 1], [1, 0, 0]]) for values in seen), "the head is given true values"
 
 
-def test_a_batch_of_masked_activations_is_dropped_and_named(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_batch_of_masked_activations_is_dropped_and_named(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     run = start()
     with run.evaluation(step=1) as p:
         p.log(concept_activations=np.ma.array(np.zeros((2, 3)), mask=[[0, 0, 0], [1, 0, 0]]))
@@ -212,9 +208,7 @@ def test_what_takes_a_whole_evaluation_to_see_is_a_note_beside_its_scores(
     assert f"    note: {scores.warnings[0]}" in capsys.readouterr().err
 
 
-def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(
-    address: str, warned: Callable[[], list[str]]
-) -> None:
+def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(address: str, warned: Warned) -> None:
     probabilities, labels = rows(1)
 
     def scored(name: str, labels: Any, **options: Any) -> Any:
@@ -261,9 +255,7 @@ def test_names_of_classes_are_their_numbers() -> None:
             some.plain({"task_predictions": form})
 
 
-def test_a_run_takes_names_of_classes_or_says_how(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_run_takes_names_of_classes_or_says_how(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     pandas = package("pandas")
     names = ["wren", "auk", "wren", "auk"]
     tensors = {**batch(4), "task_labels": names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ import grpc
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _launch
+from conceptwatch import _launch
 from conceptwatch._launch import MAX_ATTEMPT, Launch, Started, launch_of, valid_name
 from conceptwatch._protocol import messages
-from conftest import K, batch, wait_for
+from conftest import K, Start, Warned, batch, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 TORCHRUN = {
@@ -131,7 +131,7 @@ def test_ranks_on_several_nodes_need_the_address_of_one_sidecar(
 
 
 def test_only_what_would_divide_the_run_among_nodes_is_refused(
-    over_nodes: None, sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path
+    over_nodes: None, sidecar: Sidecar, start: Start, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match="address: got none"):
         conceptwatch.init("run", concepts=K, spawn=False)
@@ -285,7 +285,7 @@ def runs(sidecar: Sidecar) -> list[str]:
     return [item.head.run if isinstance(item, Received) else item.run for item in sidecar.order]
 
 
-def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: Callable[..., Run]) -> None:
+def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: Start) -> None:
     run = start(job="a job", attempt=3, rank=1, world_size=2, resume=True)
     assert run.finish()
     (declared,) = sidecar.starts
@@ -302,7 +302,7 @@ def test_a_declaration_says_where_it_runs(
     environment: dict[str, str],
     expected: str,
     sidecar: Naming,
-    start: Callable[..., Run],
+    start: Start,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
@@ -319,7 +319,7 @@ def test_the_launcher_is_found_in_the_environment(
     world_size: int,
     again: tuple[str, str],
     sidecar: Naming,
-    start: Callable[..., Run],
+    start: Start,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alone = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1"} if world_size == 1 else {}
@@ -336,9 +336,7 @@ def test_the_launcher_is_found_in_the_environment(
     assert (first.name, second.name) == ("run", again[1])
 
 
-def test_three_inits_in_one_process_are_three_runs(
-    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_three_inits_in_one_process_are_three_runs(sidecar: Naming, start: Start, warned: Warned) -> None:
     sidecar.start.takes_joined_ends = False
     address = sidecar.serve()
     for _ in range(3):
@@ -355,9 +353,7 @@ def test_three_inits_in_one_process_are_three_runs(
     ]
 
 
-def test_ranks_of_a_job_share_a_run_and_one_says_its_name(
-    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_ranks_of_a_job_share_a_run_and_one_says_its_name(sidecar: Naming, start: Start, warned: Warned) -> None:
     address = sidecar.serve()
     assert start(address=address).finish()
     ranks = [start(rank=rank, world_size=2, job="launch", address=address) for rank in (0, 1)]
@@ -369,7 +365,7 @@ def test_ranks_of_a_job_share_a_run_and_one_says_its_name(
     assert len(warned()) == 1
 
 
-def test_questions_wait_for_the_name_in_use(sidecar: Naming, start: Callable[..., Run]) -> None:
+def test_questions_wait_for_the_name_in_use(sidecar: Naming, start: Start) -> None:
     sidecar.point = messages.Point(run="run", split="val", step=1)
     address = sidecar.serve()
     assert start(address=address).finish()
@@ -385,9 +381,7 @@ def test_questions_wait_for_the_name_in_use(sidecar: Naming, start: Callable[...
     assert sidecar.asked == ["run-2", "run-2"]
 
 
-def test_a_restarted_sidecar_is_declared_to_again_and_its_answer_counts(
-    sidecar: Naming, start: Callable[..., Run]
-) -> None:
+def test_a_restarted_sidecar_is_declared_to_again_and_its_answer_counts(sidecar: Naming, start: Start) -> None:
     address = sidecar.serve()
     assert start(address=address).finish()
     run = start(address=address, resume=False, job="mine")
@@ -406,9 +400,7 @@ def test_a_restarted_sidecar_is_declared_to_again_and_its_answer_counts(
     assert sidecar.finished[-1] == "run"
 
 
-def test_a_resumed_run_keeps_its_name_when_it_is_declared_again(
-    sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_resumed_run_keeps_its_name_when_it_is_declared_again(sidecar: Naming, start: Start, warned: Warned) -> None:
     address = sidecar.serve()
     assert start(address=address).finish()
     run = start(address=address, resume=True)
@@ -425,7 +417,7 @@ def test_a_resumed_run_keeps_its_name_when_it_is_declared_again(
 
 @pytest.mark.parametrize("joined", [True, False])
 def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
-    joined: bool, sidecar: Naming, start: Callable[..., Run], warned: Callable[[], list[str]]
+    joined: bool, sidecar: Naming, start: Start, warned: Warned
 ) -> None:
     sidecar.start.takes_joined_ends = joined
 

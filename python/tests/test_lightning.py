@@ -7,7 +7,7 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 import conceptwatch
 from conceptwatch._protocol import messages
 from conceptwatch._training import Tap
-from conftest import package, python_environment
+from conftest import Warned, package, python_environment
 from real_sidecar import answer, binary, curve, eager, free_ports
 from sidecar import Sidecar
 
@@ -94,7 +94,7 @@ def test_training_stops_at_the_epoch_in_which_the_alert_fires(either: Any, addre
 
 
 def test_manual_optimisation_that_passes_lightnings_optimisers_by_counts_batches(
-    lightning: Any, address: str, warned: Callable[[], list[str]]
+    lightning: Any, address: str, warned: Warned
 ) -> None:
     """Lightning#16143: `global_step` counts the steps of Lightning's own optimisers alone."""
     module = toy().module(lightning, 0.01)
@@ -390,9 +390,7 @@ def test_a_monitor_travels_to_other_processes(lightning: Any) -> None:
     assert pickle.loads(pickle.dumps(monitor)).splits == ("val",)  # noqa: S301
 
 
-def test_a_failing_extract_is_said_and_counted(
-    lightning: Any, scripted: Scripted, warned: Callable[[], list[str]]
-) -> None:
+def test_a_failing_extract_is_said_and_counted(lightning: Any, scripted: Scripted, warned: Warned) -> None:
     def extract(batch: Any, outputs: Any) -> Any:
         return {"concept_labels": outputs["labels"]}
 

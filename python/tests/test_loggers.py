@@ -14,7 +14,7 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._loggers import _for_mlflow, loggers_of
 from conceptwatch._protocol import messages
-from conftest import K, batch, package, python_environment, wait_for
+from conftest import K, Start, Warned, batch, package, python_environment, wait_for
 from offline_wandb import of_wandb
 from sidecar import Sidecar
 
@@ -209,7 +209,7 @@ def test_what_is_no_logger_is_an_error_at_once(wrong: Any) -> None:
 
 @pytest.mark.parametrize("missing", ["wandb", "tensorboard", "mlflow", "trackio", "aim"])
 def test_a_package_that_is_missing_is_one_line(
-    missing: str, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], list[str]], start: Callable[..., Run]
+    missing: str, monkeypatch: pytest.MonkeyPatch, warned: Warned, start: Start
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, name)
@@ -230,7 +230,7 @@ def settling(sidecar: Sidecar) -> None:
 
 
 def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settling(sidecar)
 
@@ -258,7 +258,7 @@ def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "trackio"])
 def test_a_run_that_is_not_active_is_one_line(
-    name: str, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], folder: Path
+    name: str, sidecar: Sidecar, start: Start, warned: Warned, folder: Path
 ) -> None:
     module = package(name)
     if name == "mlflow":
@@ -274,12 +274,12 @@ def test_a_run_that_is_not_active_is_one_line(
     assert f"no run of {name} is active: call {name}." in said
 
 
-def test_only_the_first_rank_logs(start: Callable[..., Run], sidecar: Sidecar) -> None:
+def test_only_the_first_rank_logs(start: Start, sidecar: Sidecar) -> None:
     assert start(rank=1, world_size=2, job="a", log_to=lambda values, step: None)._forward is None
     assert start(rank=0, world_size=2, job="a", log_to=lambda values, step: None)._forward is not None
 
 
-def test_offline_and_disabled_runs_log_nothing(folder: Path, warned: Callable[[], list[str]]) -> None:
+def test_offline_and_disabled_runs_log_nothing(folder: Path, warned: Warned) -> None:
     for mode in ("offline", "disabled"):
         run = conceptwatch.init("run", concepts=K, mode=mode, offline_dir=folder, log_to=lambda values, step: None)
         with run.evaluation("val", step=1) as p:

@@ -6,15 +6,13 @@ import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import conceptwatch
-from conceptwatch import Run
-from conftest import K, batch
+from conftest import K, Start, Warned, batch
 from real_sidecar import binary, eager
 from sidecar import Sidecar
 
@@ -186,7 +184,7 @@ def test_a_mode_that_does_not_exist_is_named() -> None:
 
 
 def test_a_sidecar_of_another_release_is_said_once(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._sender.__version__", "1.2.3")
     sidecar.start.server_version = "1.3.3"
@@ -203,7 +201,7 @@ def test_a_sidecar_of_another_release_is_said_once(
 
 
 def test_the_same_release_is_not_worth_a_word(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._sender.__version__", "1.2.3")
     sidecar.start.server_version = "1.2.9"

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from conceptwatch import Run
-from conftest import batch, package
+from conftest import Start, batch, package
 from sidecar import Sidecar
 
 
 @pytest.mark.parametrize("objectives", [1, 2])
-def test_a_trial_is_pruned_by_advice(objectives: int, sidecar: Sidecar, start: Callable[..., Run], capsys: Any) -> None:
+def test_a_trial_is_pruned_by_advice(objectives: int, sidecar: Sidecar, start: Start, capsys: Any) -> None:
     optuna = package("optuna")
     prune_on_advice = importlib.import_module("conceptwatch.optuna").prune_on_advice
     address = sidecar.serve()

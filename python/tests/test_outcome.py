@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 import conceptwatch
 from conceptwatch import _outcome
 from conftest import acknowledged, log, python_environment, wait_for
-from jobs import Job, begin
+from jobs import Job, Jobs, begin
 from real_sidecar import answer, eager, page
 
 ADVISING = '[[alerts]]\nname = "few"\nfew_rows = 1000\nadvise_stop = true\n'
@@ -148,7 +148,7 @@ def test_a_run_that_is_silent_while_another_of_its_process_begins_is_not_lost(ad
     second.finish()
 
 
-def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, job: Callable[..., Job]) -> None:
+def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, job: Jobs) -> None:
     name = next(NAMES)
     killed = job("killed")
     begin(killed, name, address)
@@ -168,7 +168,7 @@ def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, j
     assert state_of(address, name) == "finished"
 
 
-def two_ranks(address: str, job: Callable[..., Job], folder: str, attempt: int = 0, name: str = "") -> list[Job]:
+def two_ranks(address: str, job: Jobs, folder: str, attempt: int = 0, name: str = "") -> list[Job]:
     jobs = [job(f"{folder}-{rank}") for rank in range(2)]
     for rank, one in enumerate(jobs):
         begin(one, name, address, rank=rank, world_size=2, job=name, attempt=attempt)
@@ -176,7 +176,7 @@ def two_ranks(address: str, job: Callable[..., Job], folder: str, attempt: int =
     return jobs
 
 
-def test_a_run_has_failed_if_one_of_its_ranks_has(address: str, job: Callable[..., Job]) -> None:
+def test_a_run_has_failed_if_one_of_its_ranks_has(address: str, job: Jobs) -> None:
     name = next(NAMES)
     first, second = two_ranks(address, job, "failing", name=name)
     second.do("run.__exit__(ValueError, ValueError('no such concept'), None)")
@@ -188,7 +188,7 @@ def test_a_run_has_failed_if_one_of_its_ranks_has(address: str, job: Callable[..
     assert run["outcome"] == {"kind": "failed", "rank": 1, "error": "ValueError", "message": "no such concept"}
 
 
-def test_a_restart_clears_the_outcome(address: str, job: Callable[..., Job]) -> None:
+def test_a_restart_clears_the_outcome(address: str, job: Jobs) -> None:
     name = next(NAMES)
     first, second = two_ranks(address, job, "before", name=name)
     second.do("run.__exit__(ValueError, ValueError('x'), None)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gc
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Run, _collected
 from conftest import K, wait_for
-from jobs import Job, begin, sidecars
+from jobs import Jobs, begin, sidecars
 from real_sidecar import answer, binary, eager, free_ports
 
 ROWS = 600
@@ -234,9 +234,7 @@ def table(kind: str, directory: str, to: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(rows))
 
 
-def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
-    job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(job: Jobs, tmp_path: Path) -> None:
     # Slow scores wait: they take seconds at this share, and end with a sidecar that does not go on.
     one = job("one", CONCEPTWATCH_CPU_SHARE="0.2", CONCEPTWATCH_BUSY_CPU_SHARE="0.2")
     begin(one, "a", f"127.0.0.1:{free_ports()}")
@@ -257,7 +255,7 @@ def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(
     ]
 
 
-def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(job: Callable[..., Job]) -> None:
+def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(job: Jobs) -> None:
     said = []
     for name, data_dir in (("kept", {}), ("memory", {"data_dir": None})):
         slow = {"CONCEPTWATCH_CPU_SHARE": "0.001", "CONCEPTWATCH_BUSY_CPU_SHARE": "0.001"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,12 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conftest import batch, wait_for
+from conftest import Start, Warned, batch, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 
-def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Start) -> None:
     run = start(rank=0)
     for step in (10, 20):
         with run.evaluation("val", step=step, epoch=step / 10) as p:
@@ -43,7 +41,7 @@ def test_an_end_of_pass_follows_its_batches(sidecar: Sidecar, start: Callable[..
 
 
 def test_an_end_goes_with_the_last_batch_of_its_pass_where_the_sidecar_takes_that(
-    sidecar: Sidecar, start: Callable[..., Run]
+    sidecar: Sidecar, start: Start
 ) -> None:
     sidecar.start.takes_joined_ends = True
     messages_seen: list[Any] = []
@@ -62,9 +60,7 @@ def test_an_end_goes_with_the_last_batch_of_its_pass_where_the_sidecar_takes_tha
 
 
 @pytest.mark.parametrize("lost", ["the batch", "both"])
-def test_an_end_that_went_with_a_batch_is_sent_again_with_it(
-    lost: str, sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_an_end_that_went_with_a_batch_is_sent_again_with_it(lost: str, sidecar: Sidecar, start: Start) -> None:
     sidecar.start.takes_joined_ends = True
     breaks = [True]
 
@@ -88,9 +84,7 @@ def test_an_end_that_went_with_a_batch_is_sent_again_with_it(
     assert (run.stats.retries, run.stats.queue_bytes) == (1, 0)
 
 
-def test_an_end_goes_alone_when_its_batch_cannot_be_sent(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_an_end_goes_alone_when_its_batch_cannot_be_sent(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     sidecar.start.takes_joined_ends = True
     sidecar.start.max_chunk_bytes = 20_000
     run = start()
@@ -106,7 +100,7 @@ def test_an_end_goes_alone_when_its_batch_cannot_be_sent(
     assert "one of its rows takes" in warned()[0]
 
 
-def test_a_small_batch_of_a_pass_waits_for_more_but_not_for_long(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_small_batch_of_a_pass_waits_for_more_but_not_for_long(sidecar: Sidecar, start: Start) -> None:
     run = start()
     wait_for(lambda: run._sender._call is not None)
     wait_for(lambda: not run._sender._due)
@@ -121,7 +115,7 @@ def test_a_small_batch_of_a_pass_waits_for_more_but_not_for_long(sidecar: Sideca
 
 
 def test_an_evaluation_that_an_exception_leaves_is_given_up_and_the_sidecar_is_told(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
     for _ in range(2):
@@ -140,9 +134,7 @@ def test_an_evaluation_that_an_exception_leaves_is_given_up_and_the_sidecar_is_t
     assert "ZeroDivisionError left an evaluation of 'val'" in warned()[0]
 
 
-def test_large_batches_go_in_chunks_no_larger_than_the_sidecar_takes(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_large_batches_go_in_chunks_no_larger_than_the_sidecar_takes(sidecar: Sidecar, start: Start) -> None:
     sidecar.start.max_chunk_bytes = 20_000
     run = start()
     wait_for(lambda: run._link.declared)
@@ -160,7 +152,7 @@ def test_large_batches_go_in_chunks_no_larger_than_the_sidecar_takes(
     assert received.texts("predicted_text") == tensors["predicted_text"]
 
 
-def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar, start: Start) -> None:
     sidecar.start.max_batch_bytes = 50_000
     run = start()
     wait_for(lambda: run._link.declared)
@@ -174,7 +166,7 @@ def test_a_batch_larger_than_the_sidecar_takes_goes_as_several(sidecar: Sidecar,
 
 
 def test_over_its_budget_the_sidecar_is_given_the_time_it_asks_for(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     refusals = [0.01] * 3
 
@@ -197,7 +189,7 @@ def test_over_its_budget_the_sidecar_is_given_the_time_it_asks_for(
 
 
 def test_a_sidecar_that_dies_and_comes_back_gets_everything_unacknowledged(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
     run.log(step=1, **batch(seed=1))
@@ -214,7 +206,7 @@ def test_a_sidecar_that_dies_and_comes_back_gets_everything_unacknowledged(
     assert "waiting up to 5 s" in warned()[1]
 
 
-def test_the_port_of_the_page_is_named_as_that(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+def test_the_port_of_the_page_is_named_as_that(start: Start, warned: Warned) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as page:
         threading.Thread(target=page.serve_forever, daemon=True).start()
         run = start(address=f"127.0.0.1:{page.server_port}")
@@ -224,9 +216,7 @@ def test_the_port_of_the_page_is_named_as_that(start: Callable[..., Run], warned
     assert "failed (this is an HTTP port; a job needs the gRPC port, by default 7800)" in warned()[0]
 
 
-def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(sidecar: Sidecar, start: Start) -> None:
     lost = [True]
 
     def answer(response: Any) -> Any:
@@ -248,7 +238,7 @@ def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(
     assert len(sidecar.received) >= 4
 
 
-def test_an_unreachable_sidecar_is_one_warning(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+def test_an_unreachable_sidecar_is_one_warning(start: Start, warned: Warned) -> None:
     run = start(address="127.0.0.1:1")
     with run.evaluation("val", step=1) as p:
         p.log(**batch())
@@ -262,7 +252,7 @@ def test_an_unreachable_sidecar_is_one_warning(start: Callable[..., Run], warned
     assert run.stats.batches_dropped == {"unsent": 1, "invalid": 1}
 
 
-def test_a_full_queue_drops_and_counts(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_full_queue_drops_and_counts(sidecar: Sidecar, start: Start) -> None:
     sidecar.hold = threading.Event()
     size = sum(np.asarray(value).nbytes for value in batch(100).values())
     run = start(queue_bytes=3 * size)
@@ -279,9 +269,7 @@ def test_a_full_queue_drops_and_counts(sidecar: Sidecar, start: Callable[..., Ru
     assert [received.head.step for received in sidecar.received] == [0, 1, 2, 99]
 
 
-def test_refused_batches_are_said_once_for_each_message(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_refused_batches_are_said_once_for_each_message(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     def answer(response: Any) -> Any:
         field = "tensors.task_labels" if response.sequence % 2 else "tensors.concept_labels"
         return messages.IngestResponse(
@@ -301,9 +289,7 @@ def test_refused_batches_are_said_once_for_each_message(
     assert (run.stats.rows_acknowledged, sidecar.streams) == (0, 1)
 
 
-def test_a_refused_run_is_said_once_and_sends_nothing(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_refused_run_is_said_once_and_sends_nothing(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     sidecar.refuse_start = "run.name: has the character \\n"
     run = start()
     run.log(step=1, **batch())
@@ -323,7 +309,7 @@ def test_a_refused_run_is_said_once_and_sends_nothing(
 
 
 def test_a_batch_that_is_copied_while_its_run_is_refused_is_counted_and_not_waited_for(
-    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = start()
 
@@ -340,7 +326,7 @@ def test_a_batch_that_is_copied_while_its_run_is_refused_is_counted_and_not_wait
     assert sidecar.received == []
 
 
-def test_what_a_sidecar_refuses_is_raised_on_request(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_what_a_sidecar_refuses_is_raised_on_request(sidecar: Sidecar, start: Start) -> None:
     sidecar.refuse_start = "no"
     run = start(raise_errors=True)
     wait_for(lambda: run._link.fault is not None)
@@ -349,7 +335,7 @@ def test_what_a_sidecar_refuses_is_raised_on_request(sidecar: Sidecar, start: Ca
 
 
 def test_a_message_that_breaks_the_connection_each_time_is_given_up(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._sender.FIRST_PAUSE", 0.01)
 
@@ -368,7 +354,7 @@ def test_a_message_that_breaks_the_connection_each_time_is_given_up(
     assert any("broke each time it was sent" in line for line in warned())
 
 
-def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Start) -> None:
     first = start(name="a")
     first.log(step=1, **batch())
     wait_for(lambda: first.stats.batches_acknowledged == 1)
@@ -383,7 +369,7 @@ def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Calla
     assert sorted(sidecar.finished) == ["a", "b"]
 
 
-def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: Start) -> None:
     sidecar.point = messages.Point(run="run", split="val", step=1, rows=10)
     address = sidecar.serve()
     for name in ("a", "b", "c"):
@@ -396,7 +382,7 @@ def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: C
     assert sidecar.finished == ["a", "b", "c"]
 
 
-def test_without_a_sidecar_that_reads_runs_there_is_no_diagnosis(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_without_a_sidecar_that_reads_runs_there_is_no_diagnosis(sidecar: Sidecar, start: Start) -> None:
     run = start()
     # One of an older version, which does not know the call, and one that is gone.
     assert run.diagnosis(timeout=5.0) is None
@@ -404,7 +390,7 @@ def test_without_a_sidecar_that_reads_runs_there_is_no_diagnosis(sidecar: Sideca
     assert run.diagnosis() is None
 
 
-def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_many_threads_may_log(sidecar: Sidecar, start: Start) -> None:
     run = start()
 
     def work(thread: int) -> None:
@@ -422,7 +408,7 @@ def test_many_threads_may_log(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert [received.head.sequence for received in sidecar.received] == list(range(1, 201))
 
 
-def test_unix_sockets_and_ipv6_are_addresses(sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path) -> None:
+def test_unix_sockets_and_ipv6_are_addresses(sidecar: Sidecar, start: Start, tmp_path: Path) -> None:
     for address in (f"unix:{tmp_path}/s", "[::1]:0"):
         run = start(address=sidecar.serve(address))
         run.log(step=1, **batch())
@@ -432,7 +418,7 @@ def test_unix_sockets_and_ipv6_are_addresses(sidecar: Sidecar, start: Callable[.
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
-    sidecar: Sidecar, start: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    sidecar: Sidecar, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     run = start()

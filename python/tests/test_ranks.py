@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import conceptwatch
 from conceptwatch import _ranks
 from conceptwatch._ranks import rank_and_world_size
-from conftest import batch, package, python_environment
+from conftest import Warned, batch, package, python_environment
 from real_sidecar import free_ports
 
 SRUN = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4"}
@@ -43,9 +42,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"PMIX_RANK": "0"}, (0, 1)),
     ],
 )
-def test_launchers_state_ranks(
-    environment: dict[str, str], expected: tuple[int, int], warned: Callable[[], list[str]]
-) -> None:
+def test_launchers_state_ranks(environment: dict[str, str], expected: tuple[int, int], warned: Warned) -> None:
     assert rank_and_world_size(None, None, environment) == expected
     assert rank_and_world_size(None, 1, environment) == (0, 1), "each task is a training of its own"
     assert rank_and_world_size(1, 3, environment) == (1, 3)
@@ -62,7 +59,7 @@ def test_launchers_state_ranks(
     ],
 )
 def test_tasks_that_do_not_know_each_other_are_one_warning(
-    environment: dict[str, str], expected: Any, fault: str, warned: Callable[[], list[str]]
+    environment: dict[str, str], expected: Any, fault: str, warned: Warned
 ) -> None:
     assert [rank_and_world_size(None, None, environment) for _ in range(2)] == [expected] * 2
     (said,) = warned()

@@ -10,7 +10,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ import pytest
 from test_integration_docs import blocks
 
 import conceptwatch
-from conceptwatch import ReadError, Run, _parquet, _plotting, _reading, _scores, _source, _tables
-from conftest import K, batch, package, python_environment, wait_for
+from conceptwatch import ReadError, _parquet, _plotting, _reading, _scores, _source, _tables
+from conftest import K, Start, batch, package, python_environment, wait_for
 from real_sidecar import binary, eager, page
 
 ROOT = Path(__file__).parents[2]
@@ -371,7 +371,7 @@ def test_without_the_program_a_directory_cannot_be_read(curves: Path, monkeypatc
         conceptwatch.runs(curves)
 
 
-def test_a_run_without_a_sidecar_has_a_name_and_a_state(start: Callable[..., Run]) -> None:
+def test_a_run_without_a_sidecar_has_a_name_and_a_state(start: Start) -> None:
     run = start(address="127.0.0.1:1")
     run.log(step=1, concept_labels=np.ones((2, 9)))
     assert repr(run) == (

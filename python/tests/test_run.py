@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Binary, Categorical, Continuous, Run
+from conceptwatch import Binary, Categorical, Continuous
 from conceptwatch._declaration import concepts_of
 from conceptwatch._protocol import messages
-from conftest import batch, wait_for
+from conftest import Start, Warned, batch, wait_for
 from sidecar import Sidecar
 
 
-def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Start) -> None:
     run = start(
         name="cub/joint 1", concepts=["wing", ("colour", 4)], activation_kind="logit", task_labels="continuous",
         missing_concept_labels=True,
@@ -50,7 +49,7 @@ def test_a_run_is_declared_with_all_it_states(sidecar: Sidecar, start: Callable[
     assert list(constants.intervention_counts) == [0, 2]
 
 
-def test_the_layout_of_activations_is_declared(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_the_layout_of_activations_is_declared(sidecar: Sidecar, start: Start) -> None:
     for layout in ({}, {"activation_columns": "two_per_concept"}, {"latents": 7}):
         run = start(name=f"layout {layout.get('latents', layout.get('activation_columns', ''))}", concepts=3, **layout)
         columns = {"two_per_concept": 6, None: 7 if "latents" in layout else 3}[layout.get("activation_columns")]
@@ -124,7 +123,7 @@ def test_concepts_of_several_kinds_are_declared() -> None:
 
 @pytest.mark.parametrize("epoch", [float("nan"), np.float32("inf"), -1.0, "two"])
 def test_an_epoch_that_is_none_leaves_the_evaluation_as_it_is(
-    epoch: Any, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    epoch: Any, sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
     with run.evaluation("val", step=1, epoch=epoch) as p:
@@ -141,7 +140,7 @@ def test_an_epoch_that_is_none_leaves_the_evaluation_as_it_is(
 
 @pytest.mark.parametrize("step", ["x", "3", None, -1, 1.5, np.float32(2.25), 1 << 64, float("nan")])
 def test_a_step_that_is_none_does_not_raise_into_the_loop(
-    step: Any, sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    step: Any, sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
     with run.evaluation("val", step=step) as p:
@@ -167,7 +166,7 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
             strict.scores(step=step)
 
 
-def test_every_rank_says_for_itself_that_it_has_finished(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_every_rank_says_for_itself_that_it_has_finished(sidecar: Sidecar, start: Start) -> None:
     address = sidecar.serve()
     runs = [start(name=f"rank {rank}", rank=rank, world_size=3, address=address) for rank in range(3)]
     for run in reversed(runs):
@@ -175,7 +174,7 @@ def test_every_rank_says_for_itself_that_it_has_finished(sidecar: Sidecar, start
     assert sidecar.ranks_finished == [2, 1, 0]
 
 
-def test_the_page_is_where_the_sidecar_says(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_the_page_is_where_the_sidecar_says(sidecar: Sidecar, start: Start) -> None:
     sidecar.start.page_url = "http://127.0.0.1:4321/"
     assert start().page_url == "http://127.0.0.1:4321/"
     assert start(address="127.0.0.1:9", name="nothing listens").page_url == "http://127.0.0.1:10"
@@ -190,7 +189,7 @@ def test_a_token_file_without_a_token_is_an_error_at_once(tmp_path: Path, conten
         conceptwatch.init("run", concepts=3, spawn=False, token_file=path)
 
 
-def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_scores_are_read_back(sidecar: Sidecar, start: Start) -> None:
     run = start()
     sidecar.point = messages.Point(
         run="run", split="val", step=5, epoch=1.5, rows=4096, rows_seen=5000, tie_fraction=0.25,
@@ -226,7 +225,7 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Callable[..., Run]) -> No
     assert p.scores(timeout=0.0) is None
 
 
-def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Start) -> None:
     run = start()
     assert run.should_stop(step=1) is False
     sidecar.stop = True
@@ -242,7 +241,7 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Callable[...
 
 
 def test_a_question_that_times_out_says_that_the_scores_are_late(
-    sidecar: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
     with run.evaluation("val", step=7) as p:
@@ -258,7 +257,7 @@ def test_a_question_that_times_out_says_that_the_scores_are_late(
     ]
 
 
-def test_advice_that_a_rank_has_missed_is_its_next_answer(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_advice_that_a_rank_has_missed_is_its_next_answer(sidecar: Sidecar, start: Start) -> None:
     address = sidecar.serve()
     run = start(address=address)
     assert run.should_stop(step=1) is False

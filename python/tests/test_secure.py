@@ -7,15 +7,15 @@ import os
 import socket
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _private, _sidecar, _sidecar_lease
-from conftest import batch, not_tested, wait_for
+from conceptwatch import _private, _sidecar, _sidecar_lease
+from conftest import Start, Warned, batch, not_tested, wait_for
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
 
@@ -67,7 +67,7 @@ def certificates(folder: Path, served: str = "DNS:localhost,IP:127.0.0.1") -> di
 
 
 def test_a_job_speaks_tls_with_a_client_certificate(
-    sidecar: Sidecar, start: Callable[..., Run], tmp_path: Path, warned: Callable[[], list[str]]
+    sidecar: Sidecar, start: Start, tmp_path: Path, warned: Warned
 ) -> None:
     files = certificates(tmp_path)
     pair = (files["server.key"].read_bytes(), files["server.pem"].read_bytes())
@@ -135,7 +135,7 @@ def chosen(*, spawn: bool) -> str:
 
 
 def test_who_listens_at_the_default_port_must_be_this_user_or_root(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], list[str]]
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, warned: Warned
 ) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

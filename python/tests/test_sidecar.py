@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch, python_environment
+from conftest import Warned, batch, python_environment
 from real_sidecar import serving
 
 ROWS, K = 3000, 3
@@ -162,9 +161,7 @@ def test_a_rank_that_finishes_late_is_refused_nothing(address: str) -> None:
         assert late.communicate("go on\n", timeout=60)[0] == "2 1000 False\n1000 2 0 {}\n"
 
 
-def test_a_sidecar_with_a_token_takes_only_it(
-    tmp_path: Path, warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sidecar_with_a_token_takes_only_it(tmp_path: Path, warned: Warned, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text("0123456789abcdef\n")
     wrong.write_text("0123456789abcdeX\n")

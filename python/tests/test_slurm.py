@@ -8,14 +8,13 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import conceptwatch
 from conceptwatch._source import Api, Directory
-from conftest import batch, package, python_environment, wait_for
+from conftest import Warned, batch, package, python_environment, wait_for
 from jobs import EAGER
 from real_sidecar import binary, free_ports, listens, own_name
 
@@ -30,7 +29,7 @@ def test_the_job_starts_the_script_of_a_node_once_on_each() -> None:
 
 
 def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
-    tmp_path: Path, warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package("torch")
     (tmp_path / "bin").mkdir()

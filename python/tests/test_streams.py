@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import grpc
 import pytest
 
-from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conftest import acknowledged, log, wait_for
+from conftest import Start, Warned, acknowledged, log, wait_for
 from sidecar import Sidecar, at_once
 
 
-def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(
-    settling: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(settling: Sidecar, start: Start) -> None:
     run = start()
     for step in range(3):
         log(run, step)
@@ -32,9 +28,7 @@ def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(
     assert second.finish()
 
 
-def test_what_is_settled_while_another_run_is_declared_is_asked_about(
-    settling: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_what_is_settled_while_another_run_is_declared_is_asked_about(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     wait_for(lambda: acknowledged(run))
@@ -50,9 +44,7 @@ def test_what_is_settled_while_another_run_is_declared_is_asked_about(
     assert second.finish()
 
 
-def test_a_refused_second_run_does_not_lose_what_becomes_of_the_first(
-    settling: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_a_refused_second_run_does_not_lose_what_becomes_of_the_first(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     wait_for(lambda: acknowledged(run))
@@ -65,7 +57,7 @@ def test_a_refused_second_run_does_not_lose_what_becomes_of_the_first(
 
 
 def test_a_second_run_without_room_does_not_stop_the_first(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._sender.LONGEST_PAUSE", 0.5)
     settling.settled = at_once
@@ -91,7 +83,7 @@ def test_a_second_run_without_room_does_not_stop_the_first(
     assert second.finish()
 
 
-def test_a_backlog_goes_on_after_a_second_run_was_declared(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_backlog_goes_on_after_a_second_run_was_declared(settling: Sidecar, start: Start) -> None:
     run = start()
     for step in range(10):
         log(run, step)
@@ -109,7 +101,7 @@ def test_a_backlog_goes_on_after_a_second_run_was_declared(settling: Sidecar, st
 
 
 def test_an_end_that_is_asked_about_and_found_closed_stays_unsettled_until_it_is_settled(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    settling: Sidecar, start: Start, warned: Warned
 ) -> None:
     """A sidecar knows who ended the newest passes; of others it says that they are closed."""
     run = start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import subprocess
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Binary, Categorical, Continuous, ReadError, Run, interventions
+from conceptwatch import Binary, Categorical, Continuous, ReadError, interventions
 from conceptwatch._protocol import messages
-from conftest import K, batch, wait_for
+from conftest import K, Start, batch, wait_for
 from real_sidecar import answer, binary, page
 from sidecar import Sidecar
 
@@ -80,7 +79,7 @@ def test_a_head_of_a_class_and_a_number_returns_both(library: Any) -> None:
     ],
 )
 def test_a_head_without_an_output_for_each_task_is_named(
-    head: Any, says: str, sidecar: Sidecar, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+    head: Any, says: str, sidecar: Sidecar, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     tensors = {**batch(N), "task_labels": np.zeros((N, 2), int)}
     with pytest.raises(ValueError, match="head returned") as raised:
@@ -96,7 +95,7 @@ def test_a_head_without_an_output_for_each_task_is_named(
     assert says in caplog.text
 
 
-def test_tasks_are_declared_by_name_pair_kind_or_number(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_tasks_are_declared_by_name_pair_kind_or_number(sidecar: Sidecar, start: Start) -> None:
     start(tasks=[*TASKS, Binary("effusion"), Categorical("view", 4), Continuous("age")], missing_task_labels=True)
     declared = wait_for(lambda: sidecar.starts)[0].run
     unstated, of_classes, of_numbers = 0, messages.LABEL_KIND_CLASS, messages.LABEL_KIND_CONTINUOUS
@@ -132,7 +131,7 @@ def test_tasks_are_declared_by_name_pair_kind_or_number(sidecar: Sidecar, start:
     ],
 )
 def test_tensors_of_another_number_of_tasks_are_named(
-    name: str, shape: tuple[int, ...], says: str, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+    name: str, shape: tuple[int, ...], says: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = start(tasks=TASKS)
     with run.evaluation("val", step=1) as p:
@@ -141,7 +140,7 @@ def test_tensors_of_another_number_of_tasks_are_named(
 
 
 def test_masked_task_labels_are_unknown_where_that_is_declared(
-    sidecar: Sidecar, start: Callable[..., Run], caplog: pytest.LogCaptureFixture
+    sidecar: Sidecar, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     labels = np.ma.masked_array(np.zeros(N, int), [True] + [False] * (N - 1))
     run = start(missing_task_labels=True)

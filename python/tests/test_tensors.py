@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from conceptwatch import Run
 from conceptwatch._protocol import messages
 from conceptwatch._tensors import Checks, Concepts, Fault
-from conftest import batch
+from conftest import Start, Warned, batch
 from sidecar import Received, Sidecar
 
 
@@ -26,7 +25,7 @@ def sent(run: Run, sidecar: Sidecar, **tensors: Any) -> Received:
     "dtype",
     ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"],
 )
-def test_numpy_arrays_of_any_type_arrive_as_they_are(dtype: str, sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_numpy_arrays_of_any_type_arrive_as_they_are(dtype: str, sidecar: Sidecar, start: Start) -> None:
     values = np.arange(30).reshape(10, 3).astype(dtype)
     arrived = sent(start(), sidecar, concept_activations=values)
     tensor = arrived.tensor("concept_activations")
@@ -36,9 +35,7 @@ def test_numpy_arrays_of_any_type_arrive_as_they_are(dtype: str, sidecar: Sideca
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int32", "int64", "bool"])
-def test_torch_tensors_of_any_type_arrive_as_they_are(
-    dtype: str, sidecar: Sidecar, start: Callable[..., Run], torch: Any
-) -> None:
+def test_torch_tensors_of_any_type_arrive_as_they_are(dtype: str, sidecar: Sidecar, start: Start, torch: Any) -> None:
     values = (torch.arange(30).reshape(10, 3) / 7).to(getattr(torch, dtype))
     arrived = sent(start(), sidecar, concept_activations=values)
     tensor = arrived.tensor("concept_activations")
@@ -46,9 +43,7 @@ def test_torch_tensors_of_any_type_arrive_as_they_are(
     assert tensor.data == values.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-def test_a_tensor_of_the_graph_is_taken_without_its_gradient(
-    sidecar: Sidecar, start: Callable[..., Run], torch: Any
-) -> None:
+def test_a_tensor_of_the_graph_is_taken_without_its_gradient(sidecar: Sidecar, start: Start, torch: Any) -> None:
     weights = torch.randn(4, 3, requires_grad=True)
     activations = torch.sigmoid(torch.randn(10, 4) @ weights)
     arrived = sent(start(), sidecar, concept_activations=activations)
@@ -58,7 +53,7 @@ def test_a_tensor_of_the_graph_is_taken_without_its_gradient(
 
 
 @pytest.mark.parametrize("kind", ["transposed", "strided", "reversed", "broadcast", "big_endian", "list"])
-def test_layout_does_not_matter(kind: str, sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_layout_does_not_matter(kind: str, sidecar: Sidecar, start: Start) -> None:
     values = np.arange(30, dtype=np.float32).reshape(10, 3)
     logged_as: Any = {
         "transposed": np.ascontiguousarray(values.T).T,
@@ -73,16 +68,14 @@ def test_layout_does_not_matter(kind: str, sidecar: Sidecar, start: Callable[...
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_torch_layout_does_not_matter(dtype: str, sidecar: Sidecar, start: Callable[..., Run], torch: Any) -> None:
+def test_torch_layout_does_not_matter(dtype: str, sidecar: Sidecar, start: Start, torch: Any) -> None:
     values = torch.arange(120).reshape(3, 40).to(getattr(torch, dtype))
     odd = values.T[::4]
     arrived = sent(start(), sidecar, concept_activations=odd)
     assert arrived.data("concept_activations") == odd.contiguous().view(torch.uint8).numpy().tobytes()
 
 
-def test_log_takes_a_copy_and_leaves_the_callers_arrays_alone(
-    sidecar: Sidecar, start: Callable[..., Run], torch: Any
-) -> None:
+def test_log_takes_a_copy_and_leaves_the_callers_arrays_alone(sidecar: Sidecar, start: Start, torch: Any) -> None:
     array, tensor = np.ones((10, 3), np.float32), torch.ones(10, 3, dtype=torch.int64)
     run = start(address="127.0.0.1:1")
     run.log(step=1, concept_activations=array, concept_labels=tensor)
@@ -94,14 +87,14 @@ def test_log_takes_a_copy_and_leaves_the_callers_arrays_alone(
     assert [copy.array.sum() for copy in waiting.tensors] == [30, 30]
 
 
-def test_texts_arrive(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_texts_arrive(sidecar: Sidecar, start: Start) -> None:
     texts = ["a red beak", "", "ein Vögelchen 🐦"]
     arrived = sent(start(), sidecar, predicted_text=texts, reference_text=np.array(texts))
     assert arrived.tensor("predicted_text").dtype == messages.DATA_TYPE_STRING
     assert arrived.texts("predicted_text") == arrived.texts("reference_text") == texts
 
 
-def test_none_is_left_out(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_none_is_left_out(sidecar: Sidecar, start: Start) -> None:
     arrived = sent(start(), sidecar, **batch(), sample_ids=None)
     assert "sample_ids" not in [tensor.name for tensor in arrived.head.tensors]
 
@@ -134,7 +127,7 @@ FINE = np.zeros((10, 3), np.float32)
     ],
 )
 def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
-    tensors: dict[str, Any], said: str, start: Callable[..., Run], warned: Callable[[], list[str]]
+    tensors: dict[str, Any], said: str, start: Start, warned: Warned
 ) -> None:
     run = start()
     for _ in range(3):
@@ -145,7 +138,7 @@ def test_a_wrong_tensor_is_one_clear_warning_and_is_counted(
     assert said in warned()[0]
 
 
-def test_raise_errors_raises(start: Callable[..., Run]) -> None:
+def test_raise_errors_raises(start: Start) -> None:
     run = start(raise_errors=True)
     with pytest.raises(ValueError, match="activations is not a tensor"):
         run.log(step=1, activations=FINE)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run, _sender
+from conceptwatch import _sender
 from conceptwatch._presample import Panel, client_hash, identities, priorities, siphash
 from conceptwatch._protocol import messages
-from conftest import batch, wait_for
+from conftest import Start, batch, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar
 
@@ -145,7 +145,7 @@ def small_sample(sidecar: Sidecar, rows: int = 64) -> None:
 
 @pytest.mark.parametrize("as_torch", [False, True])
 def test_the_sample_is_the_same_with_and_without_thinning(
-    as_torch: bool, sidecar: Sidecar, start: Callable[..., Run], request: pytest.FixtureRequest
+    as_torch: bool, sidecar: Sidecar, start: Start, request: pytest.FixtureRequest
 ) -> None:
     convert = request.getfixturevalue("torch").from_numpy if as_torch else lambda array: array
     small_sample(sidecar)
@@ -178,7 +178,7 @@ def test_the_sample_is_the_same_with_and_without_thinning(
 
 
 def test_rows_without_sample_ids_are_thinned_by_the_ids_the_sidecar_will_give_them(
-    sidecar: Sidecar, start: Callable[..., Run]
+    sidecar: Sidecar, start: Start
 ) -> None:
     small_sample(sidecar)
     run = start()
@@ -198,7 +198,7 @@ def test_rows_without_sample_ids_are_thinned_by_the_ids_the_sidecar_will_give_th
     assert sum(received.rows for received in sidecar.received) < 2000 // 3
 
 
-def test_a_backlog_is_thinned_before_it_is_sent(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_backlog_is_thinned_before_it_is_sent(sidecar: Sidecar, start: Start) -> None:
     small_sample(sidecar)
     sidecar.hold = threading.Event()
     run = start()
@@ -211,7 +211,7 @@ def test_a_backlog_is_thinned_before_it_is_sent(sidecar: Sidecar, start: Callabl
     assert sorted(sample(sidecar, 64, 7, by_sample_id)) == sorted(every)
 
 
-def test_rows_of_a_refused_batch_bound_nothing(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_rows_of_a_refused_batch_bound_nothing(sidecar: Sidecar, start: Start) -> None:
     small_sample(sidecar)
     refused = messages.IngestResponse.OUTCOME_REFUSED
     sidecar.answer = lambda response: (
@@ -228,7 +228,7 @@ def test_rows_of_a_refused_batch_bound_nothing(sidecar: Sidecar, start: Callable
     assert [received.rows for received in sidecar.received] == [1000, 1000]
 
 
-def test_nothing_is_left_out_of_a_rolling_window_or_of_a_new_pass(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_nothing_is_left_out_of_a_rolling_window_or_of_a_new_pass(sidecar: Sidecar, start: Start) -> None:
     small_sample(sidecar)
     run = start()
     for _ in range(3):
@@ -242,9 +242,7 @@ def test_nothing_is_left_out_of_a_rolling_window_or_of_a_new_pass(sidecar: Sidec
     assert [received.rows for received in sidecar.received] == [1000] * 5
 
 
-def test_a_batch_none_of_whose_rows_can_be_sampled_still_reports_them(
-    sidecar: Sidecar, start: Callable[..., Run]
-) -> None:
+def test_a_batch_none_of_whose_rows_can_be_sampled_still_reports_them(sidecar: Sidecar, start: Start) -> None:
     small_sample(sidecar, 4)
     ids = np.arange(1000, dtype=np.uint64)
     last = ids[np.argsort(priorities(7, ids))[-10:]]

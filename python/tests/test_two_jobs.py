@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import wait_for
-from jobs import Job, begin, children, settled, sidecars
+from jobs import Job, Jobs, begin, children, settled, sidecars
 from real_sidecar import free_ports, listens
 
 
 @pytest.mark.parametrize(("stated", "end"), [(False, "kill"), (True, "end")], ids=["socket", "port"])
 def test_a_job_goes_on_when_the_one_that_started_the_sidecar_ends(
-    job: Callable[..., Job], tmp_path: Path, stated: bool, end: str
+    job: Jobs, tmp_path: Path, stated: bool, end: str
 ) -> None:
     address = f"127.0.0.1:{free_ports()}" if stated else None
     first, second = job("first"), job("second")
@@ -41,7 +40,7 @@ def test_a_job_goes_on_when_the_one_that_started_the_sidecar_ends(
 
 @pytest.mark.parametrize(("stated", "starter_lives"), [(False, True), (True, False)], ids=["socket", "port"])
 def test_a_job_whose_sidecar_has_gone_starts_another_and_loses_nothing(
-    job: Callable[..., Job], tmp_path: Path, data_home: Path, stated: bool, starter_lives: bool
+    job: Jobs, tmp_path: Path, data_home: Path, stated: bool, starter_lives: bool
 ) -> None:
     port = free_ports()
     address = f"127.0.0.1:{port}" if stated else None
@@ -84,7 +83,7 @@ def kill_sidecar_of(job: Job) -> None:
     os.kill(process, signal.SIGKILL)
 
 
-def test_a_job_of_its_own_sidecar_starts_another(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_a_job_of_its_own_sidecar_starts_another(job: Jobs, tmp_path: Path) -> None:
     own = job("own")
     begin(own, "a", "127.0.0.1:0", data_dir=None)
     own.do("evaluate(run, 1)")
@@ -96,7 +95,7 @@ def test_a_job_of_its_own_sidecar_starts_another(job: Callable[..., Job], tmp_pa
     assert own.do("run.finish()") is True
 
 
-def test_a_sidecar_that_a_person_started_is_not_replaced(job: Callable[..., Job]) -> None:
+def test_a_sidecar_that_a_person_started_is_not_replaced(job: Jobs) -> None:
     own = job("own")
     begin(own, "a", f"127.0.0.1:{free_ports()}")
     # As one that does not say that it ends unused.
@@ -108,7 +107,7 @@ def test_a_sidecar_that_a_person_started_is_not_replaced(job: Callable[..., Job]
     assert "another one was started" not in own.said()
 
 
-def test_where_no_other_can_be_started_training_goes_on(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_where_no_other_can_be_started_training_goes_on(job: Jobs, tmp_path: Path) -> None:
     own = job("own")
     begin(own, "a", f"127.0.0.1:{free_ports()}")
     own.do("os.environ.update(CONCEPTWATCH_BINARY='/nowhere')")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conceptwatch import Run
 from conceptwatch._encode import Batch
 from conceptwatch._launch import Launch
 from conceptwatch._presample import Panel, priorities
@@ -19,7 +17,7 @@ from conceptwatch._protocol import messages
 from conceptwatch._run_channel import Item, Limits, Link
 from conceptwatch._tensors import Copy
 from conceptwatch._unsettled import Unsettled
-from conftest import K, acknowledged, batch, log, wait_for
+from conftest import K, Start, Warned, acknowledged, batch, log, wait_for
 from sidecar import Received, Sidecar, at_once
 
 N = 64  # rows in a sample of `settling`
@@ -39,7 +37,7 @@ def messages_to(sidecar: Sidecar, incarnation: str) -> list[tuple[int, str]]:
     return found
 
 
-def test_the_rows_of_a_pass_are_kept_until_it_is_settled(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_the_rows_of_a_pass_are_kept_until_it_is_settled(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     wait_for(lambda: acknowledged(run))
@@ -51,7 +49,7 @@ def test_the_rows_of_a_pass_are_kept_until_it_is_settled(settling: Sidecar, star
     assert (stats.unsettled_bytes, stats.passes_settled, stats.passes_sent_again) == (0, {"point": 1}, 0)
 
 
-def test_a_pass_that_is_settled_at_once_is_not_kept(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_pass_that_is_settled_at_once_is_not_kept(settling: Sidecar, start: Start) -> None:
     settling.settled = at_once
     run = start()
     for step in range(5):
@@ -60,7 +58,7 @@ def test_a_pass_that_is_settled_at_once_is_not_kept(settling: Sidecar, start: Ca
     assert (run.stats.unsettled_bytes, run.stats.passes_settled) == (0, {"point": 5})
 
 
-def test_rows_of_a_rolling_window_are_not_kept(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_rows_of_a_rolling_window_are_not_kept(settling: Sidecar, start: Start) -> None:
     run = start()
     run.log(step=1, **batch())
     log(run, 1, split="train")
@@ -69,7 +67,7 @@ def test_rows_of_a_rolling_window_are_not_kept(settling: Sidecar, start: Callabl
 
 
 def test_a_restarted_sidecar_gets_every_unsettled_pass_again_in_the_order_of_logging(
-    settling: Sidecar, start: Callable[..., Run]
+    settling: Sidecar, start: Start
 ) -> None:
     run = start()
     for step in (1, 2, 3):
@@ -101,7 +99,7 @@ def test_a_restarted_sidecar_gets_every_unsettled_pass_again_in_the_order_of_log
     assert (stats.queue_bytes, stats.unsettled_bytes) == (0, 0)
 
 
-def test_the_same_sidecar_is_asked_what_is_settled(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_the_same_sidecar_is_asked_what_is_settled(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     log(run, 2)
@@ -114,7 +112,7 @@ def test_the_same_sidecar_is_asked_what_is_settled(settling: Sidecar, start: Cal
     assert run.finish()
 
 
-def test_a_backlog_waits_in_the_client_and_other_splits_pass_it(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_backlog_waits_in_the_client_and_other_splits_pass_it(settling: Sidecar, start: Start) -> None:
     settling.start.windows["test"] = messages.WINDOW_KIND_PASS
     run = start()
     for step in range(10):
@@ -137,7 +135,7 @@ def test_a_backlog_waits_in_the_client_and_other_splits_pass_it(settling: Sideca
     assert run.finish()
 
 
-def test_passes_of_an_outage_are_all_sent_as_backlog(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_passes_of_an_outage_are_all_sent_as_backlog(settling: Sidecar, start: Start) -> None:
     def busy(response: Any) -> Any:
         response.end_pass.keep_ms = 60_000
         return response
@@ -158,7 +156,7 @@ def test_passes_of_an_outage_are_all_sent_as_backlog(settling: Sidecar, start: C
 
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_the_rows_kept_of_a_large_pass_are_bounded_and_give_the_same_sample(
-    settling: Sidecar, start: Callable[..., Run], with_ids: bool
+    settling: Sidecar, start: Start, with_ids: bool
 ) -> None:
     run = start()
     hold = settling.hold = threading.Event()
@@ -255,7 +253,7 @@ def test_compacting_keeps_the_sample_and_the_number_of_rows(with_ids: bool) -> N
 
 
 def test_rows_without_room_are_released_for_new_ones_and_counted(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    settling: Sidecar, start: Start, warned: Warned
 ) -> None:
     size = sum(np.asarray(value).nbytes for value in batch(10, first_id=0).values())
     run = start(queue_bytes=5 * size)
@@ -277,7 +275,7 @@ def test_rows_without_room_are_released_for_new_ones_and_counted(
     assert run.finish()
 
 
-def test_rows_that_wait_to_be_sent_again_do_not_block_new_ones(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_rows_that_wait_to_be_sent_again_do_not_block_new_ones(settling: Sidecar, start: Start) -> None:
     size = sum(np.asarray(value).nbytes for value in batch(10, first_id=0).values())
     run = start(queue_bytes=16 * size)
     for step in range(8):
@@ -297,9 +295,7 @@ def test_rows_that_wait_to_be_sent_again_do_not_block_new_ones(settling: Sidecar
     assert run.stats.passes_unsettled == 0
 
 
-def test_finish_waits_for_settlement_and_says_what_is_not(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_finish_waits_for_settlement_and_says_what_is_not(settling: Sidecar, start: Start, warned: Warned) -> None:
     run = start()
     log(run, 1)
     settled = threading.Timer(0.2, settling.settle, ("val", 1))
@@ -320,7 +316,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(
 
 
 def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
     run = start()
@@ -338,8 +334,8 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
 def test_a_sidecar_that_does_not_take_a_run_is_not_called_absent(
     code: str,
     settling: Sidecar,
-    start: Callable[..., Run],
-    warned: Callable[[], list[str]],
+    start: Start,
+    warned: Warned,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
@@ -357,7 +353,7 @@ def test_a_sidecar_that_does_not_take_a_run_is_not_called_absent(
     assert " never took the run, so nothing of it is kept" in said
 
 
-def test_finish_outlasts_a_restart(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_finish_outlasts_a_restart(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     wait_for(lambda: acknowledged(run))
@@ -374,7 +370,7 @@ def test_finish_outlasts_a_restart(settling: Sidecar, start: Callable[..., Run])
 
 
 def test_a_sidecar_that_has_forgotten_the_run_is_told_of_it_again(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
+    settling: Sidecar, start: Start, warned: Warned
 ) -> None:
     forgotten = [True]
 
@@ -394,7 +390,7 @@ def test_a_sidecar_that_has_forgotten_the_run_is_told_of_it_again(
     assert (len(settling.starts), run.stats.batches_dropped) == (2, {})
 
 
-def test_a_pass_whose_end_is_refused_is_not_waited_for(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_pass_whose_end_is_refused_is_not_waited_for(settling: Sidecar, start: Start) -> None:
     def answer(response: Any) -> Any:
         if response.HasField("end_pass"):
             response.end_pass.outcome = messages.IngestResponse.OUTCOME_REFUSED
@@ -407,9 +403,7 @@ def test_a_pass_whose_end_is_refused_is_not_waited_for(settling: Sidecar, start:
     assert (run.stats.passes_refused, run.stats.unsettled_bytes) == (1, 0)
 
 
-def test_an_incomplete_point_is_said(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_an_incomplete_point_is_said(settling: Sidecar, start: Start, warned: Warned) -> None:
     run = start(raise_errors=True)
     log(run, 1)
     wait_for(lambda: acknowledged(run))
@@ -420,9 +414,7 @@ def test_an_incomplete_point_is_said(
     settling.settle("val", 2)
 
 
-def test_a_split_without_room_is_said_once(
-    settling: Sidecar, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_a_split_without_room_is_said_once(settling: Sidecar, start: Start, warned: Warned) -> None:
     settling.start.windows["test"] = messages.WINDOW_KIND_PASS
 
     def answer(response: Any) -> Any:
@@ -447,7 +439,7 @@ def test_a_split_without_room_is_said_once(
     assert len([line for line in warned() if "no room" in line]) == 1
 
 
-def test_a_forked_child_has_nothing_unsettled(settling: Sidecar, start: Callable[..., Run]) -> None:
+def test_a_forked_child_has_nothing_unsettled(settling: Sidecar, start: Start) -> None:
     run = start()
     log(run, 1)
     wait_for(lambda: acknowledged(run))

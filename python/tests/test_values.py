@@ -7,7 +7,6 @@ import math
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from conceptwatch._diagnosis import Evidence
 from conceptwatch._protocol import messages
 from conceptwatch._tensors import SHAPES, Tensors
 from conceptwatch._training import Stream
-from conftest import K, batch, package, wait_for
+from conftest import K, Start, Warned, batch, package, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar
 
@@ -85,9 +84,7 @@ def log(run: Run, step: int = 1, **tensors: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_logits_declared_as_probabilities_warn_once(
-    dtype: str, start: Callable[..., Run], warned: Callable[[], list[str]]
-) -> None:
+def test_logits_declared_as_probabilities_warn_once(dtype: str, start: Start, warned: Warned) -> None:
     torch: Any = package("torch") if dtype == "bfloat16" else None
     logits: Any = np.linspace(-4, 2, 10 * K).reshape(10, K)
     logits = torch.from_numpy(logits).to(torch.bfloat16) if torch else logits.astype(dtype)
@@ -102,13 +99,13 @@ def test_logits_declared_as_probabilities_warn_once(
 
 
 @pytest.mark.parametrize("kind", ["logit", "continuous"])
-def test_other_kinds_take_any_value(kind: str, start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+def test_other_kinds_take_any_value(kind: str, start: Start, warned: Warned) -> None:
     run = start(activation_kind=kind)
     log(run, concept_activations=np.full((10, K), -7.0))
     assert warned() == []
 
 
-def test_probabilities_do_not_warn(start: Callable[..., Run], warned: Callable[[], list[str]]) -> None:
+def test_probabilities_do_not_warn(start: Start, warned: Warned) -> None:
     run = start()
     log(run, concept_activations=np.array([[0.0, 1.0, 1.0000001]] * 10, np.float32))
     assert warned() == []
@@ -166,7 +163,7 @@ def test_a_type_that_changes_between_evaluations_is_taken(tmp_path: Path) -> Non
 # ---------------------------------------------------------------- the best checkpoint
 
 
-def test_accuracy_less_leakage_prefers_a_trained_sound_model(sidecar: Sidecar, start: Callable[..., Run]) -> None:
+def test_accuracy_less_leakage_prefers_a_trained_sound_model(sidecar: Sidecar, start: Start) -> None:
     stream = Stream("run", lambda batch, outputs: None, ("ctl_conditional", "accuracy_less_leakage"), {})
     stream.run = start()
     found = {}
