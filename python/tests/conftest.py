@@ -50,6 +50,15 @@ def log(run: conceptwatch.Run, step: int, rows: int = 10, split: str = "val", ba
             p.log(**batch(rows, first_id=i * rows, seed=step + i))
 
 
+def evaluated(
+    run: conceptwatch.Run, tensors: dict[str, Any], step: Any = 1, split: str = "val", epoch: Any = None
+) -> conceptwatch.Pass:
+    """Logs an evaluation of one batch, and returns it."""
+    with run.evaluation(split, step=step, epoch=epoch) as p:
+        p.log(**tensors)
+    return p
+
+
 def acknowledged(run: conceptwatch.Run) -> bool:
     return run._link.outstanding == 0
 

@@ -61,8 +61,6 @@ class Job:
 
     def do(self, line: str) -> Any:
         """The answer to a line of Python."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -71,7 +69,6 @@ class Job:
 
     def end(self) -> None:
         """Ends it as at the end of a program."""
-        assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(timeout=60) == 0, self.said()
 

@@ -55,8 +55,6 @@ def database() -> Iterator[str]:
     environment = {"PATH": path, "PORT": str(port)}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": "/"}
     with subprocess.Popen(command, env=environment, **pipes) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
         assert server.stdout.readline().startswith("/"), "PostgreSQL has not started"
         yield f"postgres://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
         server.stdin.close()

@@ -18,7 +18,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import adapters
-from conftest import package
+from conftest import evaluated, package
 from real_sidecar import curve
 
 ROWS = 1001
@@ -37,7 +37,6 @@ def start(name: str, address: str, **options: Any) -> conceptwatch.Run:
 
 def scores_of(run: conceptwatch.Run, step: int = 1) -> conceptwatch.Scores:
     scores = run.scores("val", step=step, timeout=120.0)
-    assert scores is not None
     assert (scores.rows, scores.incomplete) == (ROWS, False)
     return scores
 
@@ -372,8 +371,7 @@ def test_pytorch_concepts_that_are_mixed(torch: Any, toy: Any, address: str, qua
     quantities = {"loc": None, "value": None, quantity: Annotated(loc, {"size": slice(0, 1)})}
     outputs = SimpleNamespace(logits=Annotated(logits, places), **quantities)
     with start(f"pyc mixed {quantity}", address, concepts=concepts, activation_kind="logit") as run:
-        with run.evaluation("val", step=1) as p:
-            p.log(**adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="task"))
+        evaluated(run, adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="task"))
         scores = scores_of(run)
     right = [
         ((logits[:, 0] > 0) == labels[:, 1]).float().mean(),

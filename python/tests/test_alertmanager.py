@@ -29,7 +29,6 @@ def watch_a_leaking_run(sidecar: RealSidecar, alertmanager: Alertmanager) -> dic
             for epoch in (1, 2, 3, 4):
                 assert log_pass(clean, 10 * epoch, epoch, leak=0.0) is not None
                 scores = log_pass(leaking, 10 * epoch, epoch, leak=LEAK)
-                assert scores is not None
                 assert (scores["ctl_excess"].value or 0.0) > 0.45
             alert: dict[str, Any] = wait_for(lambda: told_of(alertmanager, "leaking", RULE))[0]
             assert leaking.should_stop(step=40)

@@ -64,7 +64,6 @@ def test_every_command_runs(tmp_path: Path) -> None:
 
 def test_ci_runs_all_that_make_test_does() -> None:
     steps = re.search(r"^STEPS := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert steps is not None
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     for step in steps[1].split():
         assert f"make test-{step}" in run, step

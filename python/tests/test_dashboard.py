@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import not_tested, wait_for
+from conftest import evaluated, not_tested, wait_for
 from monitoring import Prometheus
 from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
@@ -200,8 +200,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 def train(address: str, name: str, leak: float, embeddings: bool) -> conceptwatch.Run:
     run = conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False)
     for epoch in range(1, EVALUATIONS + 1):
-        with run.evaluation("val", step=10 * epoch, epoch=epoch) as p:
-            p.log(**evaluation(leak * epoch / EVALUATIONS, embeddings))
+        p = evaluated(run, evaluation(leak * epoch / EVALUATIONS, embeddings), step=10 * epoch, epoch=epoch)
         assert p.scores(timeout=60.0) is not None, run.stats
     return run
 

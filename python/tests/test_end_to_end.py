@@ -16,7 +16,7 @@ import pytest
 from test_sidecar import validation_pass
 
 import conceptwatch
-from conftest import not_tested, npm_packages, package, python_environment, wait_for
+from conftest import evaluated, not_tested, npm_packages, package, python_environment, wait_for
 from monitoring import program_path
 from real_sidecar import EAGER_OPTIONS, RealSidecar, curve
 
@@ -59,9 +59,7 @@ def start_training(address: str, run: str, weight: str) -> subprocess.Popen[str]
 
 
 def log_pass(run: conceptwatch.Run, step: int, epoch: int, leak: float) -> conceptwatch.Scores | None:
-    with run.evaluation("val", step=step, epoch=epoch) as p:
-        p.log(**validation_pass(leak))
-    return p.scores(timeout=30.0)
+    return evaluated(run, validation_pass(leak), step=step, epoch=epoch).scores(timeout=30.0)
 
 
 def test_both_trainings_leave_their_curves(trained: RealSidecar) -> None:
@@ -112,7 +110,6 @@ class OpenPage:
         self.reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self.seen = json.loads(line)
 
@@ -125,7 +122,6 @@ class OpenPage:
         assert self.process.poll() is None, "the page closed"
 
     def close(self) -> None:
-        assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.process.wait(timeout=30) == 0
         self.reader.join()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch, not_tested, wait_for
+from conftest import batch, evaluated, not_tested, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
@@ -70,8 +70,7 @@ def run_export(*arguments: str) -> str:
 def train(sidecar: RealSidecar) -> None:
     with conceptwatch.init(RUN, concepts=CONCEPTS, address=sidecar.address, spawn=False, raise_errors=True) as run:
         for epoch in range(1, PASSES + 1):
-            with run.evaluation("val", step=10 * epoch, epoch=epoch) as p:
-                p.log(**batch(200, first_id=0, seed=epoch))
+            p = evaluated(run, batch(200, first_id=0, seed=epoch), step=10 * epoch, epoch=epoch)
             assert p.scores(timeout=60.0) is not None
 
 

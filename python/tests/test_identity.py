@@ -13,7 +13,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
-from conftest import K, batch, python_environment, wait_for
+from conftest import K, batch, evaluated, python_environment, wait_for
 from real_sidecar import answer, curve, eager, free_ports
 
 SCORES = ("ctl", "icl")
@@ -36,9 +36,7 @@ def processes(address: str) -> tuple[str, str, str]:
 
 
 def log(run: Run, step: int, *, rows: int = 600, seed: int = 0, first_id: int = 0, split: str = "val") -> Any:
-    with run.evaluation(split, step=step) as p:
-        p.log(**batch(rows, first_id=first_id, seed=seed))
-    return p
+    return evaluated(run, batch(rows, first_id=first_id, seed=seed), split=split, step=step)
 
 
 def flush(run: Run) -> None:
@@ -81,8 +79,7 @@ def test_a_restart_inside_a_pass_discards_the_rows_of_the_older_attempt(
     log(new[0], 7, seed=2)
     flush(new[0])
     # A late batch of the older attempt.
-    with old.evaluation("val", step=7) as p:
-        p.log(**batch(600, first_id=9000, seed=3))
+    evaluated(old, batch(600, first_id=9000, seed=3), step=7)
     flush(old)
     assert old.stats.batches_dropped == {"superseded": 1}
     assert old.scores(timeout=0.1) is None

@@ -12,7 +12,7 @@ import conceptwatch
 from conceptwatch import Head
 from conceptwatch._protocol import messages
 from conceptwatch.adapters import cem as cem_adapter
-from conftest import K, Start, Warned, batch, package, wait_for
+from conftest import K, Start, Warned, batch, evaluated, package, wait_for
 from real_sidecar import curve
 from sidecar import Sidecar
 
@@ -42,14 +42,13 @@ def sent(sidecar: Sidecar, batches: int = 1) -> list[dict[str, Any]]:
 def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Start) -> None:
     run = start(head=first)
     tensors = batch(20, first_id=0)
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    evaluated(run, tensors)
     run.log(step=1, **tensors)
-    evaluated, trained = sent(sidecar, 2)
-    assert evaluated[NAMES[0]].shape == evaluated[NAMES[1]].shape == (20, K + 1)
-    assert (evaluated[NAMES[0]][:, -1] == tensors["concept_labels"][:, 0]).all()
-    assert (evaluated[NAMES[1]][:, -1] == 1 - tensors["concept_labels"][:, 0]).all()
-    assert not set(NAMES) & set(trained), "training steps are not evaluated twice"
+    of_pass, of_training = sent(sidecar, 2)
+    assert of_pass[NAMES[0]].shape == of_pass[NAMES[1]].shape == (20, K + 1)
+    assert (of_pass[NAMES[0]][:, -1] == tensors["concept_labels"][:, 0]).all()
+    assert (of_pass[NAMES[1]][:, -1] == 1 - tensors["concept_labels"][:, 0]).all()
+    assert not set(NAMES) & set(of_training), "training steps are not evaluated twice"
     assert list(sidecar.starts[0].run.constants.intervention_counts) == [], "evenly spaced ones need no declaration"
 
 
@@ -57,8 +56,7 @@ def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(sid
     run = start(head=lambda concepts: np.subtract(concepts, 0.5, out=concepts)[:, 0])
     tensors = batch(20)
     before = tensors["concept_activations"].copy()
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    evaluated(run, tensors)
     assert (tensors["concept_activations"] == before).all()
     assert (sent(sidecar)[0]["concept_activations"] == before).all()
 
@@ -78,13 +76,13 @@ def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start:
 def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, start: Start) -> None:
     random, seen = np.random.default_rng(0), []
     run = start(activation_kind="logit", head=lambda x: seen.append(x) or x[:, 0])
-    evaluated, trained = random.normal(0, 1, (2, 300, K)), random.normal(0, 5, (2, 300, K))
+    validation, trained = random.normal(0, 1, (2, 300, K)), random.normal(0, 5, (2, 300, K))
     labels = np.ones((300, K), np.int64)
 
     def high_of_each() -> list[Any]:
         seen.clear()
         with run.evaluation("val", step=1) as p:
-            for logits in evaluated:
+            for logits in validation:
                 p.log(concept_activations=logits, concept_labels=labels)
         half = len(seen) // 2
         return [seen[half - 2][0], seen[-2][0]]
@@ -92,9 +90,9 @@ def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, s
     def high(logits: Any) -> Any:
         return pytest.approx(np.percentile(logits.reshape(-1, K), 95, axis=0))
 
-    assert high_of_each() == [high(evaluated[0]), high(evaluated)]
+    assert high_of_each() == [high(validation[0]), high(validation)]
     # Of the newest 1,024 rows.
-    assert high_of_each()[1] == high(np.concatenate([evaluated, evaluated]))
+    assert high_of_each()[1] == high(np.concatenate([validation, validation]))
     for logits in trained:
         run.log(step=1, concept_activations=logits, concept_labels=labels)
     assert high_of_each() == [high(trained)] * 2
@@ -155,8 +153,7 @@ def test_a_head_that_fails_costs_its_own_scores_only(
 
 def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Start) -> None:
     run = start(head=lambda x: np.where(np.arange(len(x)) % 2, np.nan, 1.0))
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch(20))
+    evaluated(run, batch(20))
     (tensors,) = sent(sidecar)
     assert (tensors[NAMES[0]][::2] == 1).all()
     assert (tensors[NAMES[0]][1::2] == -1).all()
@@ -180,8 +177,7 @@ def test_options_that_cannot_work_are_errors_of_init(wrong: dict[str, Any], says
 def test_a_batch_without_concepts_is_logged_as_it_is(sidecar: Sidecar, start: Start) -> None:
     run, tensors = start(head=first), batch(20)
     del tensors["concept_labels"]
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    evaluated(run, tensors)
     (found,) = sent(sidecar)
     assert set(found) == {"concept_activations", "task_labels"}
 
@@ -192,8 +188,7 @@ def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Star
         return np.where(np.arange(len(found)) == 3, np.inf, found)[:, None]
 
     run, tensors = start(head=head, task_labels="continuous"), batch(20)
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    evaluated(run, tensors)
     (found,) = sent(sidecar)
     all_true = found["intervention_predictions"][:, -1]
     expected = tensors["concept_labels"] @ np.array([1.0, 2.0, 4.0])
@@ -203,8 +198,7 @@ def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Star
 
 def test_a_head_of_several_outputs_is_none_of_a_measured_task(sidecar: Sidecar, start: Start, warned: Warned) -> None:
     run = start(head=lambda values: np.zeros((len(values), 2)), task_labels="continuous")
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch(20))
+    evaluated(run, batch(20))
     (found,) = sent(sidecar)
     assert np.isnan(found["intervention_predictions"]).all()
     assert any("must return a number a row" in message for message in warned())
@@ -230,7 +224,6 @@ def test_the_sidecar_scores_what_the_head_loses(address: str) -> None:
             for start in range(0, 600, 200):
                 p.log(**{name: array[start : start + 200] for name, array in tensors.items()})
         scores = p.scores(timeout=60.0)
-    assert scores is not None
     after = float(np.mean([np.mean(c[y == label, 2] == label) for label in (0, 1)]))  # balanced
     assert scores["intervention_drop"].value == pytest.approx(1 - after)
     assert scores["wrong_intervention_drop"].value == pytest.approx(after)
@@ -240,10 +233,7 @@ def test_the_sidecar_scores_what_the_head_loses(address: str) -> None:
 
 def test_a_failed_head_is_the_reason_of_an_undefined_score(address: str) -> None:
     with conceptwatch.init("fails", concepts=K, address=address, spawn=False, head=raises) as run:
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch(300))
-        scores = p.scores(timeout=60.0)
-    assert scores is not None
+        scores = evaluated(run, batch(300)).scores(timeout=60.0)
     assert "the head gave no prediction for 300 of 300 rows" in scores["intervention_drop"].undefined
     assert scores["ctl"].value is not None
 

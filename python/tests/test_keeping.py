@@ -9,7 +9,7 @@ import pytest
 
 from conceptwatch import Run
 from conceptwatch._protocol import messages
-from conftest import K, Start, batch, wait_for
+from conftest import K, Start, batch, evaluated, wait_for
 from sidecar import Sidecar, unavailable
 
 
@@ -25,8 +25,7 @@ def busy(sidecar: Sidecar, milliseconds: int) -> None:
 
 
 def log(run: Run, step: int, rows: int = 10) -> None:
-    with run.evaluation("val", step=step) as p:
-        p.log(**batch(rows, first_id=0, seed=step))
+    evaluated(run, batch(rows, first_id=0, seed=step), step=step)
 
 
 def steps(sidecar: Sidecar) -> list[int]:

@@ -16,7 +16,7 @@ from conceptwatch._protocol import messages
 from conceptwatch._sidecar import Wish
 from conceptwatch._stats import Stats
 from conceptwatch._summary import dropped_rows, evaluations
-from conftest import Start, batch, wait_for
+from conftest import Start, batch, evaluated, wait_for
 from jobs import Job, Jobs, begin, settled, sidecars, use_port
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
@@ -276,8 +276,7 @@ def test_the_rank_that_finishes_the_run_sums_it_up(
     point.scores.add(id="task_accuracy", undefined="no predictions")
     sidecar.point = point
     run = start()
-    with run.evaluation("val", step=7) as p:
-        p.log(**batch())
+    evaluated(run, batch(), step=7)
     assert run.finish()
     assert capsys.readouterr().err.splitlines() == [
         "conceptwatch: run 'run' has finished",

@@ -196,14 +196,12 @@ def test_what_takes_a_whole_evaluation_to_see_is_a_note_beside_its_scores(
                     sample_ids=np.arange(128),
                 )
         scores = p.scores(timeout=60)
-        assert scores is not None
         assert scores["task_accuracy"] == 1.0
         diagnosis = run.diagnosis(timeout=60)
     notes = "\n".join(scores.warnings)
     assert "sample_ids: 384 of 512 rows have the id of another row" in notes
     assert "task_logits are all from 0 to 1: read as probabilities of class 1" in notes
     assert "concept_labels are in another order than concept_activations: the labels of a, b, c are" in notes
-    assert diagnosis is not None
     assert next(line.rule for line in diagnosis.found) == "labels_in_another_order"
     assert f"    note: {scores.warnings[0]}" in capsys.readouterr().err
 

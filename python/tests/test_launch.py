@@ -17,7 +17,7 @@ import conceptwatch
 from conceptwatch import _launch
 from conceptwatch._launch import MAX_ATTEMPT, Launch, Started, launch_of, valid_name
 from conceptwatch._protocol import messages
-from conftest import K, Start, Warned, batch, wait_for
+from conftest import K, Start, Warned, batch, evaluated, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 TORCHRUN = {
@@ -341,8 +341,7 @@ def test_three_inits_in_one_process_are_three_runs(sidecar: Naming, start: Start
     address = sidecar.serve()
     for _ in range(3):
         run = start(name="digits", address=address)
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch())
+        evaluated(run, batch())
         assert run.finish()
     assert runs(sidecar) == ["digits"] * 2 + ["digits-2"] * 2 + ["digits-3"] * 2
     assert sidecar.finished == ["digits", "digits-2", "digits-3"]
@@ -436,13 +435,10 @@ def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
 
     sidecar.answer = answer
     run = start(job="launch", attempt=1)
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch())
+    evaluated(run, batch())
     wait_for(lambda: bool(run._link.refused))
     received = len(sidecar.received)
-    with run.evaluation("val", step=2) as p:
-        p.log(**batch())
-    assert p.scores(timeout=10.0) is None
+    assert evaluated(run, batch(), step=2).scores(timeout=10.0) is None
     assert not run.should_stop(step=2)
     assert run.stop_reason(step=2).startswith("a newer attempt of this job has replaced attempt 1: ")
     assert run.finish()
@@ -460,8 +456,7 @@ def test_recordings_keep_the_identity(tmp_path: Path, caplog: pytest.LogCaptureF
     names = []
     for arguments in ({}, {"job": "launch", "attempt": 2}, {"resume": True}):
         run = conceptwatch.init("digits", concepts=K, mode="offline", offline_dir=tmp_path, **arguments)
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch())
+        evaluated(run, batch())
         assert run.finish()
         names.append(run.name)
     assert names == ["digits", "digits-2", "digits"]

@@ -14,7 +14,7 @@ import conceptwatch
 from conceptwatch import Run
 from conceptwatch._loggers import _for_mlflow, loggers_of
 from conceptwatch._protocol import messages
-from conftest import K, Start, Warned, batch, package, python_environment, wait_for
+from conftest import K, Start, Warned, batch, evaluated, package, python_environment, wait_for
 from offline_wandb import of_wandb
 from sidecar import Sidecar
 
@@ -35,10 +35,7 @@ def evaluate(run: Run, *steps: int, then: Callable[[int], None] = lambda step: N
     """The accuracy of each evaluation, as the sidecar has it."""
     found = {}
     for step in steps:
-        with run.evaluation("val", step=step) as p:
-            p.log(**batch(300, first_id=0, seed=step))
-        scores = p.scores(timeout=60)
-        assert scores is not None
+        scores = evaluated(run, batch(300, first_id=0, seed=step), step=step).scores(timeout=60)
         found[step] = float(scores["concept_accuracy"])
         then(step)
     return found
@@ -248,8 +245,7 @@ def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
 
     run = start(log_to=[full, lambda values, step: found.append((values, step))])
     for step in (1, 2, 3):
-        with run.evaluation("val", step=step) as p:
-            p.log(**batch())
+        evaluated(run, batch(), step=step)
         wait_for(lambda step=step: len(found) == step)  # type: ignore[misc]
     assert run.finish()
     assert found == [({"conceptwatch/val/ctl": step / 10}, step) for step in (1, 2, 3)]
@@ -267,8 +263,7 @@ def test_a_run_that_is_not_active_is_one_line(
     sidecar.point = messages.Point(run="run", split="val", step=1)
     sidecar.point.scores.add(id="ctl", value=0.5)
     run = start(log_to=name)
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch())
+    evaluated(run, batch())
     assert run.finish()
     (said,) = warned()
     assert f"no run of {name} is active: call {name}." in said
@@ -282,8 +277,7 @@ def test_only_the_first_rank_logs(start: Start, sidecar: Sidecar) -> None:
 def test_offline_and_disabled_runs_log_nothing(folder: Path, warned: Warned) -> None:
     for mode in ("offline", "disabled"):
         run = conceptwatch.init("run", concepts=K, mode=mode, offline_dir=folder, log_to=lambda values, step: None)
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch())
+        evaluated(run, batch())
         assert run.finish()
     assert warned() == ["conceptwatch, run 'run': log_to: offline there are no scores, so nothing is logged"]
 

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 import conceptwatch
-from conftest import K, batch, wait_for
+from conftest import K, batch, evaluated, wait_for
 from monitoring import Prometheus
 from real_sidecar import eager
 from real_sidecar import page as page_of
@@ -31,9 +31,7 @@ def page() -> Iterator[str]:
         labels = {"λ": "0.1", "seed no.": 7, "host": "taken"}
         run = conceptwatch.init(NAME, concepts=K, labels=labels, project="birds", address=address, spawn=False)
         for split in ("val", "test"):
-            with run.evaluation(split, step=3, epoch=0.5) as p:
-                p.log(**batch(200))
-            assert p.scores(timeout=60) is not None
+            assert evaluated(run, batch(200), split=split, step=3, epoch=0.5).scores(timeout=60) is not None
         # They are judged beside the scrapes.
         wait_for(lambda: scrape(page_of(address))[1].count("\nconceptwatch_verdict{") == 2)
         yield page_of(address)

@@ -9,6 +9,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous
+from conftest import evaluated
 
 N = 600
 KINDS = [Binary("wing"), Binary("beak", "logit"), Categorical("colour", 3, "logit"), Continuous("size")]
@@ -46,11 +47,9 @@ def test_each_concept_has_the_scores_of_a_run_of_its_kind(address: str, rows: di
         return concepts[:, 0] + (concepts[:, 5] > 50) - 0.9
 
     with conceptwatch.init("mixed", concepts=KINDS, address=address, spawn=False, raise_errors=True, head=head) as run:
-        with run.evaluation(step=1) as p:
-            p.log(**rows)
+        evaluated(run, rows)
         scores = run.scores(step=1, timeout=120.0)
         assert run.stats.heads_failed == 0
-    assert scores is not None
     accuracy, r2, auc = scores["concept_accuracy"], scores["concept_r2"], scores["concept_auc"]
     assert np.isnan([accuracy.per_concept[3], *r2.per_concept[:3]]).all()
     assert accuracy.value == pytest.approx(np.mean(accuracy.per_concept[:3]))

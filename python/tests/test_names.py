@@ -12,7 +12,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch._names import checked
-from conftest import wait_for
+from conftest import evaluated, wait_for
 from monitoring import Prometheus
 from real_sidecar import answer, eager, page
 
@@ -92,9 +92,7 @@ def test_they_come_out_as_they_went_in(tmp_path: Path, caplog: pytest.LogCapture
             run_name, concepts=concepts, address=address, spawn=False, raise_errors=True, labels={'"λ"': "<0.1>"}
         ) as run,
     ):
-        with run.evaluation(split, step=1) as p:
-            p.log(**rows)
-        assert p.scores(timeout=60.0) is not None
+        assert evaluated(run, rows, split=split).scores(timeout=60.0) is not None
         [stored] = answer(address, "/api/v1/runs")["runs"]
         assert stored["name"] == run.name == composed
         assert stored["concepts"] == concepts

@@ -62,16 +62,13 @@ def test_the_scores_are_those_of_the_command(tmp_path: Path, tensors: dict[str, 
     flat = [math.nan if value is None else value for row in expected["scores"]["icl"]["matrix"] for value in row]
     np.testing.assert_array_equal(found["icl"].matrix, flat)
     assert (found.rows, found.estimator, found.tie_fraction) == (400, estimator, expected["tie_fraction"])
-    assert found.verdict is not None
     assert found.verdict.state == expected["verdict"]["state"]
 
 
 def test_verdict_diagnosis_table_and_frame_belong_to_the_scores(tensors: dict[str, Any]) -> None:
     found = conceptwatch.score(**tensors)
-    assert found.verdict is not None
     assert found.verdict.state == "possibly_leaking"
     diagnosis = found.diagnosis()
-    assert diagnosis is not None
     assert diagnosis.verdict == found.verdict
     assert str(diagnosis).startswith("400 rows, ± 95 %\npossibly leaking")
     assert "400 rows: possibly leaking" in found._repr_html_()

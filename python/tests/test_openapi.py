@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 import conceptwatch
-from conftest import K, batch, package
+from conftest import K, batch, evaluated, package
 from real_sidecar import eager, page
 
 ROOT = Path(__file__).parents[2]
@@ -33,8 +33,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             with run:
                 for step in steps:
                     for split in ("val", "test"):
-                        with run.evaluation(split, step=step, epoch=step / 10) as p:
-                            p.log(**batch(300, first_id=0, seed=step))
+                        p = evaluated(run, batch(300, first_id=0, seed=step), split=split, step=step, epoch=step / 10)
                         assert p.scores(timeout=60) is not None
         yield f"http://{page(address)}"
 

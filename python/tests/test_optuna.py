@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Start, batch, package
+from conftest import Start, batch, evaluated, package
 from sidecar import Sidecar
 
 
@@ -22,8 +22,7 @@ def test_a_trial_is_pruned_by_advice(objectives: int, sidecar: Sidecar, start: S
         leaks = trial.suggest_categorical("leaks", [False, True])
         with start(name=f"trial-{trial.number}", address=address) as run:
             for step in (1, 2, 3):
-                with run.evaluation("val", step=step) as p:
-                    p.log(**batch())
+                evaluated(run, batch(), step=step)
                 sidecar.stop = leaks and step == 2
                 steps.append((trial.number, step))
                 prune_on_advice(trial, run, step=step)

@@ -14,7 +14,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _collected
-from conftest import K, wait_for
+from conftest import K, evaluated, wait_for
 from jobs import Jobs, begin, sidecars
 from real_sidecar import answer, binary, eager, free_ports
 
@@ -79,7 +79,6 @@ def test_a_cell_that_is_interrupted_and_run_again_mixes_no_two_models(address: s
         evaluate(run, 1, right=False, ids=ids, upto=400)
     evaluate(run, 1, ids=ids)
     scores = run.scores(step=1, timeout=60.0)
-    assert scores is not None
     assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
     assert run.finish()
     assert points(address, run) == [(1, 2, ROWS, False, False, 1.0)]
@@ -108,12 +107,10 @@ def test_a_step_evaluated_twice_has_two_points_of_which_the_newest_is_current(ad
         with first if not right else run.evaluation("val", step=5) as p:
             p.log(**rows(right, 0, count, ids=True))
         scores = p.scores(timeout=60.0)
-        assert scores is not None
         assert (scores["concept_accuracy"], scores.rows) == (float(right), count)
     # Its point is superseded as soon as that of the other pass, which is read once stored, has been published.
     wait_for(lambda: first.scores(timeout=5.0) is None)
     newest = run.scores(step=5)
-    assert newest is not None
     assert newest["concept_accuracy"] == 1.0
     assert run.finish()
     assert points(address, run) == [(5, 2, 600, False, False, 1.0), (5, 1, 400, False, True, 0.0)]
@@ -147,10 +144,8 @@ def test_ranks_of_which_one_is_interrupted_join_when_they_evaluate_again(address
         evaluate(ranks[1], 3, right=False, upto=200)
     wait_for(lambda: ranks[0].stats.passes_settled == {"discarded": 1})
     for rank, run in enumerate(ranks):
-        with run.evaluation("val", step=3) as p:
-            p.log(**rows(True, rank * half, half, ids=True))
+        evaluated(run, rows(True, rank * half, half, ids=True), step=3)
     scores = ranks[0].scores(step=3, timeout=60.0)
-    assert scores is not None
     assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
     # Only one of the ranks runs its cell again: what it logs is no whole evaluation, and is called incomplete.
     evaluate(ranks[1], 3)
@@ -201,8 +196,7 @@ def test_an_evaluation_that_is_dropped_before_its_end_is_discarded(address: str,
 
 def test_nothing_can_be_logged_in_an_evaluation_that_has_ended(address: str, warned: Any) -> None:
     run = init("ended", address)
-    with run.evaluation("val", step=1) as p:
-        p.log(**rows(True, 0, ROWS, ids=True))
+    p = evaluated(run, rows(True, 0, ROWS, ids=True))
     p.log(**rows(False, 0, 100, ids=True))
     assert run.finish()
     assert points(address, run) == [(1, 1, ROWS, False, False, 1.0)]

@@ -14,7 +14,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch._protocol import messages
-from conftest import Start, Warned, batch, wait_for
+from conftest import Start, Warned, batch, evaluated, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 
@@ -76,8 +76,7 @@ def test_an_end_that_went_with_a_batch_is_sent_again_with_it(lost: str, sidecar:
 
     sidecar.before, sidecar.answer = before, answer
     run = start()
-    with run.evaluation("val", step=7) as p:
-        p.log(**batch())
+    evaluated(run, batch(), step=7)
     assert run.finish()
     assert {end.sequence for end in sidecar.ends} == {2}
     assert (run.stats.batches_acknowledged, run.stats.passes_ended) == (1, 1)
@@ -240,8 +239,7 @@ def test_a_batch_whose_acknowledgement_was_lost_is_sent_again_the_same(sidecar: 
 
 def test_an_unreachable_sidecar_is_one_warning(start: Start, warned: Warned) -> None:
     run = start(address="127.0.0.1:1")
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch())
+    p = evaluated(run, batch())
     wait_for(lambda: run.stats.retries >= 3)
     assert p.scores(timeout=60.0) is None, "at once, since nothing can come"
     assert run.should_stop(step=1, timeout=60.0) is False
@@ -295,8 +293,7 @@ def test_a_refused_run_is_said_once_and_sends_nothing(sidecar: Sidecar, start: S
     run.log(step=1, **batch())
     wait_for(lambda: run._link.refused)
     run.log(step=2, **batch())
-    with run.evaluation(step=2) as p:
-        p.log(**batch())
+    evaluated(run, batch(), step=2)
     assert not run.should_stop(step=2)
     why = "the sidecar refuses this run, so nothing of it is scored: invalid_argument: run.name: has the character \\n"
     assert run.stop_reason(step=2) == why
@@ -374,9 +371,7 @@ def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: S
     address = sidecar.serve()
     for name in ("a", "b", "c"):
         run = start(name=name, address=address)
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch())
-        assert p.scores(timeout=10.0) is not None
+        assert evaluated(run, batch()).scores(timeout=10.0) is not None
         assert run.finish()
         assert run.stats.retries == 0
     assert sidecar.finished == ["a", "b", "c"]

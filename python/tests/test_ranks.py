@@ -12,7 +12,7 @@ import pytest
 import conceptwatch
 from conceptwatch import _ranks
 from conceptwatch._ranks import rank_and_world_size
-from conftest import Warned, batch, package, python_environment
+from conftest import Warned, batch, evaluated, package, python_environment
 from real_sidecar import free_ports
 
 SRUN = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "4"}
@@ -70,8 +70,7 @@ def test_tasks_that_do_not_know_each_other_are_one_warning(
 def test_one_of_several_tasks_of_unknown_number_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMIX_RANK", "3")
     run = conceptwatch.init("run", concepts=3, address="127.0.0.1:1", spawn=False)
-    with run.evaluation("val", step=1) as p:
-        p.log(**batch())
+    evaluated(run, batch())
     assert run.finish()
     assert isinstance(run, conceptwatch._disabled.DisabledRun)
 

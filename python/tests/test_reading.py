@@ -20,7 +20,7 @@ from test_integration_docs import blocks
 
 import conceptwatch
 from conceptwatch import ReadError, _parquet, _plotting, _reading, _scores, _source, _tables
-from conftest import K, Start, batch, package, python_environment, wait_for
+from conftest import K, Start, batch, evaluated, package, python_environment, wait_for
 from real_sidecar import binary, eager, page
 
 ROOT = Path(__file__).parents[2]
@@ -35,8 +35,7 @@ def train(address: str) -> None:
         labels = {"project": "birds", "seed": seed}
         with conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False, labels=labels) as run:
             for step in STEPS:
-                with run.evaluation("val", step=step, epoch=step / 100) as p:
-                    p.log(**batch(300, first_id=0, seed=seed))
+                p = evaluated(run, batch(300, first_id=0, seed=seed), step=step, epoch=step / 100)
                 assert p.scores(timeout=300) is not None
             # Scores that train networks join their point later.
             assert run.diagnosis(timeout=300) is not None
@@ -277,7 +276,6 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
             assert f"page http://{page(address)}/, curves in {tmp_path}/curves>" in repr(run)
             assert run._repr_html_().startswith("<table>")
             scores = p.scores()
-            assert scores is not None
             assert "ctl_conditional" in scores._repr_html_()
     stored = conceptwatch.runs(tmp_path / "curves")["live"]
     assert stored.finished
@@ -290,9 +288,7 @@ def test_what_lies_beyond_the_checkpoint_of_a_resumed_run_is_superseded(tmp_path
         for steps, resume in (([10, 20, 30, 40], False), ([25, 30], True)):
             run = conceptwatch.init("a", concepts=K, address=address, spawn=False, resume=resume)
             for step in steps:
-                with run.evaluation("val", step=step) as p:
-                    p.log(**batch(300))
-                assert p.scores(timeout=300) is not None
+                assert evaluated(run, batch(300), step=step).scores(timeout=300) is not None
             assert (run.finish(), run.name) == (True, "a")
         found = conceptwatch.runs(tmp_path / "curves")["a"]
         curve = found.series("ctl", frame="records")

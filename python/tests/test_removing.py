@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import conceptwatch
-from conftest import batch
+from conftest import batch, evaluated
 from real_sidecar import binary, eager
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -28,8 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with eager("--data-dir", str(directory)) as address:
         for name in "abc":
             run = conceptwatch.init(name, concepts=3, address=address, spawn=False)
-            with run.evaluation("val", step=1) as p:
-                p.log(**batch(200))
+            evaluated(run, batch(200))
             assert run.finish()
     return directory
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import conceptwatch
-from conftest import not_tested, npm_packages
+from conftest import evaluated, not_tested, npm_packages
 from real_sidecar import binary, eager, page
 
 # With a value for each concept and each pair, a curve, and one that is undefined.
@@ -92,8 +92,7 @@ def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
         for number, name in enumerate(HOSTILE):
             run = conceptwatch.init(name, concepts=HOSTILE, labels=labels, address=address, spawn=False)
             for step in (1, 2):
-                with run.evaluation(name, step=step) as p:
-                    p.log(**outputs())
+                evaluated(run, outputs(), split=name, step=step)
             assert run.finish()
             run_of("rename", run.name, HOSTILE[number - 1], "--address", http)
             run_of("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", http)

@@ -14,7 +14,7 @@ import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous
 from conceptwatch._declaration import concepts_of
 from conceptwatch._protocol import messages
-from conftest import Start, Warned, batch, wait_for
+from conftest import Start, Warned, batch, evaluated, wait_for
 from sidecar import Sidecar
 
 
@@ -126,8 +126,7 @@ def test_an_epoch_that_is_none_leaves_the_evaluation_as_it_is(
     epoch: Any, sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
-    with run.evaluation("val", step=1, epoch=epoch) as p:
-        p.log(**batch())
+    evaluated(run, batch(), epoch=epoch)
     run.log(step=2, epoch=epoch, **batch())
     assert run.finish()
     assert run.stats.batches_dropped == {}
@@ -143,9 +142,7 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
     step: Any, sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
-    with run.evaluation("val", step=step) as p:
-        p.log(**batch())
-    assert p.scores() is None
+    assert evaluated(run, batch(), step=step).scores() is None
     if step is not None:  # which stands for the newest
         assert run.scores(step=step) is None
         assert run.diagnosis(step=step) is None
@@ -156,8 +153,7 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
     ]
     assert run.stats.rows_dropped == {"invalid": 10}
     for valid in (np.int64(3), 4.0, np.float64(5)):
-        with run.evaluation("val", step=valid) as p:
-            p.log(**batch())
+        evaluated(run, batch(), step=valid)
     assert run.finish()
     assert [end.step for end in sidecar.ends] == [3, 4, 5]
     strict = start(address=run.address, raise_errors=True)
@@ -204,10 +200,8 @@ def test_scores_are_read_back(sidecar: Sidecar, start: Start) -> None:
         ],
         concept_rows=[4096, 50, 4000],
     )  # fmt: skip
-    with run.evaluation("val", step=5) as p:
-        p.log(**batch())
+    p = evaluated(run, batch(), step=5)
     scores = p.scores(timeout=60.0)
-    assert scores is not None
     assert (scores.step, scores.epoch, scores.rows, scores.tie_fraction) == (5, 1.5, 4096, 0.25)
     assert (scores["ctl"].value, scores["ctl"].standard_error) == (0.0, 0.01)
     assert scores["ctl"].per_concept == (0.1, 0.2, 0.3)
@@ -244,8 +238,7 @@ def test_a_question_that_times_out_says_that_the_scores_are_late(
     sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:
     run = start()
-    with run.evaluation("val", step=7) as p:
-        p.log(**batch())
+    p = evaluated(run, batch(), step=7)
     assert p.scores(timeout=30.0) is None
     assert run.should_stop(step=7, timeout=30.0) is False
     assert warned() == [], "answered in time"
@@ -265,8 +258,7 @@ def test_advice_that_a_rank_has_missed_is_its_next_answer(sidecar: Sidecar, star
     assert run.should_stop(step=2, timeout=0.1) is False
     assert run.stop_reason(step=2) == "the sidecar did not answer"
     sidecar.restart(address, "another")
-    with run.evaluation("val", step=3) as p:
-        p.log(**batch())
+    evaluated(run, batch(), step=3)
     wait_for(lambda: len(sidecar.starts) == 2 and not run._sender.down)
     assert run.should_stop(step=3, timeout=30.0) is False
     sidecar.stopped = [1, 2]

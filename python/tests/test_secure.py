@@ -15,7 +15,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import _private, _sidecar, _sidecar_lease
-from conftest import Start, Warned, batch, not_tested, wait_for
+from conftest import Start, Warned, batch, evaluated, not_tested, wait_for
 from real_sidecar import binary, free_ports
 from sidecar import Sidecar
 
@@ -39,7 +39,6 @@ def real(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(_sidecar, "DEFAULT", f"127.0.0.1:{_sidecar.PORT}")
     yield binary()
     for process in _sidecar._started:
-        assert process.stdin is not None
         process.stdin.close()
         process.wait(30)
     _sidecar._started.clear()
@@ -109,9 +108,7 @@ def test_a_sidecar_that_init_starts_has_a_socket_in_a_directory_of_the_user(
     real: str, runtime: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with conceptwatch.init("run", concepts=3, raise_errors=True) as run:
-        with run.evaluation("val", step=1) as p:
-            p.log(**batch(200))
-        assert p.scores(timeout=60.0) is not None
+        assert evaluated(run, batch(200)).scores(timeout=60.0) is not None
         assert run.address == f"unix://{runtime}/conceptwatch/grpc.sock"
         assert run.page_url == f"http://127.0.0.1:{_sidecar.PORT + 1}/"
         other = conceptwatch.init("other", concepts=3, raise_errors=True)
@@ -120,7 +117,6 @@ def test_a_sidecar_that_init_starts_has_a_socket_in_a_directory_of_the_user(
         # A command finds it without being told.
         command = [real, "watch", "run"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-            assert watching.stdout is not None
             assert "run" in watching.stdout.readline()
             watching.terminate()
     assert capfd.readouterr().err.count("started a sidecar") == 1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import Warned, batch, python_environment
+from conftest import Warned, batch, evaluated, python_environment
 from real_sidecar import serving
 
 ROWS, K = 3000, 3
@@ -55,8 +55,6 @@ def test_two_runs_are_streamed_and_their_leakage_read_back(address: str) -> None
                 assert scores is not None, run.stats
                 assert (scores.step, scores.epoch, scores.rows, scores.incomplete) == (10 * epoch, epoch, ROWS, False)
                 ctl = scores["ctl"]
-                assert ctl.value is not None
-                assert ctl.standard_error is not None
                 assert len(ctl.per_concept) == K
                 found.setdefault(name, []).append(ctl.value)
             assert run.should_stop(step=40) is (name == "leaky"), "by the default rules"
@@ -82,20 +80,16 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
     # Labels of other rows: what the activations tell is the task.
     rows["concept_labels"] = np.roll(rows["concept_labels"], 1, axis=0)
     with conceptwatch.init("read", concepts=K, address=address, spawn=False, raise_errors=True) as run:
-        with run.evaluation("val", step=1) as p:
-            p.log(**rows)
+        evaluated(run, rows)
         # It waits for the evaluation.
         diagnosis = run.diagnosis(timeout=120.0)
-        assert diagnosis is not None
         assert {line.rule: line.subject for line in diagnosis.lines}["incomplete_concept_set"] == "Concept set"
         assert (diagnosis.split, diagnosis.step, diagnosis.rows, len(diagnosis.lines)) == ("val", 1, ROWS, 13)
         found = {line.rule: line for line in diagnosis.found}
         assert "insufficient_supervision" in found
         evidence = {one.score: one for one in found["insufficient_supervision"].evidence}
         ctl, accuracy = evidence["ctl_conditional"], evidence["concept_accuracy"]
-        assert ctl.limit is not None
         assert ctl.value > ctl.limit
-        assert accuracy.limit is not None
         assert accuracy.value < accuracy.limit
         text = str(diagnosis)
         assert "\nwhat to do:\n  Raise the weight of the concept loss\n" in text
@@ -122,7 +116,6 @@ def test_a_sample_smaller_than_the_pass_is_full(address: str) -> None:
                     task_labels=c[:, 0],
                 )
         scores = p.scores(timeout=60.0)
-    assert scores is not None
     assert scores.rows == 4096
     assert scores.rows_seen == pytest.approx(40_000, rel=0.01)
 
@@ -170,9 +163,7 @@ def test_a_sidecar_with_a_token_takes_only_it(tmp_path: Path, warned: Warned, mo
     with serving("--token-file", str(right)) as address:
         for given, said in ((None, "it requires a token"), (wrong, "the token is not the one that it requires")):
             run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)
-            with run.evaluation("val", step=1) as p:
-                p.log(**batch())
-            assert p.scores(timeout=5.0) is None
+            assert evaluated(run, batch()).scores(timeout=5.0) is None
             assert run.should_stop(step=1) is False
             run.finish()
             assert run.stats.batches_dropped == {"run_refused": 1}
@@ -181,8 +172,6 @@ def test_a_sidecar_with_a_token_takes_only_it(tmp_path: Path, warned: Warned, mo
         assert len(warned()) == 2
         monkeypatch.setenv("CONCEPTWATCH_TOKEN_FILE", str(right))
         with conceptwatch.init("guarded", concepts=3, address=address, spawn=False, raise_errors=True) as run:
-            with run.evaluation("val", step=1) as p:
-                p.log(**batch(rows=200))
-            assert p.scores(timeout=60.0) is not None
+            assert evaluated(run, batch(rows=200)).scores(timeout=60.0) is not None
             assert run.should_stop(step=1) is False
         assert (run.stats.rows_acknowledged, run.stats.batches_dropped) == (200, {})

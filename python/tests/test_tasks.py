@@ -14,7 +14,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous, ReadError, interventions
 from conceptwatch._protocol import messages
-from conftest import K, Start, batch, wait_for
+from conftest import K, Start, batch, evaluated, wait_for
 from real_sidecar import answer, binary, page
 from sidecar import Sidecar
 
@@ -86,8 +86,7 @@ def test_a_head_without_an_output_for_each_task_is_named(
         interventions(head, tensors["concept_activations"], tensors["concept_labels"], tasks=TASKS)
     assert says in str(raised.value)
     run = start(head=head, tasks=TASKS)
-    with run.evaluation("val", step=1) as p:
-        p.log(**tensors)
+    evaluated(run, tensors)
     wait_for(lambda: sidecar.received)
     sent = {tensor.name: list(tensor.shape) for tensor in sidecar.received[0].head.tensors}
     assert sent["task_labels"] == [N, 2]
@@ -134,8 +133,7 @@ def test_tensors_of_another_number_of_tasks_are_named(
     name: str, shape: tuple[int, ...], says: str, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = start(tasks=TASKS)
-    with run.evaluation("val", step=1) as p:
-        p.log(**{**batch(N), "task_labels": np.zeros((N, 2), int), name: np.zeros(shape, np.float32)})
+    evaluated(run, {**batch(N), "task_labels": np.zeros((N, 2), int), name: np.zeros(shape, np.float32)})
     assert says in caplog.text
 
 
@@ -144,21 +142,18 @@ def test_masked_task_labels_are_unknown_where_that_is_declared(
 ) -> None:
     labels = np.ma.masked_array(np.zeros(N, int), [True] + [False] * (N - 1))
     run = start(missing_task_labels=True)
-    with run.evaluation("val", step=1) as p:
-        p.log(**{**batch(N), "task_labels": labels})
+    evaluated(run, {**batch(N), "task_labels": labels})
     wait_for(lambda: sidecar.received)
     sent = {tensor.name: tensor for tensor in sidecar.received[0].head.tensors}["task_labels"]
     assert np.frombuffer(sent.data, np.int64)[:2].tolist() == [-1, 0]
     # -1 would be a value of a number.
     mixed = start(name="mixed", tasks=["edema", Continuous("age")], missing_task_labels=True, address=run.address)
-    with mixed.evaluation("val", step=1) as p:
-        p.log(**{**batch(N), "task_labels": np.ma.stack([labels, labels], 1)})
+    evaluated(mixed, {**batch(N), "task_labels": np.ma.stack([labels, labels], 1)})
     wait_for(lambda: len(sidecar.received) > 1)
     sent = {tensor.name: tensor for tensor in sidecar.received[1].head.tensors}["task_labels"]
     np.testing.assert_array_equal(np.frombuffer(sent.data, np.float64)[:4], [np.nan, np.nan, 0, 0])
     other = start(name="other")
-    with other.evaluation("val", step=1) as p:
-        p.log(**{**batch(N), "task_labels": labels})
+    evaluated(other, {**batch(N), "task_labels": labels})
     assert "for unknown labels declare missing_task_labels=True" in caplog.text
 
 
@@ -200,10 +195,7 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str, tmp_p
         spawn=False,
     )
     for step in range(1, STEPS + 1):
-        with run.evaluation("val", step=step) as p:
-            p.log(**chest(seed=step))
-        found = p.scores(timeout=60)
-        assert found is not None
+        found = evaluated(run, chest(seed=step), step=step).scores(timeout=60)
     drop = found["intervention_drop"]
     assert [round(float(one), 1) for one in drop.per_task] == [0.0, 0.5, 0.0]
     assert drop == pytest.approx(np.mean(drop.per_task))
@@ -215,7 +207,6 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str, tmp_p
     assert [score.value is None for score in found["task_r2"].per_task] == [True, True, False]
     assert (found["task_accuracy"], found["task_r2"]) == (1.0, pytest.approx(1.0))
     diagnosis = run.diagnosis("val", timeout=60)
-    assert diagnosis is not None
     assert (diagnosis.verdict.state, diagnosis.verdict.task) == ("leaking", "effusion")
     assert "task: effusion" in str(diagnosis.verdict)
     (row,) = answer(address, "/api/v1/overview", split="val")["runs"]
@@ -277,7 +268,6 @@ def test_a_regression_has_r2_its_drop_and_curve_and_is_advised_to_stop(address: 
                 task_predictions=y.astype(np.float32),
             )
         found = p.scores(timeout=60)
-    assert found is not None
     assert found["task_r2"] == pytest.approx(1.0)
     assert found["task_mae"] == pytest.approx(0.0, abs=1e-6)
     assert found["intervened_task_r2"] == pytest.approx(0.5, abs=0.07)
@@ -286,7 +276,6 @@ def test_a_regression_has_r2_its_drop_and_curve_and_is_advised_to_stop(address: 
     assert len(heights) == 5
     assert heights == sorted(heights, reverse=True)
     diagnosis = run.diagnosis("val", timeout=60)
-    assert diagnosis is not None
     assert diagnosis.verdict.state == "leaking"
     assert run.should_stop(step=STEPS, timeout=30)
     run.finish()

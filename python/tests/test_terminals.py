@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch
+from conftest import batch, evaluated
 from real_sidecar import binary, eager
 
 Output = Callable[[], int]
@@ -71,8 +71,7 @@ def test_no_command_panics(gone: Output, files: Path) -> None:
     with eager("--data-dir", curves) as address:
         for given in ({"address": address, "spawn": False}, {"mode": "offline", "offline_dir": recorded}):
             run = conceptwatch.init("a", concepts=3, **given)
-            with run.evaluation("val", step=1) as p:
-                p.log(**batch(200))
+            evaluated(run, batch(200))
             assert run.finish()
     (recording,) = map(str, Path(recorded).iterdir())
     commands = {
@@ -104,15 +103,12 @@ def test_watching_ends_with_its_reader() -> None:
     with eager() as address:
         run = conceptwatch.init("a", concepts=3, address=address, spawn=False)
         process = subprocess.Popen([binary(), "watch", "--address", address], stdout=subprocess.PIPE)
-        assert process.stdout is not None
         step = 0
 
         def evaluate() -> None:
             nonlocal step
             step += 1
-            with run.evaluation("val", step=step) as p:
-                p.log(**batch(200))
-            assert p.scores(timeout=60) is not None
+            assert evaluated(run, batch(200), step=step).scores(timeout=60) is not None
 
         # It says nothing of what came before it listened.
         os.set_blocking(process.stdout.fileno(), False)

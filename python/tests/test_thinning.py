@@ -13,7 +13,7 @@ import conceptwatch
 from conceptwatch import _sender
 from conceptwatch._presample import Panel, client_hash, identities, priorities, siphash
 from conceptwatch._protocol import messages
-from conftest import Start, batch, wait_for
+from conftest import Start, batch, evaluated, wait_for
 from real_sidecar import eager
 from sidecar import Sidecar
 
@@ -235,8 +235,7 @@ def test_nothing_is_left_out_of_a_rolling_window_or_of_a_new_pass(sidecar: Sidec
         run.log(step=1, **batch(1000, first_id=0))
         wait_for(lambda: run.stats.queue_bytes == 0)
     for step in (1, 2):
-        with run.evaluation("val", step=step) as p:
-            p.log(**batch(1000, first_id=0))
+        evaluated(run, batch(1000, first_id=0), step=step)
         wait_for(lambda: run.stats.queue_bytes == 0)
     assert run.finish()
     assert [received.rows for received in sidecar.received] == [1000] * 5
@@ -286,7 +285,6 @@ def test_ranks_leave_out_what_the_sample_of_all_of_them_cannot_hold() -> None:
             scores = passes[0].scores(timeout=60)
             left_out = sum(run.stats.rows_left_out for run in runs)
             assert [run.finish() for run in runs] == [True] * world_size
-        assert scores is not None
         return scores.defined, left_out
 
     (alone, alone_left_out), (together, left_out) = watched(1), watched(4)

@@ -227,11 +227,9 @@ def test_compacting_keeps_the_sample_and_the_number_of_rows(with_ids: bool) -> N
                 columns.append(Copy("sample_ids", messages.DATA_TYPE_UINT64, (n,), ids))
             one = Batch("val", 1, None, columns, n, 12 * n, panel)
             found = one.row_ids(client, sequence)
-            assert found is not None
             rows.update({(int(i), sequence): float(v) for i, v in zip(found, values[:, 0], strict=True)})
             panel.add(n, lambda found=found: found, 8, 7)  # type: ignore[misc]
             kept = unsettled.keep(Item(link, one, sequence), one)
-        assert kept is not None
         logged = sum(item.content.rows for item in kept.batches)
         for _ in range(2):
             unsettled.compact(kept, limits, client, threading.Lock())
@@ -239,8 +237,6 @@ def test_compacting_keeps_the_sample_and_the_number_of_rows(with_ids: bool) -> N
             for item in kept.batches:
                 assert isinstance(item.content, Batch)
                 given, activations = item.content.row_ids(client, item.sequence), item.content.tensors[0].array
-                assert given is not None
-                assert activations is not None
                 assert given.size == len(activations) == item.content.held_rows > 0
                 left.update({(int(i), item.sequence): float(v) for i, v in zip(given, activations[:, 0], strict=True)})
             bound = panel.bound(8)

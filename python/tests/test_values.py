@@ -152,7 +152,6 @@ def test_a_type_that_changes_between_evaluations_is_taken(tmp_path: Path) -> Non
                         of = dtype if part == 0 else "float32"
                         p.log(**{**tensors, "concept_activations": tensors["concept_activations"].astype(of)})
             scores = run.scores("val", step=3, timeout=60)
-            assert scores is not None
             assert (scores.rows, scores.incomplete) == (600, False)
             found.append([run.scores("val", step=step)["ctl"] for step in range(4)])  # type: ignore[index]
             assert run.stats.batches_dropped == {}
@@ -173,7 +172,6 @@ def test_accuracy_less_leakage_prefers_a_trained_sound_model(sidecar: Sidecar, s
         point.scores.add(id="ctl_conditional", value=leakage)
         sidecar.point = point
         reading = stream.read("val", 1, 5.0)
-        assert reading is not None
         found[name] = reading.values
     assert min(found, key=lambda name: found[name]["ctl_conditional"]) == "untrained"
     assert max(found, key=lambda name: found[name]["accuracy_less_leakage"]) == "sound"
@@ -182,5 +180,4 @@ def test_accuracy_less_leakage_prefers_a_trained_sound_model(sidecar: Sidecar, s
     point.scores.add(id="ctl_conditional", value=0.1)
     sidecar.point = point
     reading = stream.read("val", 1, 5.0)
-    assert reading is not None
     assert reading.values == {"ctl_conditional": pytest.approx(0.1)}

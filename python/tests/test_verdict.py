@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import wait_for
+from conftest import evaluated, wait_for
 from real_sidecar import answer, binary
 
 ROWS, K, EVALUATIONS = 600, 3, 30
@@ -42,15 +42,12 @@ def test_thirty_evaluations_have_one_verdict_everywhere(
 ) -> None:
     run = conceptwatch.init(name, concepts=K, address=address, spawn=False)
     for step in range(EVALUATIONS):
-        with run.evaluation("val", step=step, epoch=step) as p:
-            p.log(**evaluation(step, leak))
+        p = evaluated(run, evaluation(step, leak), step=step, epoch=step)
         p.scores(timeout=60.0)
     stopped = run.should_stop(step=EVALUATIONS - 1, timeout=60.0)
     diagnosis = run.diagnosis(timeout=120.0)
-    assert diagnosis is not None
     verdict, page = diagnosis.verdict, str(run.page_url).rstrip("/")
     assert (verdict.state, stopped) == (state, state == "leaking")
-    assert verdict.deciding is not None
     score, value = verdict.deciding.score, verdict.deciding.value
 
     def same(found: dict[str, Any]) -> None:
@@ -98,15 +95,12 @@ def assert_watched(run: conceptwatch.Run, name: str, address: str, leak: float, 
     steps = itertools.count(EVALUATIONS)
 
     def read() -> None:
-        assert watched.stdout is not None
         said.extend(watched.stdout)
 
     def told() -> bool:
         # It may have begun to watch after the evaluation before.
         step = next(steps)
-        with run.evaluation("val", step=step, epoch=step) as p:
-            p.log(**evaluation(step, leak))
-        assert p.scores(timeout=60) is not None
+        assert evaluated(run, evaluation(step, leak), step=step, epoch=step).scores(timeout=60) is not None
         return any(line.startswith(begins) and has in line for line in said)
 
     reader = threading.Thread(target=read)

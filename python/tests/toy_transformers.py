@@ -119,7 +119,6 @@ def main() -> None:
     monitor = LeakageMonitor(run, concepts=3, extract=extract, address=address, spawn=False, timeout=120.0)
     done = trainer(folder, monitor, batch=256 // int(os.environ["WORLD_SIZE"]))
     done.train()
-    assert monitor.run is not None
     found = {
         "step": done.state.global_step,
         "epoch": done.state.epoch,
