@@ -171,62 +171,6 @@ def test_a_batch_of_masked_activations_is_dropped_and_named(sidecar: Sidecar, st
     assert sidecar.ends[0].rows == 6, "the rows are missing"
 
 
-def rows(seed: int, n: int = 512) -> tuple[Any, Any]:
-    """Probabilities of three independent concepts, and their labels."""
-    random = np.random.default_rng(seed)
-    labels = random.integers(0, 2, (n, 3))
-    return 1 / (1 + np.exp(2 - 4 * labels + random.normal(size=(n, 3)))), labels
-
-
-def test_what_takes_a_whole_evaluation_to_see_is_a_note_beside_its_scores(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    probabilities, labels = rows(0)
-    task = labels.sum(1) > 1
-    moved = labels[:, [2, 0, 1]]
-    with conceptwatch.init("notes", concepts=["a", "b", "c"], address=address, spawn=False, raise_errors=True) as run:
-        with run.evaluation(step=1) as p:
-            for start in range(0, 512, 128):
-                part = slice(start, start + 128)
-                p.log(
-                    concept_activations=probabilities[part],
-                    concept_labels=moved[part],
-                    task_labels=task[part],
-                    task_logits=task[part] * 0.8 + 0.1,
-                    sample_ids=np.arange(128),
-                )
-        scores = p.scores(timeout=60)
-        assert scores["task_accuracy"] == 1.0
-        diagnosis = run.diagnosis(timeout=60)
-    notes = "\n".join(scores.warnings)
-    assert "sample_ids: 384 of 512 rows have the id of another row" in notes
-    assert "task_logits are all from 0 to 1: read as probabilities of class 1" in notes
-    assert "concept_labels are in another order than concept_activations: the labels of a, b, c are" in notes
-    assert next(line.rule for line in diagnosis.found) == "labels_in_another_order"
-    assert f"    note: {scores.warnings[0]}" in capsys.readouterr().err
-
-
-def test_signed_labels_are_refused_with_advice_and_scored_as_0_and_1(address: str, warned: Warned) -> None:
-    probabilities, labels = rows(1)
-
-    def scored(name: str, labels: Any, **options: Any) -> Any:
-        with conceptwatch.init(name, concepts=3, address=address, spawn=False, **options) as run:
-            with run.evaluation(step=1) as p:
-                p.log(concept_activations=probabilities, concept_labels=labels, sample_ids=np.arange(512))
-            return p.scores(timeout=60) if run.stats.rows_queued else None
-
-    usual = scored("usual", labels)
-    signed = scored("signed", 2 * labels - 1, signed_labels=True)
-    assert usual.defined == signed.defined
-    assert usual["concept_accuracy"] > 0.9
-    scored("refused", 2 * labels - 1)
-    assert any("if -1 means absent, recode it to 0 or pass signed_labels=True" in line for line in warned())
-    # Whose pass has no rows waits for nothing.
-    assert not any("are late" in line for line in warned())
-    unknown = scored("unknown", 2 * labels - 1, missing_concept_labels=True)
-    assert any("every known label is 1, and -1 is read as unknown" in note for note in unknown.warnings)
-
-
 def test_names_of_classes_are_their_numbers() -> None:
     pandas = package("pandas")
     names = ["wren", "auk", "wren", "owl"]

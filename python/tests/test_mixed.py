@@ -9,11 +9,9 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous
-from conftest import evaluated
 
 N = 600
 KINDS = [Binary("wing"), Binary("beak", "logit"), Categorical("colour", 3, "logit"), Continuous("size")]
-COLUMNS = {"wing": slice(0, 1), "beak": slice(1, 2), "colour": slice(2, 5), "size": slice(5, 6)}
 
 
 @pytest.fixture(scope="module")
@@ -32,44 +30,6 @@ def rows() -> dict[str, Any]:
         "concept_labels": np.stack([wing, beak, colour, size], 1).astype(np.float32),
         "task_labels": task,
     }
-
-
-def alone(rows: dict[str, Any], name: str) -> dict[str, Any]:
-    """The columns of one concept."""
-    place = [kind.name for kind in KINDS].index(name)
-    labels = rows["concept_labels"][:, place : place + 1]
-    activations = rows["concept_activations"][:, COLUMNS[name]]
-    return {**rows, "concept_activations": activations, "concept_labels": labels}
-
-
-def test_each_concept_has_the_scores_of_a_run_of_its_kind(address: str, rows: dict[str, Any]) -> None:
-    def head(concepts: Any) -> Any:
-        return concepts[:, 0] + (concepts[:, 5] > 50) - 0.9
-
-    with conceptwatch.init("mixed", concepts=KINDS, address=address, spawn=False, raise_errors=True, head=head) as run:
-        evaluated(run, rows)
-        scores = run.scores(step=1, timeout=120.0)
-        assert run.stats.heads_failed == 0
-    accuracy, r2, auc = scores["concept_accuracy"], scores["concept_r2"], scores["concept_auc"]
-    assert np.isnan([accuracy.per_concept[3], *r2.per_concept[:3]]).all()
-    assert accuracy.value == pytest.approx(np.mean(accuracy.per_concept[:3]))
-    assert r2.value == pytest.approx(r2.per_concept[3])
-    assert all(value > 0.8 for value in auc.per_concept)
-    assert np.isfinite(scores["ctl_conditional"].per_concept).all()
-    assert scores["intervention_drop"].value is not None
-    kinds: dict[str, dict[str, Any]] = {
-        "wing": {"concepts": ["wing"]},
-        "beak": {"concepts": ["beak"], "activation_kind": "logit"},
-        "colour": {"concepts": [("colour", 3)], "activation_kind": "logit"},
-        "size": {"concepts": ["size"], "activation_kind": "continuous", "concept_kind": "continuous"},
-    }
-    for place, (name, options) in enumerate(kinds.items()):
-        ids = ["ctl", "ctl_conditional", "concept_auc", "concept_r2" if name == "size" else "concept_accuracy"]
-        own = conceptwatch.score(**alone(rows, name), **options, scores=ids)
-        for score in ids:
-            # A sum over rows in another order.
-            expected = pytest.approx(own[score].value, rel=1e-12)
-            assert scores[score].per_concept[place] == expected, f"{score} of {name}"
 
 
 def test_one_call_scores_what_a_run_scores(rows: dict[str, Any]) -> None:

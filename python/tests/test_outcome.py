@@ -13,7 +13,7 @@ import pytest
 import conceptwatch
 from conceptwatch import _outcome
 from conftest import acknowledged, log, python_environment, wait_for
-from jobs import Job, Jobs, begin
+from jobs import Jobs, begin
 from real_sidecar import answer, eager, page
 
 ADVISING = '[[alerts]]\nname = "few"\nfew_rows = 1000\nadvise_stop = true\n'
@@ -165,39 +165,6 @@ def test_a_killed_job_leaves_a_lost_run_until_another_resumes_it(address: str, j
     begin(resumed, name, address, resume=True)
     wait_for(lambda: state_of(address, name) == "training")
     resumed.do("run.finish()")
-    assert state_of(address, name) == "finished"
-
-
-def two_ranks(address: str, job: Jobs, folder: str, attempt: int = 0, name: str = "") -> list[Job]:
-    jobs = [job(f"{folder}-{rank}") for rank in range(2)]
-    for rank, one in enumerate(jobs):
-        begin(one, name, address, rank=rank, world_size=2, job=name, attempt=attempt)
-        one.do("evaluate(run, 1)")
-    return jobs
-
-
-def test_a_run_has_failed_if_one_of_its_ranks_has(address: str, job: Jobs) -> None:
-    name = next(NAMES)
-    first, second = two_ranks(address, job, "failing", name=name)
-    second.do("run.__exit__(ValueError, ValueError('no such concept'), None)")
-    run = answer(address, "/api/v1/run", run=name)
-    assert (run["finished"], run["state"], run["reason"]) == (False, "failed", "rank 1: ValueError: no such concept")
-    first.do("run.finish()")
-    run = answer(address, "/api/v1/run", run=name)
-    assert (run["finished"], run["state"]) == (True, "failed")
-    assert run["outcome"] == {"kind": "failed", "rank": 1, "error": "ValueError", "message": "no such concept"}
-
-
-def test_a_restart_clears_the_outcome(address: str, job: Jobs) -> None:
-    name = next(NAMES)
-    first, second = two_ranks(address, job, "before", name=name)
-    second.do("run.__exit__(ValueError, ValueError('x'), None)")
-    first.kill()
-    assert state_of(address, name) == "failed"
-    ranks = two_ranks(address, job, "after", attempt=1, name=name)
-    assert (state_of(address, name), answer(address, "/api/v1/run", run=name)["outcome"]) == ("training", None)
-    for rank in ranks:
-        rank.do("run.finish()")
     assert state_of(address, name) == "finished"
 
 

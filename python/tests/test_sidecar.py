@@ -5,15 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import Warned, batch, evaluated, python_environment
-from real_sidecar import serving
+from conftest import evaluated, python_environment
 
 ROWS, K = 3000, 3
 
@@ -103,23 +101,6 @@ def test_a_run_is_read_with_its_numbers(address: str) -> None:
             run.diagnosis("test")
 
 
-def test_a_sample_smaller_than_the_pass_is_full(address: str) -> None:
-    random = np.random.default_rng(1)
-    with conceptwatch.init("large", concepts=2, address=address, spawn=False, raise_errors=True) as run:
-        with run.evaluation("val", step=1) as p:
-            for start in range(0, 40_000, 1000):
-                c = random.integers(0, 2, (1000, 2))
-                p.log(
-                    sample_ids=np.arange(start, start + 1000),
-                    concept_activations=(0.8 * c + 0.1 + 0.1 * random.random((1000, 2))).astype(np.float32),
-                    concept_labels=c,
-                    task_labels=c[:, 0],
-                )
-        scores = p.scores(timeout=60.0)
-    assert scores.rows == 4096
-    assert scores.rows_seen == pytest.approx(40_000, rel=0.01)
-
-
 RANK = """
 import sys, time, numpy as np, conceptwatch
 address, rank = sys.argv[1], int(sys.argv[2])
@@ -152,26 +133,3 @@ def test_a_rank_that_finishes_late_is_refused_nothing(address: str) -> None:
         assert early.communicate(timeout=300)[0] == "1000 2 0 {}\n"
         # Its last pass has the rows of both.
         assert late.communicate("go on\n", timeout=60)[0] == "2 1000 False\n1000 2 0 {}\n"
-
-
-def test_a_sidecar_with_a_token_takes_only_it(tmp_path: Path, warned: Warned, monkeypatch: pytest.MonkeyPatch) -> None:
-    right, wrong = tmp_path / "right", tmp_path / "wrong"
-    right.write_text("0123456789abcdef\n")
-    wrong.write_text("0123456789abcdeX\n")
-    right.chmod(0o600)
-    wrong.chmod(0o600)
-    with serving("--token-file", str(right)) as address:
-        for given, said in ((None, "it requires a token"), (wrong, "the token is not the one that it requires")):
-            run = conceptwatch.init("guarded", concepts=3, address=address, spawn=False, token_file=given)
-            assert evaluated(run, batch()).scores(timeout=5.0) is None
-            assert run.should_stop(step=1) is False
-            run.finish()
-            assert run.stats.batches_dropped == {"run_refused": 1}
-            (warning,) = (line for line in warned() if said in line)
-            assert "token_file" in warning
-        assert len(warned()) == 2
-        monkeypatch.setenv("CONCEPTWATCH_TOKEN_FILE", str(right))
-        with conceptwatch.init("guarded", concepts=3, address=address, spawn=False, raise_errors=True) as run:
-            assert evaluated(run, batch(rows=200)).scores(timeout=60.0) is not None
-            assert run.should_stop(step=1) is False
-        assert (run.stats.rows_acknowledged, run.stats.batches_dropped) == (200, {})
