@@ -1,15 +1,14 @@
-"""The adapters, each in a loop as its library has it, with the real sidecar.
+"""The adapters, with batches and outputs of the shapes that their libraries have.
 
 torch-explain is the real package, and `test_examples.py` has that of PyTorch Concepts. The other libraries are in no
-package registry (PyPI's `cem` is another project): their models are played here by small ones with the forward, shapes
-and batches of their sources, named in the adapters.
+package registry (PyPI's `cem` is another project): `test_integration_docs.py` has small models with the forward and
+batches of their sources, and the real sidecar.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +17,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import adapters
-from conftest import evaluated, package
-from real_sidecar import curve
+from conftest import package
 
 ROWS = 1001
 
@@ -97,80 +95,6 @@ def test_torch_explain(torch: Any, toy: Any, address: str) -> None:
         assert value(scores, "task_accuracy") > 0.7
 
 
-def cem_module(torch: Any, lightning: Any, embedding_size: int | None) -> Any:
-    """A module with the forward and steps of the cem repository: steps return losses only."""
-    functional = torch.nn.functional
-
-    class Model(lightning.LightningModule):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.pre_concept_model = torch.nn.Sequential(torch.nn.Linear(7, 32), torch.nn.LeakyReLU())
-            self.contexts = torch.nn.ModuleList(torch.nn.Linear(32, 2 * (embedding_size or 1)) for _ in range(3))
-            self.prob = torch.nn.Linear(2 * (embedding_size or 1), 1)
-            self.c2y_model = torch.nn.Linear(3 * (embedding_size or 1), 1)
-
-        def _forward(
-            self, x: Any, intervention_idxs: Any = None, c: Any = None, y: Any = None, train: Any = None
-        ) -> Any:
-            hidden = self.pre_concept_model(x)
-            contexts = torch.stack([context(hidden) for context in self.contexts], 1)
-            logits = self.prob(contexts)[:, :, 0]
-            c_sem = torch.sigmoid(logits)
-            if embedding_size is None:
-                return c_sem, logits, self.c2y_model(logits)
-            weights = c_sem[:, :, None]
-            mixed = contexts[:, :, :embedding_size] * weights + contexts[:, :, embedding_size:] * (1 - weights)
-            c_pred = mixed.view(-1, 3 * embedding_size)
-            return c_sem, c_pred, self.c2y_model(c_pred), (contexts, c_sem)
-
-        def _run_step(self, batch: Any, train: bool) -> Any:
-            x = batch[0]
-            y, c = batch[1] if isinstance(batch[1], list) else (batch[1], batch[2])
-            c_sem, _, y_logits = self._forward(x, c=c, y=y, train=train)[:3]
-            task_loss = functional.binary_cross_entropy_with_logits(y_logits.reshape(-1), y)
-            return task_loss + functional.binary_cross_entropy(c_sem, c)
-
-        def training_step(self, batch: Any, batch_no: int) -> Any:
-            return {"loss": self._run_step(batch, True)}
-
-        def validation_step(self, batch: Any, batch_no: int) -> Any:
-            return {"val_loss": self._run_step(batch, False)}
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.Adam(self.parameters(), lr=1e-2)
-
-    return Model()
-
-
-@pytest.mark.parametrize("embedding_size", [8, None])
-def test_cem(torch: Any, toy: Any, address: str, embedding_size: int | None) -> None:
-    """Trained by the Lightning callback as it is: nothing of the module is changed."""
-    lightning = package("lightning.pytorch")
-    monitor = importlib.import_module("conceptwatch.lightning").LeakageMonitor(
-        f"cem {embedding_size}", concepts=3, method="_forward", address=address, spawn=False, timeout=120.0,
-        activation_kind="logit" if embedding_size is None else "probability", raise_errors=True,
-        extract=partial(adapters.cem, embedding_size=embedding_size, logits=embedding_size is None),
-    )  # fmt: skip
-    trainer = toy.trainer(lightning, monitor, max_epochs=2)
-    x, c, y, _ = toy.loaders()[0].dataset.tensors
-    data = torch.utils.data.TensorDataset(x, y, c)
-    rows = validation(toy)
-    trainer.fit(
-        cem_module(torch, lightning, embedding_size),
-        torch.utils.data.DataLoader(data, 256, shuffle=True),
-        torch.utils.data.DataLoader(adapters.Numbered(torch.utils.data.TensorDataset(rows.x, rows.y, rows.c)), 300),
-    )
-    expected = ["icl", "ctl", "concept_accuracy", "task_accuracy"]
-    embeddings = ["embedding_ct", "alignment_leakage"]
-    for score in expected + embeddings * (embedding_size is not None):
-        points = curve(address, f"cem {embedding_size}", score)
-        assert [point["rows"] for point in points] == [ROWS, ROWS]
-        assert all(point["value"] is not None for point in points), score
-        if score == "concept_accuracy":
-            assert points[-1]["value"] > 0.7
-    assert monitor.run.stats.batches_dropped == {}
-
-
 def test_unknown_labels_stay_unknown_where_the_run_takes_them(torch: Any) -> None:
     c = torch.tensor([[0.0, 1.0, math.nan], [-1.0, 0.8, 0.2]])
     x, y, outputs = torch.zeros(2, 7), torch.tensor([0, 1]), (torch.rand(2, 3), torch.rand(2, 3), torch.rand(2, 2))
@@ -199,6 +123,11 @@ def test_cem_takes_the_batches_and_outputs_of_all_its_forms(torch: Any) -> None:
     both = adapters.cem((x, y, c), (c_sem, mixed, logits, None, latent), embedding_size=2)
     assert torch.equal(both["positive_embeddings"], positive)
     assert torch.equal(both["negative_embeddings"], negative)
+    given: list[Any] = []
+    with_head = adapters.cem((x, y, c), (c_sem, mixed, logits, None, latent), embedding_size=2, head=given.append)
+    with_head["head"](c_sem)
+    share = c_sem[:, :, None]
+    assert torch.equal(given[0], (share * positive + (1 - share) * negative).flatten(1))
     # A bottleneck with two dimensions more than concepts, and logits as activations.
     bottleneck = torch.rand(4, 5)
     logit = adapters.cem((x, y, c), (c_sem, bottleneck, logits), logits=True)
@@ -227,76 +156,27 @@ def test_cem_logs_what_a_head_of_bool_sees(torch: Any) -> None:
             adapters.cem((x, y, c), outputs, hard=True, **wrong)
 
 
-def test_scbm(torch: Any, toy: Any, address: str) -> None:
-    encoder, means, head = torch.nn.Linear(7, 16), torch.nn.Linear(16, 3), torch.nn.Linear(3, 1)
-
-    def forward(x: Any, epoch: int, validation: bool = False) -> Any:
-        c_mu = means(torch.relu(encoder(x)))
-        c_triang_cov = torch.eye(3).expand(len(x), 3, 3) * 0.5
-        normal = torch.distributions.MultivariateNormal(c_mu, scale_tril=c_triang_cov)
-        c_mcmc_prob = torch.sigmoid(normal.rsample([8]).movedim(0, -1))
-        hard = torch.bernoulli(c_mcmc_prob) if validation else c_mcmc_prob
-        probabilities = sum(torch.sigmoid(head(hard[:, :, i])) for i in range(8)) / 8
-        return c_mcmc_prob, c_triang_cov, torch.logit(probabilities, eps=1e-6)
-
-    parameters = [*encoder.parameters(), *means.parameters(), *head.parameters()]
-    optimiser = torch.optim.Adam(parameters, lr=0.02)
-    x, c, y, _ = (tensor[:1000] for tensor in toy.loaders()[0].dataset.tensors)
-    for epoch in range(30):
-        samples, _, logits = forward(x, epoch)
-        loss = torch.nn.functional.binary_cross_entropy(samples.mean(-1), c)
-        loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], y)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-
-    rows = validation(toy)
-    data = [{"features": x, "concepts": c, "labels": y.long()} for x, c, y in zip(rows.x, rows.c, rows.y, strict=True)]
-    with start("scbm", address) as run, torch.no_grad(), run.evaluation("val", step=1) as p:
-        for batch in torch.utils.data.DataLoader(adapters.Numbered(data), 300):
-            p.log(**adapters.scbm(batch, forward(batch["features"], 0, validation=True)))
-    scores = scores_of(run)
-    assert {"icl", "ctl"} <= set(scores)
-    assert value(scores, "concept_accuracy") > 0.7
-    assert value(scores, "task_accuracy") > 0.7
-    full = adapters.scbm(batch, (torch.rand(4, 3, 20), torch.rand(4, 3), torch.rand(4, 3, 3), torch.rand(4, 6)))
-    assert full["task_logits"].shape == (4, 6)
+def test_scbm(torch: Any) -> None:
+    """Its concepts are Monte-Carlo samples."""
+    batch = {"concepts": torch.tensor([[0, 1, 1]] * 4), "labels": torch.tensor([5, 0, 1, 2])}
+    samples, logits, head = torch.rand(4, 3, 20), torch.rand(4, 6), torch.nn.Linear(3, 6)
+    found = adapters.scbm(batch, (samples, torch.rand(4, 3), torch.rand(4, 3, 3), logits), head=head)
+    assert found["concept_activations"] is samples
+    assert found["concept_labels"].tolist() == [[False, True, True]] * 4
+    assert (found["task_labels"].tolist(), found["task_logits"], found["head"]) == ([5, 0, 1, 2], logits, head)
 
 
 def test_label_free_cbm_of_arrays(torch: Any) -> None:
     """Its features and labels are often saved by NumPy."""
     projections, labels, logits = torch.rand(6, 3), torch.tensor([0, 1, 2, 1, 0, 2]), torch.rand(6, 3)
     expected = adapters.label_free_cbm((None, labels), (logits, projections))
+    # What needs concept labels is not made up.
+    assert expected.keys() == {"concept_activations", "concept_embeddings", "task_labels", "task_logits"}
+    assert expected["concept_embeddings"].shape == (6, 3, 1)
     found = adapters.label_free_cbm((None, labels.numpy()), (logits.numpy(), projections.numpy()))
     assert found.keys() == expected.keys()
     for name, values in found.items():
         np.testing.assert_array_equal(values, expected[name])
-
-
-def test_label_free_cbm(torch: Any, toy: Any, address: str) -> None:
-    """Two runs without concept labels: in one the concepts tell of the task, in the other they are noise."""
-    rows = validation(toy)
-    found = {}
-    for name, projections in (("informed", rows.x[:, :5]), ("noise", torch.randn(ROWS, 5))):
-        standard = (projections - projections.mean(0)) / projections.std(0)
-        final = torch.nn.Linear(5, 2)
-        optimiser = torch.optim.Adam(final.parameters(), lr=0.1)
-        for _ in range(50):
-            loss = torch.nn.functional.cross_entropy(final(standard), rows.y.long())
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-        options = {"concepts": 5, "activation_kind": "continuous", "head_weights": final.weight}
-        run = start(f"label-free {name}", address, **options)
-        data = SimpleNamespace(images=standard, labels=rows.y.long())
-        with run, torch.no_grad(), run.evaluation("val", step=1) as p:
-            for images, labels, ids in tuples(torch, data, "images", "labels"):
-                p.log(**adapters.label_free_cbm((images, labels, ids), (final(images), images)))
-        scores = found[name] = scores_of(run)
-        assert {"embedding_ct", "task_accuracy", "sparsity"} <= set(scores)
-        # What needs concept labels is not made up.
-        assert not {"icl", "ctl", "concept_accuracy"} & set(scores)
-    assert value(found["informed"], "embedding_ct") > value(found["noise"], "embedding_ct") + 0.05
 
 
 class Annotated:
@@ -310,83 +190,48 @@ class Annotated:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_pytorch_concepts(torch: Any, toy: Any, address: str, named: bool) -> None:
+def test_pytorch_concepts(torch: Any, named: bool) -> None:
     """A binary concept, one of two classes, one of three, and the task between them."""
-    rows = validation(toy)
     annotations = SimpleNamespace(labels=["sign", "task", "pair", "colour"], cardinalities=[1, 1, 2, 3])
-    colour = rows.c[:, 2] + (rows.x[:, 6] > 2)
-    labels = torch.stack([rows.c[:, 0], rows.y, rows.c[:, 1], colour], 1)
-    logits = torch.randn(ROWS, 7)
-    logits[:, 0] += 4 * (labels[:, 0] - 0.5)
-    logits[:, 1] += 4 * (labels[:, 1] - 0.5)
-    logits[torch.arange(ROWS), 2 + labels[:, 2].long()] += 3
-    logits[torch.arange(ROWS), 4 + labels[:, 3].long()] += 3
-    columns = {"sign": slice(0, 1), "task": slice(1, 2), "pair": slice(2, 4), "colour": slice(4, 7)}
-
-    concepts = adapters.pytorch_concepts_of(annotations, "task")
-    assert concepts == [("sign", 0), ("pair", 0), ("colour", 3)]
-    extract = partial(adapters.pytorch_concepts, annotations=annotations, task="task")
-    data = [{"inputs": {"x": x}, "concepts": {"c": c}} for x, c in zip(rows.x, labels, strict=True)]
-    run = start(f"pyc {named}", address, concepts=concepts, activation_kind="logit")
-    with run, run.evaluation("val", step=1) as p:
-        for batch in torch.utils.data.DataLoader(adapters.Numbered(data), 300):
-            part = logits[batch["sample_ids"]]
-            # By name in another order than that of the annotations.
-            shuffled = {name: slice(7 - one.stop, 7 - one.start) for name, one in columns.items()}
-            reordered = torch.cat([part[:, columns[name]] for name in ("colour", "pair", "task", "sign")], 1)
-            outputs = SimpleNamespace(logits=Annotated(reordered, shuffled)) if named else part
-            p.log(**extract(batch, outputs))
-    scores = scores_of(run)
-    assert {"icl", "ctl"} <= set(scores)
-    assert value(scores, "task_accuracy") == pytest.approx(((logits[:, 1] > 0) == rows.y).float().mean().item())
-    right = [
-        ((logits[:, 0] > 0) == labels[:, 0]).float().mean(),
-        ((logits[:, 3] > logits[:, 2]) == labels[:, 2]).float().mean(),
-        (logits[:, 4:].argmax(1) == labels[:, 3]).float().mean(),
-    ]
-    assert value(scores, "concept_accuracy") == pytest.approx(torch.stack(right).mean().item())
+    assert adapters.pytorch_concepts_of(annotations, "task") == [("sign", 0), ("pair", 0), ("colour", 3)]
+    c, logits = torch.tensor([[0.0, 1, 1, 2]] * 4), torch.randn(4, 7)
+    # By name in another order than that of the annotations.
+    places = {"sign": slice(6, 7), "task": slice(5, 6), "pair": slice(3, 5), "colour": slice(0, 3)}
+    reordered = torch.cat([logits[:, 4:], logits[:, 2:4], logits[:, 1:2], logits[:, :1]], 1)
+    outputs = SimpleNamespace(logits=Annotated(reordered, places)) if named else logits
+    batch = {"concepts": {"c": c}, "sample_ids": torch.arange(4)}
+    found = adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="task")
+    expected = [logits[:, :1], logits[:, 3:4] - logits[:, 2:3], logits[:, 4:]]
+    assert found["concept_activations"].equal(torch.cat(expected, 1))
+    assert found["concept_labels"].tolist() == [[0, 1, 2]] * 4
+    assert found["task_labels"].tolist() == [1] * 4
+    assert found["task_predictions"].equal(logits[:, 1] > 0)
+    assert found["sample_ids"] is batch["sample_ids"]
     with pytest.raises(ValueError, match="task"):
         adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="parity")
 
 
 @pytest.mark.parametrize("quantity", ["loc", "value"])
-def test_pytorch_concepts_that_are_mixed(torch: Any, toy: Any, address: str, quantity: str) -> None:
+def test_pytorch_concepts_that_are_mixed(torch: Any, quantity: str) -> None:
     """As annotated by 1.0.0a7: a number among binary and categorical variables, which has a quantity of its own."""
-    rows = validation(toy)
     annotations = SimpleNamespace(
         labels=["size", "sign", "colour", "task"], cardinalities=[1, 1, 3, 1],
         types=["continuous", "binary", "categorical", "binary"],
     )  # fmt: skip
-    size, colour = rows.x[:, 5] - 3, rows.c[:, 2] + (rows.x[:, 6] > 2)
-    labels = torch.stack([size, rows.c[:, 0], colour, rows.y], 1)
-    logits = torch.randn(ROWS, 5)
-    logits[:, 0] += 4 * (labels[:, 1] - 0.5)
-    logits[torch.arange(ROWS), 1 + colour.long()] += 3
-    logits[:, 4] += 4 * (rows.y - 0.5)
-    loc = (size + 0.1 * torch.randn(ROWS))[:, None]
-    places = {"sign": slice(0, 1), "colour": slice(1, 4), "task": slice(4, 5)}
     concepts = adapters.pytorch_concepts_of(annotations, "task")
     assert concepts == [conceptwatch.Continuous("size"), ("sign", 0), ("colour", 3)]
-    batch = {"concepts": {"c": labels}, "sample_ids": torch.arange(ROWS)}
+    c, logits, loc = torch.tensor([[0.7, 1, 2, 1]] * 4), torch.randn(4, 5), torch.randn(4, 1)
+    c[0] = torch.tensor([math.nan, math.nan, -1.0, 1.0])
+    places = {"sign": slice(0, 1), "colour": slice(1, 4), "task": slice(4, 5)}
     quantities = {"loc": None, "value": None, quantity: Annotated(loc, {"size": slice(0, 1)})}
     outputs = SimpleNamespace(logits=Annotated(logits, places), **quantities)
-    with start(f"pyc mixed {quantity}", address, concepts=concepts, activation_kind="logit") as run:
-        evaluated(run, adapters.pytorch_concepts(batch, outputs, annotations=annotations, task="task"))
-        scores = scores_of(run)
-    right = [
-        ((logits[:, 0] > 0) == labels[:, 1]).float().mean(),
-        (logits[:, 1:4].argmax(1) == colour).float().mean(),
-    ]
-    assert value(scores, "concept_accuracy") == pytest.approx(torch.stack(right).mean().item())
-    assert value(scores, "concept_r2") > 0.9
-    unknown = labels.clone()
-    unknown[0] = torch.tensor([math.nan, math.nan, -1.0, 1.0])
     found = adapters.pytorch_concepts(
-        {"concepts": {"c": unknown}}, outputs, annotations=annotations, task="task", missing_concept_labels=True
-    )["concept_labels"]
-    assert math.isnan(found[0, 0])
-    assert found[0, 1:].tolist() == [-1, -1]
-    assert found[1:].equal(labels[1:, :3])
+        {"concepts": {"c": c}}, outputs, annotations=annotations, task="task", missing_concept_labels=True
+    )
+    assert found["concept_activations"].equal(torch.cat([loc, logits[:, :4]], 1))
+    assert math.isnan(found["concept_labels"][0, 0])
+    assert found["concept_labels"][0, 1:].tolist() == [-1, -1]
+    assert found["concept_labels"][1:].equal(c[1:, :3])
 
 
 def test_pytorch_concepts_of_several_tasks(torch: Any) -> None:

@@ -193,6 +193,41 @@ def test_the_blocks_about_interventions(torch: Any, address: str) -> None:
         assert names["run"].finish()
 
 
+def cem_module(torch: Any, lightning: Any, size: int = 16) -> Any:
+    """A module with the forward and steps of the cem repository: steps return losses only."""
+    functional = torch.nn.functional
+
+    class Model(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.contexts = torch.nn.ModuleList(torch.nn.Linear(7, 2 * size) for _ in range(3))
+            self.prob = torch.nn.Linear(2 * size, 1)
+            self.c2y_model = torch.nn.Linear(3 * size, 1)
+
+        def _forward(
+            self, x: Any, intervention_idxs: Any = None, c: Any = None, y: Any = None, train: Any = None
+        ) -> Any:
+            contexts = torch.stack([context(x) for context in self.contexts], 1)
+            c_sem = torch.sigmoid(self.prob(contexts)[:, :, 0])
+            share = c_sem[:, :, None]
+            c_pred = (contexts[:, :, :size] * share + contexts[:, :, size:] * (1 - share)).flatten(1)
+            return c_sem, c_pred, self.c2y_model(c_pred), (contexts, c_sem)
+
+        def training_step(self, batch: Any, batch_no: int) -> Any:
+            x, y, c = batch[:3]
+            c_sem, _, y_logits = self._forward(x, c=c, y=y)[:3]
+            task = functional.binary_cross_entropy_with_logits(y_logits.reshape(-1), y)
+            return {"loss": task + functional.binary_cross_entropy(c_sem, c)}
+
+        def validation_step(self, batch: Any, batch_no: int) -> Any:
+            return {"val_loss": self.training_step(batch, batch_no)["loss"]}
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.Adam(self.parameters(), lr=1e-2)
+
+    return Model()
+
+
 def test_the_blocks_about_libraries(torch: Any, lightning_given: dict[str, Any], address: str) -> None:
     from_cem, own_loop, label_free, pyc = blocks("docs/integrations.md", "## Libraries of concept models")
     torch.manual_seed(0)
@@ -201,7 +236,7 @@ def test_the_blocks_about_libraries(torch: Any, lightning_given: dict[str, Any],
     y = (c.sum(1) > 1).float()
     data = torch.utils.data.TensorDataset(x, y, c)
     names = run(from_cem, val_dataset=data, DataLoader=torch.utils.data.DataLoader)
-    module = importlib.import_module("test_adapters").cem_module(torch, package("lightning.pytorch", "lightning"), 16)
+    module = cem_module(torch, package("lightning.pytorch", "lightning"))
     trainer = lightning_given["Trainer"](max_epochs=1, callbacks=[names["monitor"]])
     trainer.fit(module, torch.utils.data.DataLoader(data, 100), names["val_loader"])
     assert [point["rows"] for point in curve(address, "cub-cem", "embedding_ct")] == [600]
