@@ -144,34 +144,3 @@ def test_every_pass_survives_kills_to_the_bit(mortal: Callable[..., RealSidecar]
         assert both >= {"ctl", "icl", "ctl_conditional", "icl_conditional", "concept_accuracy"}
         for score in both:
             assert scores[score] == undisturbed_scores[score], (step, score)
-
-
-def after_an_outage(sidecar: RealSidecar, passes: int) -> Run:
-    """A run with a point of step 0, and these passes that it logged while the sidecar was dead, which lives again."""
-    run = joined(sidecar.address)
-    log(run, 0)
-    wait_for(lambda: run.stats.passes_settled == {"point": 1})
-    sidecar.kill()
-    wait_for(lambda: run._sender.down)
-    for step in range(1, passes + 1):
-        log(run, step)
-    sidecar.start()
-    return run
-
-
-def test_a_second_run_of_the_process_does_not_stop_the_backlog_of_the_first(mortal: Callable[..., RealSidecar]) -> None:
-    sidecar = mortal("curves")
-    run = after_an_outage(sidecar, 40)
-    seconds = []
-    # Each is declared while passes of the first run are scored.
-    for settled in (2, 10, 20):
-        wait_for(lambda settled=settled: run.stats.passes_settled["point"] >= settled)
-        seconds.append(conceptwatch.init(f"second-{settled}", concepts=K, address=sidecar.address, spawn=False))
-        log(seconds[-1], 0)
-    for second in seconds:
-        assert second._sender is run._sender
-        assert second.finish(timeout=300.0), second.stats
-    assert run.finish(timeout=300.0), run.stats
-    assert (run.stats.passes_settled, run.stats.passes_refused) == ({"point": 41}, 0)
-    points = curve(sidecar.address, "run", "ctl")
-    assert [(point["step"], point["incomplete"]) for point in points] == [(step, False) for step in range(41)]

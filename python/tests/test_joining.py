@@ -174,22 +174,6 @@ def test_a_job_joins_one_that_keeps_none_where_none_could(job: Jobs, tmp_path: P
     assert "which keeps curves in memory: they are gone when it ends; data_dir=DIRECTORY starts one" in two.said()
 
 
-def test_ranks_start_one_sidecar_where_none_suits(at: Jobs, tmp_path: Path) -> None:
-    with serving() as address:
-        ranks = [
-            at(f"rank{rank}", port_of(address), RANK=str(rank), WORLD_SIZE="2", CONCEPTWATCH_JOB="j")
-            for rank in range(2)
-        ]
-        for rank in ranks:
-            begin(rank, "a", data_dir=str(tmp_path / "x"))
-        assert len({rank.do("run.address") for rank in ranks}) == 1
-        for rank in ranks:
-            rank.do("evaluate(run, 1)")
-        for rank in ranks:
-            assert settled(rank, 1) == {"point": 1}
-        assert len(sidecars(tmp_path)) == 1
-
-
 def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Jobs, job: Jobs, tmp_path: Path) -> None:
     with serving() as address:
         one = at("one", port_of(address))
@@ -271,15 +255,6 @@ def test_a_stated_address_is_used_and_what_it_does_not_keep_is_said(job: Jobs, t
         assert {each.do("run.address") for each in (one, two, three)} == {address}
         assert three.do("run.finish()") is True
         assert "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps" in three.said()
-
-
-def test_without_leave_to_start_one_what_listens_is_used(at: Jobs, tmp_path: Path) -> None:
-    with serving() as address:
-        one = at("one", port_of(address))
-        begin(one, "a", spawn=False, data_dir=str(tmp_path / "x"))
-        assert one.do("run.address") == address
-        wait_for(one.said)
-        assert f"data_dir='{tmp_path}/x' is not used: the sidecar that already runs at {address}" in one.said()
 
 
 def test_a_place_that_changes_is_said(job: Jobs, tmp_path: Path) -> None:

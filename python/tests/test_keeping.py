@@ -62,16 +62,6 @@ def test_of_passes_that_would_wait_the_newest_is_sent_and_the_others_are_counted
     assert balanced(run)
 
 
-def test_a_sidecar_that_has_time_gets_every_pass(sidecar: Sidecar, start: Start) -> None:
-    busy(sidecar, 0)
-    run = start()
-    for step in range(10):
-        log(run, step)
-    assert run.finish()
-    assert steps(sidecar) == list(range(10))
-    assert run.stats.passes_left_out == 0
-
-
 def test_who_asks_for_scores_and_who_finishes_does_not_wait(sidecar: Sidecar, start: Start) -> None:
     busy(sidecar, 60_000)
     sidecar.point = messages.Point(run="run", split="val", step=1)

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conceptwatch._home import curves_in, stated_page, user_home
@@ -59,21 +60,6 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path
     two.end()
     wait_for(lambda: not sidecars(tmp_path))
     assert json.loads(said("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
-
-
-def test_a_name_that_is_nowhere_is_one_line(tmp_path: Path, job: Jobs) -> None:
-    done = subprocess.run([binary(), "diagnose", "nobody"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode in (1, 2)
-    assert done.stderr.count("\n") == 1
-    one = job("one")
-    begin(one, "digits", f"127.0.0.1:{free_ports()}")
-    one.do("evaluate(run, 1)")
-    one.do("run.finish()")
-    one.end()
-    wait_for(lambda: not sidecars(tmp_path))
-    done = subprocess.run([binary(), "diagnose", "nobody"], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "'nobody' is unknown" in done.stderr
 
 
 def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(job: Jobs, tmp_path: Path) -> None:
@@ -183,22 +169,6 @@ def test_a_sidecar_that_keeps_curves_where_the_job_cannot_write_is_joined(job: J
     assert "cannot be written" not in two.said()
 
 
-def test_the_end_of_a_run_says_what_it_has_lost(job: Jobs, data_home: Path) -> None:
-    one = job("one")
-    begin(one, "a", f"127.0.0.1:{free_ports()}")
-    one.do("evaluate(run, 1, 2)")
-    one.do("import numpy as np")
-    one.do("p = run.evaluation('val', step=3)")
-    one.do("p.log(concept_activations=np.ones((1100, 9), np.float32)); p.__exit__(None, None, None)")
-    assert one.do("run.finish()") is True
-    expected = [
-        "2 of 3 evaluations scored: 1 failed (no rows, or scores that could not be computed)",
-        "1,100 rows dropped (wrong name, shape or type)",
-    ]
-    assert [line for line in one.said().splitlines() if line.strip() in expected] == [f"  {line}" for line in expected]
-    assert f": {expected[0]}, {expected[1]}, finished" in one.do("repr(run)")
-
-
 @pytest.mark.parametrize(
     ("settled", "counts", "says"),
     [
@@ -206,6 +176,7 @@ def test_the_end_of_a_run_says_what_it_has_lost(job: Jobs, data_home: Path) -> N
         ({"point": 1}, {}, "1 evaluation scored"),
         ({"point": 3, "incomplete": 1}, {"passes_unsettled": 2},
          "4 evaluations scored, 1 of them incomplete, 2 not settled"),
+        ({}, {"passes_abandoned": 1}, "0 of 1 evaluation scored: 1 left by an exception"),
         (
             {"point": 5, "skipped": 3},
             {"passes_left_out": 4},
@@ -214,8 +185,6 @@ def test_the_end_of_a_run_says_what_it_has_lost(job: Jobs, data_home: Path) -> N
         ({"point": 1, "discarded": 1}, {"passes_refused": 1, "passes_unsettled": 1},
          "1 of 3 evaluations scored: 1 discarded (a newer attempt of the run began, or another rank left it), "
          "1 refused by the sidecar, 1 not settled"),
-        ({}, {"passes_left_out": 1},
-         "0 of 1 evaluation scored: 1 left out (the sidecar scores slower than evaluations arrive)"),
     ],
 )  # fmt: skip
 def test_evaluations_are_counted_by_what_became_of_them(
@@ -235,57 +204,47 @@ def test_dropped_rows_are_counted_by_reason() -> None:
     assert dropped_rows(stats) == ("1,201 rows dropped (1 wrong name, shape or type; 1,200 no room in queue_bytes)")
 
 
-def test_the_end_of_a_run_is_one_screen(job: Jobs, data_home: Path) -> None:
-    one = job("one")
-    begin(one, "my digits", f"127.0.0.1:{free_ports()}")
-    directory = one.do("run.data_dir")
-    one.do("evaluate(run, 1, 2, 3)")
-    before = one.said()
-    assert one.do("run.finish()") is True
-    lines = one.said().removeprefix(before).splitlines()
-    assert lines[:2] == ["conceptwatch: run 'my digits' has finished", "  val, step 3, 200 rows, ± 95 %"]
-    assert lines[2].startswith("    ctl_conditional ")
-    assert any(line.startswith("    concept_accuracy     1.0000") for line in lines)
-    assert any(line.startswith("  alert at step 1, warning: few rows: 200 rows, fewer than 500") for line in lines), (
-        lines
-    )
-    assert lines[-4:] == [
-        f"  curves  {directory}",
-        "  open    conceptwatch diagnose 'my digits'",
-        f"          conceptwatch serve --data-dir {directory}",
-        "          in Python: conceptwatch.runs()['my digits']",
-    ]
-    assert len(lines) <= 24
-    quiet = job("quiet", CONCEPTWATCH_QUIET="1")
-    begin(quiet, "b", f"127.0.0.1:{free_ports()}")
-    quiet.do("evaluate(run, 1)")
-    assert quiet.do("run.finish()") is True
-    assert quiet.said() == ""
-
-
-def test_the_rank_that_finishes_the_run_sums_it_up(
-    sidecar: Sidecar, start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("data_dir", ["", "/curves"])
+def test_the_rank_that_finishes_the_run_sums_it_up_on_one_screen(
+    data_dir: str, sidecar: Sidecar, start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = messages.FinishRunResponse(finished=True)
     alert = messages.AlertChange(rule="leaking", run="run", split="val", step=7, severity="critical", evidence="high")
     answer.fired.extend([alert] * 8)
     finish = sidecar._finish
     monkeypatch.setattr(sidecar, "_finish", lambda request, context: [finish(request, context), answer][1])
-    point = messages.Point(run="run", split="val", step=7, rows=20, epoch=2)
+    sidecar.start.data_dir, sidecar.start.page_url = data_dir, "http://127.0.0.1:7801/"
+    point = messages.Point(run="run", split="val", step=7, rows=20, epoch=2, incomplete=True, warnings=["some ids"])
     point.scores.add(id="ctl_conditional", value=0.1234, standard_error=0.01)
     point.scores.add(id="task_accuracy", undefined="no predictions")
     sidecar.point = point
-    run = start()
+    run = start(name="my run")
     evaluated(run, batch(), step=7)
+    run.log(step=8, concept_activations=np.ones((1100, 9), np.float32))
     assert run.finish()
+    lost = "1,100 rows dropped (wrong name, shape or type)"
+    assert f"0 evaluations scored, {lost}, finished" in repr(run)
+    curves = [
+        "  curves  /curves",
+        "  open    conceptwatch diagnose 'my run'",
+        "          conceptwatch serve --data-dir /curves",
+        "          in Python: conceptwatch.runs()['my run']",
+    ]
+    in_memory = ["  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)"]
     assert capsys.readouterr().err.splitlines() == [
-        "conceptwatch: run 'run' has finished",
-        "  val, step 7, epoch 2, 20 rows, ± 95 %",
+        "conceptwatch: run 'my run' has finished",
+        "  val, step 7, epoch 2, 20 rows, ± 95 %, incomplete: ranks or rows were missing",
         "    ctl_conditional      0.1234 ± 0.0196",
+        "    note: some ids",
+        f"  {lost}",
         *["  alert at step 7, critical: leaking: high"] * 6,
         "  and 2 more alerts",
-        "  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)",
+        "  page    http://127.0.0.1:7801/",
+        *(curves if data_dir else in_memory),
     ]
+    monkeypatch.setenv("CONCEPTWATCH_QUIET", "1")
+    assert start(name="quiet", address=run.address).finish()
+    assert capsys.readouterr().err == ""
 
 
 def test_homes_are_those_of_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

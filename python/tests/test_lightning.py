@@ -131,16 +131,6 @@ def test_each_validation_within_an_accumulation_is_a_point(lightning: Any, addre
     assert [point.get("superseded", False) for point in points] == [False, True, False, False]
 
 
-def test_a_method_is_tapped_and_training_batches_stream_too(lightning: Any, address: str) -> None:
-    monitor = leakage_monitor("tapped", address, extract=toy().extract, method="_forward", train=True)
-    done = trainer(lightning, monitor, max_epochs=2, num_sanity_val_steps=0)
-    module = train(lightning, done)
-    assert steps(address, "tapped") == [EPOCH_STEPS, 2 * EPOCH_STEPS]
-    assert monitor.run.stats.rows_acknowledged == 2 * (1001 + 4000)
-    assert monitor.run.scores("train", timeout=60.0).rows == 4000
-    assert "_forward" not in vars(module)
-
-
 def test_a_tap_keeps_the_first_call_and_leaves_the_method_as_it_was() -> None:
     class Model:
         def __init__(self) -> None:
@@ -445,6 +435,8 @@ def test_what_cannot_work_is_an_error_before_training(
         quick(lightning, early_stopping())
     with pytest.raises(ValueError, match="got 'val_loss', expected one of leakage/ctl_conditional, leakage/icl"):
         quick(lightning, early_stopping("val_loss"), leakage_monitor("run", address))
+    with pytest.raises(ValueError, match=r"head: got 'model.haed', expected the name of a part of Toy"):
+        quick(lightning, leakage_monitor("run", address, head="model.haed"))
     with pytest.raises(AttributeError, match="method"):
         quick(lightning, leakage_monitor("run", address, method="_run"))
     with pytest.raises(ValueError, match=r"monitor: got 'icl_condtional', expected .* such as icl_conditional"):

@@ -186,15 +186,6 @@ def test_a_function_gets_values_and_step(address: str) -> None:
 # ---------------------------------------------------------------- frameworks
 
 
-def test_lightning_logs_at_its_global_step(address: str, folder: Path) -> None:
-    package("tensorboard")
-    lightning = package("lightning.pytorch", "lightning")
-    toy = importlib.import_module("toy")
-    trainer = toy.trainer(lightning, toy.monitor("lightning", address, log_to="tensorboard"), max_epochs=2)
-    trainer.fit(toy.module(lightning, 5.0), *toy.loaders())
-    assert [step for step, _ in of_tensorboard(folder / "runs/lightning")[TAG]] == [16, 32]
-
-
 # ---------------------------------------------------------------- what may be wrong
 
 

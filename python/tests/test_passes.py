@@ -154,23 +154,6 @@ def test_ranks_of_which_one_is_interrupted_join_when_they_evaluate_again(address
     assert points(address, ranks[0]) == [(3, 2, ROWS, False, False, 1.0)]
 
 
-def test_what_finish_and_diagnosis_say_of_an_incomplete_evaluation_has_that_word(
-    address: str, capsys: pytest.CaptureFixture[str], warned: Any
-) -> None:
-    ranks = [
-        init("half", where, rank=rank, world_size=2, job="half a pass")
-        for rank, where in enumerate((address, f"ipv4:{address}"))
-    ]
-    evaluate(ranks[0], 1)
-    ranks[1].finish()
-    assert ranks[0].finish()
-    said = capsys.readouterr().err
-    assert "  val, step 1, 600 rows, ± 95 %, incomplete: ranks or rows were missing\n" in said
-    assert "1 evaluation scored, 1 of them incomplete\n" in said
-    diagnosis = ranks[0].diagnosis()
-    assert diagnosis is None or "incomplete" in str(diagnosis)
-
-
 @pytest.mark.parametrize("how", ["generator", "object"])
 def test_an_evaluation_that_is_dropped_before_its_end_is_discarded(address: str, how: str) -> None:
     run = init(f"dropped-{how}", address)

@@ -9,7 +9,6 @@ import grpc
 import numpy as np
 import pytest
 
-import conceptwatch
 from conceptwatch._encode import Batch
 from conceptwatch._launch import Launch
 from conceptwatch._presample import Panel, priorities
@@ -47,15 +46,6 @@ def test_the_rows_of_a_pass_are_kept_until_it_is_settled(settling: Sidecar, star
     wait_for(lambda: run.stats.passes_unsettled == 0)
     stats = run.stats
     assert (stats.unsettled_bytes, stats.passes_settled, stats.passes_sent_again) == (0, {"point": 1}, 0)
-
-
-def test_a_pass_that_is_settled_at_once_is_not_kept(settling: Sidecar, start: Start) -> None:
-    settling.settled = at_once
-    run = start()
-    for step in range(5):
-        log(run, step)
-    assert run.finish()
-    assert (run.stats.unsettled_bytes, run.stats.passes_settled) == (0, {"point": 5})
 
 
 def test_rows_of_a_rolling_window_are_not_kept(settling: Sidecar, start: Start) -> None:
@@ -433,12 +423,3 @@ def test_a_split_without_room_is_said_once(settling: Sidecar, start: Start, warn
     wait_for(lambda: acknowledged(run))
     assert (run.stats.batches_dropped, run.stats.batches_acknowledged) == ({"refused": 6}, 6)
     assert len([line for line in warned() if "no room" in line]) == 1
-
-
-def test_a_forked_child_has_nothing_unsettled(settling: Sidecar, start: Start) -> None:
-    run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
-    run._sender.after_fork()
-    assert (run.stats.unsettled_bytes, run.stats.passes_unsettled) == (0, 0)
-    assert isinstance(run, conceptwatch.Run)
