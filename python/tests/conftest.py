@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -175,6 +176,14 @@ def python_environment(**more: str) -> dict[str, str]:
     """The environment of a Python process that has the client and the tests' own modules at hand."""
     here = Path(__file__).parent
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), str(here), *sys.path]), **more}
+
+
+def python(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python with these arguments until it ends."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, env=python_environment(**environment), capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def package(module: str, required: str | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import json
 import os
@@ -29,6 +30,25 @@ def binary() -> str:
             if asked.returncode == 0 and b"--grpc-address" in asked.stdout:
                 return candidate
     return not_tested("conceptwatch", "is not built: run `cargo build`")
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the program."""
+    return subprocess.run([binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+
+
+def printed(*arguments: object) -> str:
+    """What a command prints that succeeds."""
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def table(kind: str, to: Path, *options: object) -> list[dict[str, str]]:
+    """The rows of a table that `export` writes to a new directory."""
+    printed("export", "--to", to, *options)
+    with (to / f"{kind}.csv").open(newline="", encoding="utf-8") as rows:
+        return list(csv.DictReader(rows))
 
 
 def free_ports() -> int:
@@ -121,6 +141,11 @@ def page(address: str) -> str:
 def answer(address: str, path: str, **query: str) -> Any:
     """What the page's server says."""
     return ask(page(address), path, **query)
+
+
+def metrics(address: str) -> str:
+    with urllib.request.urlopen(f"http://{page(address)}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
 
 
 def curve(address: str, run: str, score: str = "icl", split: str = "val") -> list[Any]:

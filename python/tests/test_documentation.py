@@ -19,7 +19,7 @@ import pytest
 
 import conceptwatch
 from conftest import package, python_environment
-from real_sidecar import EAGER_OPTIONS, RealSidecar, binary
+from real_sidecar import EAGER_OPTIONS, RealSidecar, binary, printed
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "python/README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -158,8 +158,7 @@ def test_every_configuration_is_taken(page: str, tmp_path: Path) -> None:
     for number, block in enumerate(blocks(page, "toml")):
         file = tmp_path / f"{number}.toml"
         file.write_text(block, encoding="utf-8")
-        done = subprocess.run([binary(), "rules", "--config", file], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{block}\n{done.stderr}"
+        printed("rules", "--config", file)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import batch, evaluated, not_tested, wait_for
+from conftest import batch, evaluated, not_tested, python, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
@@ -60,9 +59,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
 
 
 def run_export(*arguments: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, str(EXPORT), *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+    ran = python(EXPORT, *arguments)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -129,9 +126,6 @@ def test_every_concept_is_exported(exported: Exported) -> None:
 
 
 def test_a_run_that_is_not_known_is_refused_by_name(exported: Exported) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(EXPORT), f"http://{exported.sidecar.http}", "--run", "no such"],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    ran = python(EXPORT, f"http://{exported.sidecar.http}", "--run", "no such")
     assert (ran.returncode, ran.stdout) == (1, "")
     assert re.fullmatch(r"export: run 'no such' is not known there\n", ran.stderr)

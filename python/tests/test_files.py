@@ -9,7 +9,6 @@ import pickle
 import pty
 import struct
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 import pytest
 
 from conceptwatch._files import CONSTANTS, wanted
-from conftest import package
+from conftest import package, python
 from real_sidecar import binary
 
 pyarrow = package("pyarrow")
@@ -30,9 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def score(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "conceptwatch", "score", *map(str, arguments)]
-    environment = {**os.environ, "CONCEPTWATCH_BINARY": binary(), **environment}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    return python("-m", "conceptwatch", "score", *arguments, CONCEPTWATCH_BINARY=binary(), **environment)
 
 
 def scores(*arguments: str | Path) -> dict[str, Any]:
@@ -158,9 +155,7 @@ for path in sys.argv[1:]:
 
 def test_a_hostile_file_gets_one_line_and_status_2(tmp_path: Path) -> None:
     hostile = _hostile(tmp_path)
-    command = [sys.executable, "-c", SCORE_EACH, *(str(path) for _, path, _ in hostile)]
-    environment = {**os.environ, "CONCEPTWATCH_BINARY": binary()}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = python("-c", SCORE_EACH, *(path for _, path, _ in hostile), CONCEPTWATCH_BINARY=binary())
     assert done.stdout == "2\n" * len(hostile), done.stderr
     faults = []
     for (name, _, says), said in zip(hostile, done.stderr.split("next file\n"), strict=False):

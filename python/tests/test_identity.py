@@ -13,7 +13,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
-from conftest import K, batch, evaluated, python_environment, wait_for
+from conftest import K, batch, evaluated, python, python_environment, wait_for
 from real_sidecar import answer, curve, eager, free_ports
 
 SCORES = ("ctl", "icl")
@@ -128,7 +128,9 @@ def test_a_run_that_goes_on_from_another_folder_stays_in_its_project(address: st
     [("train.py", "", "src"), ("train.py", "..", "my-birds"), ("", "", "src")],
     ids=["of the folder", "of the repository", "of a notebook"],
 )
-def test_the_project_is_named_after_where_the_script_lies(tmp_path: Path, script: str, git: str, project: str) -> None:
+def test_the_project_is_named_after_where_the_script_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, git: str, project: str
+) -> None:
     folder = tmp_path / "my birds" / "src"
     folder.mkdir(parents=True)
     if git:
@@ -136,8 +138,8 @@ def test_the_project_is_named_after_where_the_script_lies(tmp_path: Path, script
     code = "import conceptwatch\nprint(conceptwatch._declaration.labels_of(None, None))"
     if script:
         (folder / script).write_text(code, encoding="utf-8")
-    command = [sys.executable, *([str(folder / script)] if script else ["-c", code])]
-    answered = subprocess.run(command, cwd=folder, env=python_environment(), capture_output=True, text=True, check=True)
+    monkeypatch.chdir(folder)
+    answered = python(folder / script) if script else python("-c", code)
     assert answered.stdout.strip() == str({"project": project})
 
 

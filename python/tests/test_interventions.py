@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 import conceptwatch
 from conceptwatch import Head, interventions, percentiles
 from conceptwatch._head import even_counts
-from conftest import python_environment
+from conftest import python
 
 N, K = 400, 5
 
@@ -560,10 +558,7 @@ if rank == 0:
 
 
 def test_a_head_under_fsdp_has_curves_or_one_reason(torch: Any, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SHARDED, str(tmp_path / "rank")],
-        env=python_environment(), capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    done = python("-W", "ignore", "-c", SHARDED, tmp_path / "rank")
     assert done.returncode == 0, done.stderr[-3000:]
     for rank in range(2):
         assert (tmp_path / f"rank-{rank}").read_text() == str([((0, 1, 2, 3), True)] * 2 + [True] * 3)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,16 +15,10 @@ from conceptwatch._protocol import messages
 from conceptwatch._sidecar import Wish
 from conceptwatch._stats import Stats
 from conceptwatch._summary import dropped_rows, evaluations
-from conftest import Start, batch, evaluated, wait_for
+from conftest import Start, batch, evaluated, python, wait_for
 from jobs import Job, Jobs, begin, settled, sidecars, use_port
-from real_sidecar import binary, free_ports
+from real_sidecar import binary, free_ports, printed
 from sidecar import Sidecar
-
-
-def said(*arguments: str) -> str:
-    done = subprocess.run([binary(), *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path: Path, data_home: Path) -> None:
@@ -39,15 +31,15 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path
     one.do("evaluate(run, 1, 2)")
     assert settled(one, 2) == {"point": 2}
     # Of the running one, which is at no default port.
-    assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
+    assert json.loads(printed("diagnose", "digits", "--json"))["step"] == 2
     assert stated_page(Path(directory)) == f"127.0.0.1:{int(address.rpartition(':')[2]) + 1}"
     assert one.do("run.finish()") is True
     one.end()
     wait_for(lambda: not sidecars(tmp_path))
     # And of one that is gone.
     assert stated_page(Path(directory)) is None
-    assert json.loads(said("diagnose", "digits", "--json"))["step"] == 2
-    shown = said("watch", "--scores", "ctl,concept_accuracy")
+    assert json.loads(printed("diagnose", "digits", "--json"))["step"] == 2
+    shown = printed("watch", "--scores", "ctl,concept_accuracy")
     assert "\ndigits  finished  " in shown
     assert "\n  ctl " in shown
     assert "\n  concept_accuracy " in shown
@@ -59,7 +51,7 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path
     assert two.do("run.finish()") is True
     two.end()
     wait_for(lambda: not sidecars(tmp_path))
-    assert json.loads(said("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
+    assert json.loads(printed("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
 
 
 def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(job: Jobs, tmp_path: Path) -> None:
@@ -109,8 +101,7 @@ run = conceptwatch.init("a", concepts=3, address={address!r}, data_dir={str(curv
 with open({str(found)!r}, "w") as file:
     file.write(f"{{run.finish()}} {{run.data_dir}}")
 """
-    environment = {**os.environ, "CONCEPTWATCH_BINARY": binary()}
-    done = subprocess.run([sys.executable, "-c", job], timeout=120, check=False, env=environment)
+    done = python("-c", job, CONCEPTWATCH_BINARY=binary())
     assert (done.returncode, found.read_text()) == (0, f"True {curves}")
 
 

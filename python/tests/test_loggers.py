@@ -12,9 +12,9 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run
-from conceptwatch._loggers import _for_mlflow, loggers_of
+from conceptwatch._loggers import _for_mlflow
 from conceptwatch._protocol import messages
-from conftest import K, Start, Warned, batch, evaluated, package, python_environment, wait_for
+from conftest import K, Start, Warned, batch, evaluated, package, wait_for
 from offline_wandb import of_wandb
 from sidecar import Sidecar
 
@@ -271,18 +271,3 @@ def test_offline_and_disabled_runs_log_nothing(folder: Path, warned: Warned) -> 
         evaluated(run, batch())
         assert run.finish()
     assert warned() == ["conceptwatch, run 'run': log_to: offline there are no scores, so nothing is logged"]
-
-
-def test_no_logger_is_imported_before_it_is_asked_for() -> None:
-    import subprocess  # noqa: PLC0415
-
-    text = (
-        "import sys, conceptwatch; run = conceptwatch.init('a', concepts=3, mode='disabled'); "
-        "names = ('wandb', 'tensorboard', 'mlflow', 'trackio', 'aim', 'optuna', 'pandas', 'polars', 'matplotlib'); "
-        "print([name for name in names if name in sys.modules])"
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", text], env=python_environment(), capture_output=True, text=True, timeout=120, check=True
-    )
-    assert found.stdout.strip() == "[]"
-    assert loggers_of(None, lambda: "") == []

@@ -23,7 +23,7 @@ import pytest
 import conceptwatch
 from conceptwatch import _child, mutual_information
 from conftest import batch, package, python_environment
-from real_sidecar import binary
+from real_sidecar import binary, printed
 
 torch = package("torch")
 
@@ -49,8 +49,8 @@ def test_the_scores_are_those_of_the_command(tmp_path: Path, tensors: dict[str, 
     ids = ["ctl", "icl", "ctl_conditional"]
     options = ["--json", "--seed", "3", "--scores", ",".join(ids), "--estimator", estimator, "--neighbours", "4"]
     options += ["--repeats", "2"]
-    command = [binary(), "score", str(tmp_path / "outputs.npz"), "--activation-kind", "probability", *options]
-    expected = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
+    command = ["score", tmp_path / "outputs.npz", "--activation-kind", "probability", *options]
+    expected = json.loads(printed(*command))
     found = conceptwatch.score(**tensors, scores=ids, estimator=estimator, neighbors=4, repeats=2, seed=3, threads=1)
     assert sorted(found) == sorted(ids)
     for name, score in found.items():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 import pytest
 
 import conceptwatch
-from conftest import K, Start, Warned, batch, evaluated
-from real_sidecar import binary, eager
+from conftest import K, Start, Warned, batch, evaluated, python
+from real_sidecar import command, eager
 from sidecar import Sidecar
 
 JOB = textwrap.dedent("""
@@ -45,12 +43,9 @@ JOB = textwrap.dedent("""
 def record(folder: Path, ranks: int) -> list[str]:
     """What each rank, in a process of its own, has recorded."""
     for rank in range(ranks):
-        subprocess.run([sys.executable, "-c", JOB, str(rank), str(ranks), "offline", str(folder)], check=True)
+        done = python("-c", JOB, rank, ranks, "offline", folder)
+        assert done.returncode == 0, done.stderr
     return sorted(str(path) for path in folder.iterdir())
-
-
-def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([binary(), "replay", *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 def points(text: str) -> list[Any]:
@@ -61,7 +56,7 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> Non
     alone, both = record(tmp_path / "alone", 1), record(tmp_path / "both", 2)
     assert (len(alone), len(both)) == (1, 2)
     assert Path(alone[0]).name.startswith("a_run_1-")
-    found = [replay("--json", *files) for files in (alone, both)]
+    found = [command("replay", "--json", *files) for files in (alone, both)]
     assert [(done.returncode, done.stderr) for done in found] == [
         (0, "run 'a run/1': 18 batches, 1800 rows, 3 passes\n"),
     ] * 2
@@ -75,7 +70,7 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> Non
     assert of_one[0]["scores"]["ctl"]["value"] != of_one[1]["scores"]["ctl"]["value"]
 
     with eager() as address:
-        subprocess.run([sys.executable, "-c", JOB, "0", "1", "online", address], check=True)
+        assert python("-c", JOB, 0, 1, "online", address).returncode == 0
         run = conceptwatch.init("a run/1", concepts=3, address=address, spawn=False, resume=True)
         live = run.scores("val", step=2, timeout=60)
         run.finish()
@@ -86,14 +81,14 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> Non
                 assert live[score].value == replayed[score]["value"]
         # The recording is of another job, so it is a run of its own; replayed again, it is that run.
         for _ in range(2):
-            again = replay("--address", address, *alone)
+            again = command("replay", "--address", address, *alone)
             assert (again.returncode, again.stdout) == (0, ""), again.stderr
             assert again.stderr.startswith("run 'a run/1-2': 18 batches, ")
 
 
 def test_a_table_is_printed_and_curves_are_kept(tmp_path: Path) -> None:
     files = record(tmp_path / "files", 1)
-    done = replay("--scores", "ctl,icl", "--data-dir", str(tmp_path / "curves"), *files)
+    done = command("replay", "--scores", "ctl,icl", "--data-dir", str(tmp_path / "curves"), *files)
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["run", "split", "step", "rows", "ctl", "icl", "(±", "95", "%)"]
     assert len(lines) == 4
@@ -106,7 +101,7 @@ def test_a_killed_job_loses_what_it_had_not_written_whole(tmp_path: Path) -> Non
     whole = Path(file).read_bytes()
     # Within the last message before the end of the run.
     Path(file).write_bytes(whole[:-80])
-    done = replay("--json", file)
+    done = command("replay", "--json", file)
     assert done.returncode == 0
     assert [point["step"] for point in points(done.stdout)] == [0, 1]
     assert "bytes: the message is incomplete" in done.stderr
@@ -126,7 +121,7 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes | None, ex
     file = tmp_path / "other.cwrec"
     if content is not None:
         file.write_bytes(content)
-    done = replay(str(file))
+    done = command("replay", str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert str(file) in done.stderr
     assert expected in done.stderr
@@ -134,7 +129,7 @@ def test_what_is_no_recording_is_named(tmp_path: Path, content: bytes | None, ex
 
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     first, _ = record(tmp_path, 2)
-    done = replay(first)
+    done = command("replay", first)
     assert done.returncode == 2
     assert "got the files of 1 ranks, expected all 2 of the run" in done.stderr
 
@@ -153,14 +148,12 @@ def test_a_full_disk_does_not_stop_the_job(tmp_path: Path) -> None:
         assert sum(run.stats.batches_dropped.values()) > 0, run.stats
         print("trained on")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(job), str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    done = python("-c", textwrap.dedent(job), tmp_path)
     assert done.stdout == "trained on\n"
     assert done.stderr.count("recording to") == 2, done.stderr  # at the start, and once what went wrong
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size < 100_000
-    kept = replay("--json", "--scores", "ctl", str(file))
+    kept = command("replay", "--json", "--scores", "ctl", str(file))
     assert (kept.returncode, len(points(kept.stdout))) == (0, 3), kept.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import _outcome
-from conftest import acknowledged, log, python_environment, wait_for
+from conftest import acknowledged, log, python, wait_for
 from jobs import Jobs, begin
 from real_sidecar import answer, eager, page
 
@@ -50,10 +49,7 @@ def ended(address: str, last: str, how: str = "train()") -> tuple[dict[str, Any]
     """The run of a script, and the script, which has ended."""
     name = next(NAMES)
     script = SCRIPT.format(name=name, address=address, last=last, how=how)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=python_environment(), capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = python("-c", script)
     return answer(address, "/api/v1/run", run=name), done
 
 

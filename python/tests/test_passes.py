@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import gc
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import conceptwatch
 from conceptwatch import Run, _collected
 from conftest import K, evaluated, wait_for
 from jobs import Jobs, begin, sidecars
-from real_sidecar import answer, binary, eager, free_ports
+from real_sidecar import answer, eager, free_ports, table
 
 ROWS = 600
 
@@ -202,15 +200,6 @@ def test_a_run_that_nobody_finishes_is_finished_when_it_is_collected(address: st
         assert [(point["step"], point["rows"]) for point in found] == [(1, ROWS)]
 
 
-def table(kind: str, directory: str, to: Path) -> list[dict[str, str]]:
-    """A table of what is kept in a directory whose sidecar has ended."""
-    command = [binary(), "export", "--data-dir", directory, "--to", str(to)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    with (to / f"{kind}.csv").open(newline="", encoding="utf-8") as rows:
-        return list(csv.DictReader(rows))
-
-
 def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(job: Jobs, tmp_path: Path) -> None:
     # Slow scores wait: they take seconds at this share, and end with a sidecar that does not go on.
     one = job("one", CONCEPTWATCH_CPU_SHARE="0.2", CONCEPTWATCH_BUSY_CPU_SHARE="0.2")
@@ -222,11 +211,10 @@ def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(job: Job
     one.do("run.finish(timeout=0.0)")
     one.end()
     wait_for(lambda: not sidecars(tmp_path), 120.0)
-    scores = {row["score"]: row["value"] for row in table("scores", directory, tmp_path / "tables")}
+    scores = {row["score"]: row["value"] for row in table("scores", tmp_path / "tables", "--data-dir", directory)}
     assert {"ctl_conditional", "ois"} <= {score for score, value in scores.items() if value}
     # Also of a split that has no point at all.
-    with (tmp_path / "tables" / "unscored.csv").open(newline="", encoding="utf-8") as rows:
-        unscored = list(csv.DictReader(rows))
+    unscored = table("unscored", tmp_path / "more", "--data-dir", directory)
     assert [(row["split"], row["step"], row["ordinal"], row["outcome"], row["reason"]) for row in unscored] == [
         ("empty", "4", "1", "failed", "the pass has no rows: none was sent, or all were refused")
     ]

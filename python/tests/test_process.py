@@ -13,19 +13,13 @@ from typing import Any
 import pytest
 
 from conceptwatch._sidecar import find_binary
-from conftest import python_environment, wait_for
+from conftest import python, wait_for
 from real_sidecar import free_ports
 from sidecar import Sidecar
 
-TIMEOUT = 120
-
 
 def program(text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a Python program that has the client and the tests' own modules at hand."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text), *arguments],
-        env=python_environment(**environment), capture_output=True, text=True, timeout=TIMEOUT, check=False,
-    )  # fmt: skip
+    return python("-c", textwrap.dedent(text), *arguments, **environment)
 
 
 def test_what_a_job_did_not_finish_is_sent_at_its_end(sidecar: Sidecar) -> None:
@@ -128,6 +122,34 @@ def test_the_client_works_without_torch(sidecar: Sidecar) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(sidecar.received) == 1
+
+
+def test_nothing_is_imported_before_it_is_asked_for() -> None:
+    done = program(
+        """
+        import sys, conceptwatch
+        conceptwatch.init("run", concepts=3, mode="disabled")
+        frameworks = {"torch", "lightning", "pytorch_lightning", "keras", "transformers", "jax", "pandas", "polars"}
+        loggers = {"wandb", "tensorboard", "mlflow", "trackio", "aim", "optuna", "matplotlib"}
+        print(sorted((frameworks | loggers) & sys.modules.keys()))
+        """
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "needs"),
+    [
+        ("keras", "keras", "the package keras, which"),
+        ("optuna", "optuna", "the package optuna, which"),
+        ("transformers", "transformers", "the packages transformers and torch, which"),
+        ("transformers", "torch.distributed", "the packages transformers and torch, which"),
+    ],
+)
+def test_a_package_that_a_module_lacks_is_named(module: str, missing: str, needs: str) -> None:
+    done = program(f"import sys; sys.modules[{missing!r}] = None; import conceptwatch.{module}")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ImportError: conceptwatch.{module} needs {needs} cannot be imported (")
 
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from conftest import batch, package, python_environment
-from real_sidecar import binary
+from real_sidecar import binary, printed
 
 PROGRAM = Path(__file__).parents[2] / "deploy" / "ray" / "score_files.py"
 FILES, WORKERS = 32, 2
@@ -40,7 +40,5 @@ def test_tasks_of_ray_score_files(tmp_path: Path) -> None:
     assert "No such file" in last["error"]
     assert [(line["file"], line["rows"], line["error"]) for line in lines] == [(file, "200", "") for file in files]
     for file, line in list(zip(files, lines, strict=True))[:: FILES // 2]:
-        command = [binary(), "score", file, "--json", "--scores", "ctl,ois"]
-        alone = subprocess.run(command, capture_output=True, check=True, timeout=120)
-        scores = json.loads(alone.stdout)["scores"]
+        scores = json.loads(printed("score", file, "--json", "--scores", "ctl,ois"))["scores"]
         assert [float(line[score]) for score in ("ctl", "ois")] == [scores[score]["value"] for score in ("ctl", "ois")]

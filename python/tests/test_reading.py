@@ -20,8 +20,8 @@ from test_integration_docs import blocks
 
 import conceptwatch
 from conceptwatch import ReadError, _parquet, _plotting, _reading, _scores, _source, _tables
-from conftest import K, Start, batch, evaluated, package, python_environment, wait_for
-from real_sidecar import binary, eager, page
+from conftest import K, Start, batch, evaluated, package, python, wait_for
+from real_sidecar import binary, eager, page, printed, table
 
 ROOT = Path(__file__).parents[2]
 STEPS = [100, 200, 300]
@@ -256,10 +256,7 @@ def test_a_directory_in_use_is_read_through_its_sidecar(tmp_path: Path) -> None:
             assert [row["local"] for row in rows] == sorted((row["local"] for row in rows), reverse=True)
             assert len(rows) == 5
             assert all(0 <= row["id"] < 300 and row["group"] == row["id"] % 3 for row in rows)
-            tables = ["--to", str(tmp_path / "tables"), "--data-dir", str(tmp_path / "curves")]
-            subprocess.run([binary(), "export", *tables], check=True, timeout=60)
-            with (tmp_path / "tables" / "rows.csv").open(newline="") as file:
-                exported = list(csv.DictReader(file))
+            exported = table("rows", tmp_path / "tables", "--data-dir", tmp_path / "curves")
             of_mean = [(int(row["id"]), float(row["local"])) for row in exported if not row["concept"]]
             assert of_mean == [(row["id"], row["local"]) for row in run.rows(frame="records")]
             assert {row["concept"] for row in exported} == {"", *found[0].concepts}
@@ -424,10 +421,7 @@ def test_the_examples_of_docstrings_hold(curves: Path, monkeypatch: pytest.Monke
 
 
 def as_module(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "conceptwatch", *arguments],
-        env=python_environment(**environment), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    return python("-m", "conceptwatch", *arguments, **environment)
 
 
 def test_the_module_is_the_program(curves: Path) -> None:
@@ -455,8 +449,7 @@ def test_titles_and_notes_are_read_back(tmp_path: Path) -> None:
 def test_a_spreadsheet_computes_nothing_of_what_is_exported(curves: Path, tmp_path: Path) -> None:
     def exported(*options: str) -> list[Path]:
         to = tmp_path / "".join(options)
-        command = [binary(), "export", "--to", str(to), "--data-dir", str(curves), *options]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        printed("export", "--to", to, "--data-dir", curves, *options)
         return [next(to.glob(f"{kind}.*")) for kind in ("concepts", "scores")]
 
     def column(path: Path, name: str) -> set[str]:

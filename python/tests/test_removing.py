@@ -16,7 +16,7 @@ import pytest
 
 import conceptwatch
 from conftest import batch, evaluated
-from real_sidecar import binary, eager
+from real_sidecar import binary, command, eager, printed
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -78,9 +78,7 @@ class Terminal:
 
 
 def left(curves: Path) -> str:
-    command = [binary(), "ls", "--data-dir", str(curves)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return "".join(sorted(line.split()[0] for line in done.stdout.splitlines()[1:]))
+    return "".join(sorted(line.split()[0] for line in printed("ls", "--data-dir", curves).splitlines()[1:]))
 
 
 def removal(curves: Path, *runs: str) -> Terminal:
@@ -153,9 +151,7 @@ def test_a_name_that_is_wrong_removes_nothing(curves: Path) -> None:
     status, shown = terminal.end()
     assert (status, shown.count("\n")) == (2, 1)
     assert "run: 'nobody' is unknown" in shown
-    done = subprocess.run(
-        [binary(), "rm", "--yes", "a", "nobody", "--data-dir", str(curves)], capture_output=True, text=True, check=False
-    )
+    done = command("rm", "--yes", "a", "nobody", "--data-dir", curves)
     assert (done.returncode, done.stdout) == (2, "")
     assert left(curves) == "abc"
 
@@ -163,8 +159,8 @@ def test_a_name_that_is_wrong_removes_nothing(curves: Path) -> None:
 def test_a_question_is_shown_where_output_goes_to_a_file(curves: Path, tmp_path: Path) -> None:
     leader, follower = pty.openpty()
     with (tmp_path / "out").open("w") as out:
-        command = [binary(), "rm", "a", "--data-dir", str(curves)]
-        process = subprocess.Popen(command, stdin=follower, stdout=out, stderr=follower)
+        asking = [binary(), "rm", "a", "--data-dir", str(curves)]
+        process = subprocess.Popen(asking, stdin=follower, stdout=out, stderr=follower)
     os.close(follower)
     os.write(leader, b"y\n")
     assert process.wait(60) == 0

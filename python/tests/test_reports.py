@@ -13,7 +13,7 @@ import numpy as np
 
 import conceptwatch
 from conftest import evaluated, not_tested, npm_packages
-from real_sidecar import binary, eager, page
+from real_sidecar import eager, page, printed
 
 # With a value for each concept and each pair, a curve, and one that is undefined.
 SCORES = "ctl,icl,clarity,intervention_drop,concept_accuracy"
@@ -65,17 +65,12 @@ def outputs(rows: int = 200) -> dict[str, Any]:
     }
 
 
-def run_of(*arguments: str) -> None:
-    done = subprocess.run([binary(), *arguments], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 def test_scores_of_files(tmp_path: Path) -> None:
     files = ["<script>alert(1)<", '"onmouseover=alert(1) x="', OVERRIDE, "W" * 250, "概" * 83]
     for file in files:
         archive, report = tmp_path / f"{file}.npz", tmp_path / f"{file}.html"
         np.savez(archive, concept_names=np.array(HOSTILE), **outputs(), **{UNKNOWN: np.zeros(2)})
-        run_of("score", str(archive), "--html", str(report), "--no-tests", "--scores", SCORES)
+        printed("score", str(archive), "--html", str(report), "--no-tests", "--scores", SCORES)
     for file, found in zip(files, reported(*(tmp_path / f"{file}.html" for file in files)), strict=True):
         assert found["faults"] == []
         shown = file.replace("\u202e", "\\u{202e}")
@@ -94,10 +89,10 @@ def test_the_diagnosis_of_a_run(tmp_path: Path) -> None:
             for step in (1, 2):
                 evaluated(run, outputs(), split=name, step=step)
             assert run.finish()
-            run_of("rename", run.name, HOSTILE[number - 1], "--address", http)
-            run_of("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", http)
+            printed("rename", run.name, HOSTILE[number - 1], "--address", http)
+            printed("note", run.name, f"{HOSTILE[0]}\n{HOSTILE[7]}", "--address", http)
             reports.append(tmp_path / f"{number}.html")
-            run_of("diagnose", run.name, "--split", name, "--address", http, "--html", str(reports[-1]))
+            printed("diagnose", run.name, "--split", name, "--address", http, "--html", str(reports[-1]))
     for number, found in enumerate(reported(*reports)):
         assert found["faults"] == []
         assert found["title"] == f"Nothing found · {HOSTILE[number - 1]} · conceptwatch"

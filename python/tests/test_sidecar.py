@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import urllib.request
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,9 @@ import pytest
 
 import conceptwatch
 from conftest import evaluated, python_environment
+from real_sidecar import metrics
 
 ROWS, K = 3000, 3
-
-
-def page(address: str, path: str) -> str:
-    host, _, port = address.rpartition(":")
-    with urllib.request.urlopen(f"http://{host}:{int(port) + 1}{path}", timeout=10) as answer:
-        text: str = answer.read().decode()
-        return text
 
 
 def validation_pass(leak: float) -> dict[str, np.ndarray]:
@@ -63,11 +56,11 @@ def test_two_runs_are_streamed_and_their_leakage_read_back(address: str) -> None
     assert found["clean"][0] == found["clean"][1]
     assert min(found["leaky"]) > max(found["clean"]) + 0.1
 
-    metrics = page(address, "/metrics")
+    scraped = metrics(address)
     for run_name in ("clean", "leaky"):
         line = next(
             line
-            for line in metrics.splitlines()
+            for line in scraped.splitlines()
             if line.startswith("conceptwatch_ctl{") and f'run="{run_name}"' in line and 'split="val"' in line
         )
         assert float(line.rpartition(" ")[2]) == pytest.approx(found[run_name][1])

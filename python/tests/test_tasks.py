@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import subprocess
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import conceptwatch
 from conceptwatch import Binary, Categorical, Continuous, ReadError, interventions
 from conceptwatch._protocol import messages
 from conftest import K, Start, batch, evaluated, wait_for
-from real_sidecar import answer, binary, page
+from real_sidecar import answer, metrics, page, table
 from sidecar import Sidecar
 
 N = 40
@@ -224,25 +221,17 @@ def test_one_leaking_task_of_three_is_named_by_every_surface(address: str, tmp_p
         assert sum(row["share"] for row in run.shares(task=task, frame="records")) == pytest.approx(share)
     with pytest.raises(ReadError, match="task: got 'nobody', expected one of edema, effusion, severity"):
         run.rows(task="nobody")
-    tables = ["--to", str(tmp_path / "tables"), "--address", page(address)]
-    subprocess.run([binary(), "export", "chest", *tables], check=True, timeout=60)
-    with (tmp_path / "tables" / "rows.csv").open(newline="") as file:
-        exported = list(csv.DictReader(file))
+    exported = table("rows", tmp_path / "tables", "chest", "--address", page(address))
     assert {row["task"] for row in exported} == {"edema", "effusion", "severity"}
     of_mean = [int(row["id"]) for row in exported if (row["task"], row["concept"]) == ("effusion", "")]
     assert of_mean == [row["id"] for row in rows]
-
-    def scraped() -> str:
-        with urllib.request.urlopen(f"http://{page(address)}/metrics", timeout=10) as answer:
-            return str(answer.read().decode())
-
     # Verdicts are judged beside the scrapes.
     verdict = 'conceptwatch_verdict{run="chest",split="val",task="effusion",verdict="leaking"} 1\n'
-    metrics = wait_for(lambda: next((found for found in [scraped()] if verdict in found), None))
+    shown = wait_for(lambda: next((found for found in [metrics(address)] if verdict in found), None))
     decides = 'conceptwatch_verdict_value{run="chest",score="intervention_drop",split="val",task="effusion"} '
-    assert decides in metrics
-    assert 'conceptwatch_per_task_intervention_drop{run="chest",split="val",task="effusion"}' in metrics
-    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="severity"}' in metrics
-    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="edema"}' not in metrics
+    assert decides in shown
+    assert 'conceptwatch_per_task_intervention_drop{run="chest",split="val",task="effusion"}' in shown
+    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="severity"}' in shown
+    assert 'conceptwatch_per_task_task_r2{run="chest",split="val",task="edema"}' not in shown
     assert run.should_stop(step=STEPS, timeout=30)
     run.finish()

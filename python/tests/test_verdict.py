@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import threading
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 import conceptwatch
 from conftest import evaluated, wait_for
-from real_sidecar import answer, binary
+from real_sidecar import answer, binary, command, metrics
 
 ROWS, K, EVALUATIONS = 600, 3, 30
 
@@ -73,17 +72,15 @@ def test_thirty_evaluations_have_one_verdict_everywhere(
         assert words in text
         assert number in text
 
-    def scraped() -> str:
-        with urllib.request.urlopen(f"{page}/metrics", timeout=10) as metrics:  # noqa: S310
-            return str(metrics.read().decode())
-
     def exported() -> float | None:
-        shown = re.search(rf'conceptwatch_verdict_value{{run="{name}",score="{score}",split="val"}} (\S+)', scraped())
+        shown = re.search(
+            rf'conceptwatch_verdict_value{{run="{name}",score="{score}",split="val"}} (\S+)', metrics(address)
+        )
         return float(shown.group(1)) if shown is not None else None
 
     # The metrics follow within a second.
     wait_for(lambda: exported() == pytest.approx(value, abs=1e-12))
-    assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in scraped()
+    assert f'conceptwatch_verdict{{run="{name}",split="val",verdict="{state}"}} 1\n' in metrics(address)
     assert_watched(run, name, address, leak, f"{name}  {words}", f"; {score} ")
     assert run.finish()
 
@@ -114,7 +111,7 @@ def assert_watched(run: conceptwatch.Run, name: str, address: str, leak: float, 
 
 
 def conceptwatch_(arguments: list[str]) -> str:
-    done = subprocess.run([binary(), *arguments], check=False, capture_output=True, text=True)
+    done = command(*arguments)
     # diagnose says by its exit code whether it found anything.
     assert done.returncode in (0, 3), done.stderr
     return done.stdout
