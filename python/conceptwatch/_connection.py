@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ipaddress
 import os
@@ -148,17 +149,12 @@ def serves_http(address: str) -> bool:
 def retry_delay(error: Exception) -> float | None:
     """Seconds the sidecar asks to wait before sending again (google.rpc.RetryInfo), if it does."""
     metadata = error.trailing_metadata() if isinstance(error, grpc.Call) else None
-    for key, value in metadata or ():
-        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
-            continue
-        try:
-            details = status.Status.FromString(value).details
-            for detail in details:
-                if detail.type_url.endswith("/google.rpc.RetryInfo"):
-                    delay = status.RetryInfo.FromString(detail.value).retry_delay
-                    return min(max(0.0, float(delay.seconds + delay.nanos / 1e9)), 60.0)
-        except Exception:  # details that are not a Status say nothing about waiting
-            return None
+    details = dict(metadata or ()).get("grpc-status-details-bin")
+    with contextlib.suppress(Exception):  # details that are not a Status say nothing about waiting
+        for detail in status.Status.FromString(details if isinstance(details, bytes) else b"").details:
+            if detail.type_url.endswith("/google.rpc.RetryInfo"):
+                delay = status.RetryInfo.FromString(detail.value).retry_delay
+                return min(max(0.0, float(delay.seconds + delay.nanos / 1e9)), 60.0)
     return None
 
 

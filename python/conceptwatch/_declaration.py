@@ -11,6 +11,7 @@ from reprlib import repr as shortened
 from typing import Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._concepts import Binary, Categorical, Continuous
 from ._concepts import Concepts as Given
@@ -298,37 +299,31 @@ def outputs_of(declared: Any) -> list[Output]:
 
 def constants_of(linear_head: bool, columns: int, constants: Constants) -> Any:
     """The constants of a run whose head has so many weights for each class."""
-    image, box = constants.get("image_size") or (0, 0), constants.get("box_size") or (0, 0)
-    weights, of_head = constants.get("concept_weights"), _array(constants.get("head_weights"))
+    given: dict[str, Any] = {name: value for name, value in constants.items() if value is not None}
+    image, box = given.pop("image_size", (0, 0)), given.pop("box_size", (0, 0))
+    parts = [messages.ConceptParts(parts=parts) for parts in given.pop("concept_parts", ())]
+    numbers = {name: _array(given[name]) for name in ("concept_weights", "head_weights", "head_bias") if name in given}
+    of_head = numbers.get("head_weights", np.empty(0))
     if of_head.ndim == 2 and of_head.shape[1] != columns and of_head.shape != (columns, 1):
         raise ValueError(
             f"head_weights: got shape {list(of_head.shape)}, expected [l, {columns}], a row for each class;"
             " transpose a kernel of Keras or JAX"
         )
+    given |= {name: array.ravel() for name, array in numbers.items()}
     return messages.RunConstants(
-        reference_task_accuracy=constants.get("reference_task_accuracy"),
-        concept_weights=[] if weights is None else np.asarray(weights, np.float64).ravel(),
-        head_weights=of_head.ravel(),
-        head_bias=_array(constants.get("head_bias")).ravel(),
         linear_head=linear_head,
         image_height=image[0],
         image_width=image[1],
         box_height=box[0],
         box_width=box[1],
-        concept_parts=[messages.ConceptParts(parts=parts) for parts in constants.get("concept_parts") or ()],
-        concept_score_weight=constants.get("concept_score_weight"),
-        activity_threshold=constants.get("activity_threshold"),
-        active_top_k=constants.get("active_top_k"),
-        clarity_weights=constants.get("clarity_weights"),
-        intervention_counts=constants.get("intervention_counts"),
+        concept_parts=parts,
+        **given,
     )
 
 
-def _array(values: Any) -> Any:
-    """The numbers of an array or of a torch tensor on any device; none for None."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    return np.asarray([] if values is None else values, np.float64)
+def _array(values: Any) -> NDArray[np.float64]:
+    """The numbers of an array or of a torch tensor on any device."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, np.float64)
 
 
 def set_as(declared: Any) -> list[str]:

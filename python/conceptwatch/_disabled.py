@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._diagnosis import Diagnosis
-from ._presample import Panel
 from ._reading import StoredRun
 from ._run import Run
 from ._run_channel import Link
@@ -55,25 +54,11 @@ class DisabledRun(Run):
     def finish(self, timeout: float | None = None) -> bool:
         return True
 
-    def _log(
-        self,
-        split: str,
-        step: int,
-        epoch: float | None,
-        tensors: Mapping[str, Any],
-        panel: Panel | None,
-        ordinal: int = 1,
-    ) -> int:
-        return 0
-
-    def _plain(self, split: str, tensors: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return tensors
+    def _plain(self, split: str, tensors: Mapping[str, Any]) -> None:
+        """None: nothing is logged of them."""
 
     def _epoch_of(self, epoch: Any) -> float | None:
         return None
-
-    def _intervened(self, tensors: Mapping[str, Any], head: Any, first_row: int) -> Mapping[str, Any]:
-        return tensors
 
     def _reject(self, error: Exception, split: str, rows: int) -> None:
         pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import pickle
 import re
@@ -41,22 +42,11 @@ CONSTANTS = frozenset(
 )  # fmt: skip
 # Options of `score` that take the next argument.
 _VALUED = frozenset(
-    [
-        "--map",
-        "--html",
-        "--scores",
-        "--activation-columns",
-        "--activation-kind",
-        "--concept-kind",
-        "--task-kind",
-        "--estimator",
-        "--neighbours",
-        "--repeats",
-        "--seed",
-        "--threads",
-        "--memory-mib",
-    ]
-)
+    {
+        "--map", "--html", "--scores", "--activation-columns", "--activation-kind", "--concept-kind", "--task-kind",
+        "--estimator", "--neighbours", "--repeats", "--seed", "--threads", "--memory-mib",
+    }
+)  # fmt: skip
 
 Array = NDArray[Any]
 
@@ -117,9 +107,7 @@ def wanted(name: str, mapped: list[str]) -> bool:
 
 
 def _check_size(name: str, shape: tuple[int, ...], item: int, limit: int) -> None:
-    size = item
-    for dim in shape:
-        size *= dim
+    size = item * math.prod(shape)
     if size > limit:
         needs, most = -(-size >> 20), limit >> 20
         raise Unreadable(
@@ -197,9 +185,8 @@ def _column(path: Path, name: str, column: Any, limit: int, pa: Any) -> Array:
     kinds, widths = pa.types, []
     while kinds.is_list(column.type) or kinds.is_large_list(column.type) or kinds.is_fixed_size_list(column.type):
         rows, values = len(column), column.flatten()
-        if column.null_count or (rows and len(values) % rows):
-            raise Unreadable(f"{path}: column {name} has lists of several lengths, expected one")
-        if not kinds.is_fixed_size_list(column.type) and len(set(column.value_lengths().to_pylist())) > 1:
+        is_ragged = not kinds.is_fixed_size_list(column.type) and len(set(column.value_lengths().to_pylist())) > 1
+        if column.null_count or (rows and len(values) % rows) or is_ragged:
             raise Unreadable(f"{path}: column {name} has lists of several lengths, expected one")
         widths.append(len(values) // rows if rows else 0)
         column = values

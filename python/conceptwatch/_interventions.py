@@ -170,12 +170,13 @@ class _Batch:
         if len(self.kinds) != self.k:
             raise Fault(f"kind: got {len(self.kinds)} kinds, expected one, or one for each of {self.k} concepts")
         numbers = [kind == "continuous" for kind in self.kinds]
-        self.blocks = _blocks(cardinalities, [number and not all(numbers) for number in numbers], self.c_hat.shape[1])
-        if len(cardinalities) != self.k or self.blocks is None:
+        blocks = _blocks(cardinalities, [number and not all(numbers) for number in numbers], self.c_hat.shape[1])
+        if len(cardinalities) != self.k or blocks is None:
             raise Fault(
                 f"interventions: got {shapes} for cardinalities {cardinalities}; activations need a column for each "
                 "binary concept and one for each class of the others"
             )
+        self.blocks = blocks
         self.units = head.units(self.k)
         self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
         self.ids = _ids(ids, self.n)
@@ -242,7 +243,6 @@ class _Batch:
         return c.long() if self._is_torch else c.astype(np.int64)
 
     def _wrong_classes(self, classes: Any) -> Any:
-        assert self.blocks is not None
         sizes = np.array([max(2, len(block)) for block in self.blocks])
         if (sizes == 2).all():
             return 1 - classes
@@ -251,12 +251,10 @@ class _Batch:
 
     def _column_classes(self) -> Any:
         """The class that each column stands for; 1 for a binary concept's only column."""
-        assert self.blocks is not None
         classes = [np.arange(len(block)) if len(block) > 1 else np.ones(1) for block in self.blocks]
         return self._like(np.concatenate(classes).astype(np.int64))
 
     def _concept_of_column(self) -> NDArray[np.int64]:
-        assert self.blocks is not None
         return np.repeat(np.arange(self.k), [len(block) for block in self.blocks])
 
     def _ends(self) -> tuple[Any, Any]:
@@ -306,7 +304,6 @@ class _Batch:
 
     def _confidence(self, most: int) -> Any:
         """How sure the model is of each concept or, on average, of those of a group, [n, groups]."""
-        assert self.blocks is not None
         c_hat = self.c_hat.float() if self._is_torch else self.c_hat.astype(np.float64)
         if "continuous" in self.kinds:
             raise Fault("policy: 'least_confident' needs probabilities or logits, but the concepts are continuous")
@@ -336,7 +333,6 @@ class _Batch:
         The entropy of a concept's prediction plus the expected change of the predicted class's probability when the
         concept is set to a class drawn from that prediction; of groups the mean.
         """
-        assert self.blocks is not None
         other = next((kind for kind in self.kinds if kind not in ("probability", "logit")), None)
         if other is not None:
             raise Fault(f"policy: 'coop' needs probabilities or logits, but the concepts are {other}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import re
 import threading
 import time
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from ._encode import PassKey
 from ._launch import _digest
+from ._scores import Scores
+from ._threads import started
 
 log = logging.getLogger("conceptwatch")
 
 PREFIX = "conceptwatch"
-NAMES = ("wandb", "tensorboard", "mlflow", "trackio", "aim")
 # The folder in which TensorBoard's users expect event files.
 EVENTS = "runs"
 # Characters that MLflow does not accept in names of metrics, which are also paths without empty or dotted parts.
@@ -27,6 +30,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_\-./ :]|(?<![^/])(?:\.\.?)?(?=/|$)")
 MLFLOW_LENGTH = 250
 
 Values = Mapping[str, float]
+# The scores of an evaluation; None where there is no answer.
+Read = Callable[[PassKey], Scores | None]
+
+# Evaluations of a split that are read again for scores that join later, such as those that train networks.
+AGAIN = 3
 
 
 class Logger:
@@ -238,14 +246,11 @@ def _logger_of(one: Any, name: Callable[[], str]) -> Logger:
         kind, colon, folder = one.partition(":")
         if kind == "tensorboard" and (folder or not colon):
             return _TensorBoard(folder or None, name)
-        if one == "wandb":
-            return _Wandb()
-        if one == "mlflow":
-            return _Mlflow()
-        if one == "trackio":
-            return _Trackio()
-        if one == "aim":
-            return _Aim(name)
+        named: dict[str, Callable[[], Logger]] = {
+            "wandb": _Wandb, "mlflow": _Mlflow, "trackio": _Trackio, "aim": lambda: _Aim(name),
+        }  # fmt: skip
+        if one in named:
+            return named[one]()
     else:
         made = _of_object(one, name)
         if made is not None:
@@ -282,6 +287,61 @@ class Loggers:
             except Exception as error:  # a logger must not end a training run
                 kind = type(logger).__name__.strip("_").lower()
                 self._warn(f"log_to: {'a logger' if kind == 'call' else kind} fails: {type(error).__name__}: {error}")
+
+
+class Forward:
+    """Hands the scores of a run's settled evaluations to the job's loggers, from a thread.
+
+    `settled` is called with the sender's lock held, so it only notes what is to be read.
+    """
+
+    def __init__(self, loggers: Loggers, read: Read) -> None:
+        self._loggers, self._read = loggers, read
+        self._settled: queue.SimpleQueue[PassKey | None] = queue.SimpleQueue()
+        self._written: dict[PassKey, set[str]] = {}
+        self._thread: threading.Thread | None = None
+
+    def settled(self, key: PassKey) -> None:
+        self._settled.put(key)
+
+    def notice(self) -> None:
+        """The job logs an evaluation, on its own thread."""
+        self._loggers.notice()
+        if self._thread is None:
+            self._thread = started(self._work, "conceptwatch loggers")
+
+    def finish(self, timeout: float) -> None:
+        """Writes what is settled. Called once nothing more will be."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        self._settled.put(None)
+        thread.join(timeout)
+        self._loggers.close()
+
+    def _work(self) -> None:
+        while (key := self._settled.get()) is not None:
+            for known in self._again(key.split):
+                self._forward(known)
+            self._forward(key)
+        for known in list(self._written):
+            self._forward(known)
+
+    def _again(self, split: str) -> list[PassKey]:
+        of_split = [known for known in self._written if known.split == split]
+        for old in of_split[:-AGAIN]:
+            del self._written[old]
+        return of_split[-AGAIN:]
+
+    def _forward(self, key: PassKey) -> None:
+        split, step, _ = key
+        scores = self._read(key)
+        if scores is None or scores.step != step:
+            return
+        written = self._written.setdefault(key, set())
+        values = {name: value for name, value in scores.defined.items() if name not in written}
+        written.update(values)
+        self._loggers.write({f"{PREFIX}/{split}/{name}": value for name, value in values.items()}, step)
 
 
 def _as_file(name: str) -> str:

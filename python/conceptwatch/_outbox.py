@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from copy import deepcopy
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -122,11 +122,9 @@ class Outbox:
         self.in_flight.clear()
 
     def stats(self, link: Link) -> Stats:
-        counters = ("batches_dropped", "rows_dropped", "passes_settled")
-        copies: dict[str, Any] = {name: getattr(link.stats, name).copy() for name in counters}
-        unsettled = self.unsettled(link)
-        copies |= {"passes_unsettled": unsettled.ended_passes, "unsettled_bytes": unsettled.bytes}
-        return replace(link.stats, **copies)
+        stats, unsettled = deepcopy(link.stats), self.unsettled(link)
+        stats.passes_unsettled, stats.unsettled_bytes = unsettled.ended_passes, unsettled.bytes
+        return stats
 
     def _abandon(self, link: Link, end: EndOfPass) -> None:
         """Gives up what waits and what is kept of a pass that the job has left without ending it."""

@@ -6,14 +6,13 @@ time to every build, and who reads Parquet has one of the two.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 
 # Columns that hold something else than text. A "time" is Unix seconds in CSV, and a UTC timestamp in Parquet.
@@ -46,19 +45,18 @@ TYPES = {
 PACKAGES = ("pyarrow", "polars")
 
 
-def wants_parquet(arguments: Sequence[str]) -> bool:
+def wants_parquet(arguments: list[str]) -> bool:
     """Whether these arguments of the program ask for what it leaves to this package."""
-    if not arguments or arguments[0] != "export":
-        return False
-    return "--format=parquet" in arguments or ("--format", "parquet") in pairwise(arguments)
+    return arguments[:1] == ["export"] and _options(arguments)[0].format == "parquet"
 
 
-def export(binary: str, arguments: Sequence[str]) -> int:
+def export(binary: str, arguments: list[str]) -> int:
     """Runs the program for CSV, and writes the same tables as Parquet. Returns the exit status."""
     package = next((name for name in PACKAGES if find_spec(name) is not None), None)
     if package is None:
         return _failed("format: parquet needs pyarrow or polars; install one of them, or export csv")
-    to = _directory(arguments)
+    stated, others = _options(arguments)
+    to = stated.to
     if to is None:
         return subprocess.run([binary, *arguments], check=False).returncode  # it says what is missing
     names = [f"{kind}.parquet" for kind in TYPES]
@@ -69,7 +67,7 @@ def export(binary: str, arguments: Sequence[str]) -> int:
         to.mkdir(parents=True, exist_ok=True)
         # On the same file system, which has the room for what is asked for.
         with tempfile.TemporaryDirectory(prefix=".export-", dir=to) as scratch:
-            command = [binary, *_in_csv(arguments, f"{scratch}/csv"), "--as-is"]
+            command = [binary, *others, "--format", "csv", "--to", f"{scratch}/csv", "--as-is"]
             done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
             if done.returncode != 0:
                 return done.returncode
@@ -92,29 +90,12 @@ def _failed(message: str) -> int:
     return 2
 
 
-def _directory(arguments: Sequence[str]) -> Path | None:
-    for place, one in enumerate(arguments):
-        if one == "--to" and place + 1 < len(arguments):
-            return Path(arguments[place + 1])
-        if one.startswith("--to="):
-            return Path(one.removeprefix("--to="))
-    return None
-
-
-def _in_csv(arguments: Sequence[str], directory: str) -> list[str]:
-    """The same arguments, for CSV in another directory."""
-    changed = {"--to": directory, "--format": "csv"}
-    result = []
-    before = ""
-    for one in arguments:
-        option = one.partition("=")[0]
-        if before in changed:
-            result.append(changed[before])
-            before = ""
-            continue
-        result.append(f"{option}={changed[option]}" if "=" in one and option in changed else one)
-        before = one
-    return result
+def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """The format and the directory, as far as they are stated, and the other arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--format", nargs="?")
+    parser.add_argument("--to", nargs="?", type=Path)
+    return parser.parse_known_args(arguments)
 
 
 def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:

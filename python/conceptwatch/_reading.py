@@ -20,17 +20,8 @@ from ._tables import framed, html_table
 # The page of a sidecar at its usual port.
 USUAL = "http://127.0.0.1:7801"
 POINT = (
-    "step",
-    "epoch",
-    "time",
-    "value",
-    "standard_error",
-    "undefined",
-    "rows",
-    "provisional",
-    "incomplete",
-    "superseded",
-)
+    "step", "epoch", "time", "value", "standard_error", "undefined", "rows", "provisional", "incomplete", "superseded",
+)  # fmt: skip
 ALERT = ("step", "since", "rule", "state", "severity", "split", "score", "value", "evidence", "advises_stop")
 LEAKING = ("id", "local", "term", "task_label", "group")
 SHARE = ("label", "rows", "share", "mean")

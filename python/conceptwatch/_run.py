@@ -23,11 +23,10 @@ from ._diagnosis import Diagnosis
 from ._encode import Batch, PassKey, wanted_rows
 from ._finish import LONGEST_WAIT, TRANSIENT, Ending
 from ._fork import usable
-from ._forward import Forward
 from ._head import Head, Recent
 from ._interventions import check_counts, lacks_predictions, with_head, without_predictions
 from ._labels import Labels
-from ._loggers import Loggers
+from ._loggers import Forward, Loggers
 from ._names import composed
 from ._outcome import failure, handled, outcome_of, uncaught
 from ._presample import Panel, UInt64s, client_hash, identities, priorities
@@ -451,9 +450,7 @@ class Run:
         """The tensors without masks and missing values, labels as class numbers. None where they are refused."""
         try:
             plain = self._labels.plain(tensors)
-            unknown = self._labels.unknown(plain)
-            if unknown:
-                self._sender.count_unknown_labels(self._link, unknown)
+            self._sender.count(self._link, labels_unknown=self._labels.unknown(plain))
             return plain
         except Exception as error:  # monitoring must not end a training run
             self._reject(error, split, _rows(tensors))
@@ -500,7 +497,7 @@ class Run:
             options = Head.of(head)
             found = with_head(options, declared, self._set_as, tensors, self._recent, first_row)
         except Exception as error:  # monitoring must not end a training run
-            self._sender.count_failed_head(self._link)
+            self._sender.count(self._link, heads_failed=1)
             message = str(error) if isinstance(error, Fault) else f"head: {type(error).__name__}: {error}"
             self._link.warn(f"{message}. The batch is logged without predictions after interventions")
             if self._raise_errors:

@@ -158,12 +158,7 @@ class Scores(dict[str, Score]):
 
     def _repr_html_(self) -> str:
         rows = [
-            (
-                name,
-                score.value,
-                None if score.standard_error is None else INTERVAL * score.standard_error,
-                score.undefined,
-            )
+            (name, score.value, score.standard_error and INTERVAL * score.standard_error, score.undefined)
             for name, score in self.items()
         ]
         title = f"{self.split}, step {self.step}, " if self.split else ""

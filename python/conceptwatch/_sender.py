@@ -242,13 +242,10 @@ class Sender:
         with self._wake:
             self._outbox.drop_end(link, end)
 
-    def count_failed_head(self, link: Link) -> None:
+    def count(self, link: Link, *, heads_failed: int = 0, labels_unknown: int = 0) -> None:
         with self._wake:
-            link.stats.heads_failed += 1
-
-    def count_unknown_labels(self, link: Link, labels: int) -> None:
-        with self._wake:
-            link.stats.labels_unknown += labels
+            link.stats.heads_failed += heads_failed
+            link.stats.labels_unknown += labels_unknown
 
     # ------------------------------------------------------------ the sending thread
 

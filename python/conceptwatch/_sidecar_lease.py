@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import EllipsisType
 
 import grpc
 
@@ -200,15 +199,8 @@ def _hindrance(address: str, what: messages.GetSidecarResponse, wish: Wish) -> s
         return "it keeps curves in memory" if is_of_another and may_keep() else ""
     if same_directory(wanted, what.data_dir):
         return ""
-    return f"it keeps curves {_place(what.data_dir)}, and data_dir is {_shown(wanted)}"
-
-
-def _place(data_dir: str) -> str:
-    return f"in {data_dir}" if data_dir else "in memory"
-
-
-def _shown(wanted: str | EllipsisType | None) -> str:
-    return "None: in memory" if wanted is None else str(wanted)
+    place = f"in {what.data_dir}" if what.data_dir else "in memory"
+    return f"it keeps curves {place}, and data_dir is {'None: in memory' if wanted is None else wanted}"
 
 
 def _tell_of_joined(address: str, what: messages.GetSidecarResponse, wish: Wish) -> None:

@@ -12,13 +12,7 @@ from ._scores import Scores
 from ._stats import Stats
 
 # The scores to look at first, in the order of docs/reading.md.
-MAIN = (
-    "ctl_conditional",
-    "icl_conditional",
-    "intervention_drop",
-    "concept_accuracy",
-    "task_accuracy",
-)
+MAIN = ("ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy")
 # Of a screen: splits with their scores, and alerts.
 MOST_SPLITS, MOST_ALERTS = 3, 6
 MOST_OF_ERROR = 200

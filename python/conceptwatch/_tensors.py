@@ -324,11 +324,8 @@ def _fits(shape: tuple[int, ...], dims: str, concepts: Concepts) -> bool:
 
 
 def _described(dims: str, concepts: Concepts) -> str:
-    def size(letter: str) -> str:
-        width = concepts.width(letter)
-        return letter if width is None else str(width)
-
-    return f"[{', '.join(map(size, dims.split()))}]"
+    sizes = ((letter, concepts.width(letter)) for letter in dims.split())
+    return f"[{', '.join(letter if width is None else str(width) for letter, width in sizes)}]"
 
 
 def _texts(name: str, value: Iterable[Any]) -> list[str]:
