@@ -11,25 +11,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import lightning.pytorch as pl
-import torch
 from lightning.pytorch.strategies import DDPStrategy
 
 import toy
 from conceptwatch.lightning import LeakageEarlyStopping, LeakageMonitor
-
-
-class KeepWeights(pl.Callback):
-    """The weights of every validation, as they were during it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        if trainer.is_global_zero and not trainer.sanity_checking:
-            torch.save(pl_module.state_dict(), self.folder / f"{trainer.global_step}.pt")
 
 
 def main() -> None:
@@ -39,10 +26,9 @@ def main() -> None:
     advice = os.environ.get("LOCAL_RANK", "0") != "2"
     stopping = LeakageEarlyStopping("leakage/icl", patience=8, advice=advice, timeout=120.0)
     strategy = DDPStrategy(process_group_backend="gloo")
-    callbacks = [KeepWeights(folder), stopping, monitor]
-    trainer = toy.trainer(pl, *callbacks, max_epochs=12, devices=devices, strategy=strategy)
+    trainer = toy.trainer(pl, stopping, monitor, max_epochs=12, devices=devices, strategy=strategy)
     # Each rank takes its share of the rows, so that its epochs have fewer batches.
-    trainer.fit(toy.module(pl, 0.01, row_by_row=True), *toy.loaders(train_batch=256 // devices))
+    trainer.fit(toy.module(pl, 0.01), *toy.loaders(train_batch=256 // devices))
     found = {
         "rank": trainer.global_rank,
         "world_size": trainer.world_size,

@@ -1,11 +1,6 @@
-"""Ranks log a pass under torchrun. In all starts but the last one, some die inside the pass that others have ended.
+"""Ranks log a pass under torchrun. In the first start the last one dies inside the pass that the others have ended.
 
-    python -m torch.distributed.run --nproc-per-node 2 --max-restarts 1 elastic_training.py ADDRESS RUN FOLDER 1 workers
-
-The last arguments are the number of restarts, and who dies:
-
-    workers: the last rank, each time.
-    hosts: first the agent of the last rank, whereupon rank 0 fails, too; then nobody, until torchrun starts more ranks.
+    python -m torch.distributed.run --nproc-per-node 2 --max-restarts 1 elastic_training.py ADDRESS RUN FOLDER
 
 The ranks do not connect to each other: a process group that is made again may meet the addresses of the dead one's.
 """
@@ -25,35 +20,28 @@ ROWS = 400
 
 
 def main() -> None:
-    address, name, folder, restarts, who = *sys.argv[1:3], Path(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+    address, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     rank, last = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]) - 1
-    start = len(list(folder.glob("over-*")))
+    is_first = not (folder / "over").exists()
     run = conceptwatch.init(name, concepts=3, address=address, spawn=False, raise_errors=True)
     with run.evaluation("val", step=10) as p:
-        p.log(**share(rank, start, restarts))
-        if start < restarts and rank == last:
+        p.log(**share(rank, is_first))
+        if is_first and rank == last:
             assert run._sender.flush(run._link, 30.0, while_down=True)
-            wait_for(lambda: len(list(folder.glob(f"ended-{start}-*"))) == last, seconds=60.0)
-            (folder / f"over-{start}").touch()
-            if who == "workers" or start == 0:
-                if who == "hosts":
-                    os.kill(os.getppid(), signal.SIGKILL)
-                os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(60)
-    if start < restarts:
+            wait_for(lambda: len(list(folder.glob("ended-*"))) == last)
+            (folder / "over").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    if is_first:
         assert run._sender.flush(run._link, 30.0, while_down=True)
-        (folder / f"ended-{start}-{rank}").touch()
-        if who == "hosts" and start == 0 and rank == 0:
-            wait_for((folder / "over-0").exists, seconds=60.0)
-            os._exit(1)
+        (folder / f"ended-{rank}").touch()
         time.sleep(60)  # until torchrun ends it with the other
         os._exit(1)
     assert run.finish()
 
 
-def share(rank: int, start: int, restarts: int) -> dict[str, object]:
-    """A rank's rows as the model of this start sees them. The last start has not all the rows that the others have."""
-    return batch(ROWS, first_id=ROWS * rank + 10 * ROWS * (start < restarts and rank == 0), seed=10 * start + rank)
+def share(rank: int, is_first: bool) -> dict[str, object]:
+    """A rank's rows as the model of this start sees them. The second has not all the rows that the first has."""
+    return batch(ROWS, first_id=ROWS * rank + 10 * ROWS * (is_first and rank == 0), seed=10 * (not is_first) + rank)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ from conceptwatch import Run
 from conftest import K, batch, evaluated, python, python_environment, wait_for
 from real_sidecar import answer, curve, eager, free_ports
 
-SCORES = ("ctl", "icl")
-
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
@@ -42,72 +40,38 @@ def steps(address: str, run: str) -> list[int]:
     return [point["step"] for point in curve(address, run)]
 
 
-def torchrun(*arguments: str) -> subprocess.Popen[str]:
-    # With a store that agents share, one that joins later waits in vain for the address of the store (PyTorch 2.15).
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--monitor-interval", "0.1", *arguments],
-        env=python_environment(TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def arguments(address: str, name: str, folder: Path, restarts: int, who: str) -> list[str]:
-    return [str(Path(__file__).with_name("elastic_training.py")), address, name, str(folder), str(restarts), who]
-
-
-def ended(agent: subprocess.Popen[str]) -> None:
-    _, said = agent.communicate(timeout=300)
-    assert agent.returncode == 0, said[-4000:]
-
-
-def check_elastic(address: str, name: str, ranks: int, restarts: int) -> None:
-    """The curve is that of the last start's ranks alone."""
-    training = importlib.import_module("elastic_training")
-    runs = [one["name"] for one in answer(address, "/api/v1/runs")["runs"]]
-    assert [run for run in runs if run.startswith(name)] == [name]
-    with init(f"{name} alone", address) as alone:
-        with alone.evaluation("val", step=10) as p:
-            for rank in range(ranks):
-                p.log(**training.share(rank, restarts, restarts))
-        assert p.scores(timeout=60.0) is not None
-    for score in SCORES:
-        both, one = curve(address, name, score), curve(address, alone.name, score)
-        compared = ("step", "rows", "value", "standard_error", "incomplete")
-        assert [[point[key] for key in compared] for point in both] == [
-            [point[key] for key in compared] for point in one
-        ]
-        assert [(point["rows"], point["incomplete"]) for point in both] == [(ranks * training.ROWS, False)]
-
-
 def test_torchrun_restarts_inside_a_pass(torch: Any, address: str, tmp_path: Path) -> None:
-    name = "elastic, without an id"
-    how = ["--master-port", str(free_ports()), "--nproc-per-node", "2", "--max-restarts", "1"]
-    agent = torchrun(*how, *arguments(address, name, tmp_path, 1, "workers"))
+    """The curve is that of the last start's ranks alone. Without an id of the launch its agent tells it apart."""
+    name, training = "elastic", importlib.import_module("elastic_training")
+    launch = ["-m", "torch.distributed.run", "--monitor-interval", "0.1", "--master-port", str(free_ports())]
+    launch += ["--nproc-per-node", "2", "--max-restarts", "1", training.__file__, address, name, str(tmp_path)]
+    agent = subprocess.Popen(
+        [sys.executable, *launch],
+        env=python_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     # Another job evaluates on a split of its own meanwhile.
     wait_for(lambda: any(tmp_path.iterdir()) or agent.poll() is not None, seconds=120.0)
     with init(name, address, resume=True) as evaluator:
         before = log(evaluator, 5, seed=9, split="test")
-        ended(agent)
+        _, said = agent.communicate(timeout=300)
+        assert agent.returncode == 0, said[-4000:]
         after = log(evaluator, 6, seed=9, split="test")
         assert [p.scores(timeout=60.0).rows for p in (before, after)] == [600, 600]
-    check_elastic(address, name, 2, 1)
-
-
-def test_ranks_leave_and_join_under_torchrun(torch: Any, address: str, tmp_path: Path) -> None:
-    """Four ranks, of which one dies with its agent; then three, until another agent brings one."""
-    name = "four, three, four"
-    # Where an agent hosts the store, the others cannot end after it.
-    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
-    how = ["--nnodes", "1:2", "--max-restarts", "1", "--rdzv-backend", "c10d", "--rdzv-id", name]
-    how += ["--rdzv-endpoint", f"localhost:{store.port}", "--rdzv-conf", "is_host=false,last_call_timeout=15"]
-    program = arguments(address, name, tmp_path, 2, "hosts")
-    stays = torchrun(*how, "--nproc-per-node", "3", *program)
-    leaves = torchrun(*how, "--nproc-per-node", "1", *program)
-    leaves.communicate(timeout=120)
-    wait_for(lambda: (tmp_path / "over-1").exists() or stays.poll() is not None, seconds=120.0)
-    ended(torchrun(*how, "--nproc-per-node", "1", *program))
-    ended(stays)
-    check_elastic(address, name, 4, 2)
+    runs = [one["name"] for one in answer(address, "/api/v1/runs")["runs"]]
+    assert [run for run in runs if run.startswith(name)] == [name]
+    with init("alone", address) as alone:
+        with alone.evaluation("val", step=10) as p:
+            for rank in range(2):
+                p.log(**training.share(rank, is_first=False))
+        assert p.scores(timeout=60.0) is not None
+    for score in ("ctl", "icl"):
+        (both,), (one,) = curve(address, name, score), curve(address, alone.name, score)
+        assert (both["rows"], both["incomplete"]) == (2 * training.ROWS, False)
+        for key in ("step", "rows", "value", "standard_error", "incomplete"):
+            assert both[key] == one[key], key
 
 
 def test_a_run_that_goes_on_from_another_folder_stays_in_its_project(address: str) -> None:

@@ -231,13 +231,6 @@ def test_the_sidecar_scores_what_the_head_loses(address: str) -> None:
     assert scores["intervention_area"].value == pytest.approx((1 + after) / 2, abs=0.05)
 
 
-def test_a_failed_head_is_the_reason_of_an_undefined_score(address: str) -> None:
-    with conceptwatch.init("fails", concepts=K, address=address, spawn=False, head=raises) as run:
-        scores = evaluated(run, batch(300)).scores(timeout=60.0)
-    assert "the head gave no prediction for 300 of 300 rows" in scores["intervention_drop"].undefined
-    assert scores["ctl"].value is not None
-
-
 def test_lightning_finds_the_head(torch: Any, address: str) -> None:
     lightning = package("lightning.pytorch", "lightning")
     toy = importlib.import_module("toy")

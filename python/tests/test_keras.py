@@ -101,26 +101,6 @@ def test_keras_stops_by_advice(keras: Any, address: str) -> None:
     assert max(history["leakage/icl"]) > 0.25
 
 
-def test_the_probe_may_be_a_function(keras: Any, address: str) -> None:
-    """A function and a sub-model of the same weights give the same curve, in fewer and larger batches too."""
-    model = bottleneck(keras, 0.01)
-
-    def outputs(x: Any) -> dict[str, Any]:
-        concepts, task = model(x, training=False)
-        return {"concept_activations": concepts, "task_predictions": task[:, 0] > 0.5}
-
-    symbolic = {"concept_activations": model.outputs[0]}
-    both = [
-        leakage_monitor("function", address, outputs=outputs, batch_size=1000),
-        leakage_monitor("sub-model", address, outputs=symbolic, batch_size=1000),
-    ]
-    fit(model, *both, epochs=2)
-    found = [[point["value"] for point in curve(address, name)] for name in ("function", "sub-model")]
-    assert len(found[0]) == 2
-    assert found[0] == pytest.approx(found[1], abs=1e-3)
-    assert len(curve(address, "function", "task_accuracy")) == 2
-
-
 def test_the_head_is_the_part_between_two_layers(keras: Any, address: str) -> None:
     model = bottleneck(keras, 5.0)
     task = model.get_layer("task")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -451,8 +450,8 @@ def test_a_client_of_an_older_attempt_says_so_once_and_sends_no_more(
     assert run.stats.queue_bytes == 0
 
 
-def test_recordings_keep_the_identity(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, logger="conceptwatch")
+def test_recordings_keep_the_identity(tmp_path: Path) -> None:
+    """Of the declarations, `test_offline.py` has the job: a recording that is replayed again is the same run."""
     names = []
     for arguments in ({}, {"job": "launch", "attempt": 2}, {"resume": True}):
         run = conceptwatch.init("digits", concepts=K, mode="offline", offline_dir=tmp_path, **arguments)
@@ -460,22 +459,4 @@ def test_recordings_keep_the_identity(tmp_path: Path, caplog: pytest.LogCaptureF
         assert run.finish()
         names.append(run.name)
     assert names == ["digits", "digits-2", "digits"]
-    found: dict[str, list[Any]] = {}
-    for file in tmp_path.iterdir():
-        recorded = list(messages_of(file.read_bytes()))
-        name = recorded[0].start.run.name
-        sent = [getattr(one.ingest, one.ingest.WhichOneof("message")) for one in recorded if one.HasField("ingest")]
-        assert {one.run for one in sent} | {one.finish.run for one in recorded if one.HasField("finish")} == {name}
-        found[name] = [one.start for one in recorded if one.HasField("start")]
-    assert sorted(found) == ["digits", "digits-2"]
-    assert [(one.job, one.attempt) for one in found["digits-2"]] == [("launch", 2)]
-    assert [one.resume for one in found["digits"]] == [False, True]
-    assert all(one.job for one in found["digits"])
-
-
-def messages_of(content: bytes) -> Iterator[Any]:
-    while content:
-        digits = next(index for index, byte in enumerate(content) if byte < 128) + 1
-        size = sum((byte & 127) << 7 * index for index, byte in enumerate(content[:digits]))
-        yield messages.Recorded.FromString(content[digits : digits + size])
-        content = content[digits + size :]
+    assert sorted(file.name.rpartition("-")[0] for file in tmp_path.iterdir()) == ["digits", "digits-2"]

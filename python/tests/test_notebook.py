@@ -286,25 +286,6 @@ def test_long_work_shows_how_far_it_is(
     assert shown.endswith(" \r")
 
 
-def normal(rows: int, correlation: float, seed: int = 0) -> Any:
-    cov = [[1.0, correlation], [correlation, 1.0]]
-    return np.random.default_rng(seed).multivariate_normal([0.0, 0.0], cov, rows).T
-
-
-@pytest.mark.parametrize("unit", [1.0, 1e-6, 3e9])
-def test_numbers_have_the_information_of_the_normal_law(unit: float) -> None:
-    x, y = normal(3000, 0.6)
-    found = mutual_information(unit * x, y)
-    assert found == pytest.approx(-0.5 * math.log(1 - 0.6**2), abs=0.06)
-    assert 0.0 < found.standard_error < 0.05
-    assert found == mutual_information(y, unit * x)
-
-
-def test_rounded_numbers_need_no_noise() -> None:
-    x, y = np.round(normal(3000, 0.8), 1)
-    assert mutual_information(x, y) == pytest.approx(-0.5 * math.log(1 - 0.8**2), abs=0.06)
-
-
 def test_classes_are_counted() -> None:
     x, y = np.array([0, 0, 1, 1] * 25), np.array(["a", "a", "b", "a"] * 25)
     expected = 0.5 * math.log(0.5 / (0.5 * 0.75)) + 0.25 * math.log(2) + 0.25 * math.log(0.25 / (0.5 * 0.75))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -319,22 +318,6 @@ run = conceptwatch.init("run", concepts=3, address=sys.argv[1], rank=int(sys.arg
 run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
 assert run.finish()
 """
-
-
-def test_a_sidecar_is_started_where_none_listens_and_ends_with_the_job(stand_in: tuple[Path, Path]) -> None:
-    binary, log = stand_in
-    port = free_ports()
-    done = program(JOB, f"127.0.0.1:{port}", "0", CONCEPTWATCH_BINARY=str(binary))
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == f"conceptwatch: started a sidecar, its page is http://127.0.0.1:{port + 1}\n"
-    wait_for(lambda: "ended" in log.read_text())
-    started, ended = log.read_text().splitlines()
-    assert started.startswith(
-        f"serve --grpc-address 127.0.0.1:{port} --http-address 127.0.0.1:{port + 1} --port-file /"
-    )
-    assert re.search(r"\.ports --data-home /\S+/conceptwatch --exit-unused$", started)
-    assert ended == "ended after 1 batches"
-    assert not Path(started.split()[6]).exists()
 
 
 def test_at_port_0_the_runs_of_a_process_share_a_sidecar_of_their_own(stand_in: tuple[Path, Path]) -> None:

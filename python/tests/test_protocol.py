@@ -366,17 +366,6 @@ def test_two_runs_of_a_process_share_a_connection(sidecar: Sidecar, start: Start
     assert sorted(sidecar.finished) == ["a", "b"]
 
 
-def test_a_run_after_a_finished_one_is_like_the_first(sidecar: Sidecar, start: Start) -> None:
-    sidecar.point = messages.Point(run="run", split="val", step=1, rows=10)
-    address = sidecar.serve()
-    for name in ("a", "b", "c"):
-        run = start(name=name, address=address)
-        assert evaluated(run, batch()).scores(timeout=10.0) is not None
-        assert run.finish()
-        assert run.stats.retries == 0
-    assert sidecar.finished == ["a", "b", "c"]
-
-
 def test_without_a_sidecar_that_reads_runs_there_is_no_diagnosis(sidecar: Sidecar, start: Start) -> None:
     run = start()
     # One of an older version, which does not know the call, and one that is gone.

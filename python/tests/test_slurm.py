@@ -15,7 +15,7 @@ import pytest
 import conceptwatch
 from conceptwatch._source import Api, Directory
 from conftest import Warned, batch, package, python_environment, wait_for
-from jobs import EAGER
+from jobs import EAGER, sidecars
 from real_sidecar import binary, free_ports, listens, own_name
 
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
@@ -80,9 +80,9 @@ def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
         stranger.finish()
         assert stranger.stats.batches_dropped == {"run_refused": 1}
         # The sidecar comes back at its port, and the ranks go on there.
-        (killed,) = serving(folder)
+        (killed,) = sidecars(folder / "curves")
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: listens(port) and serving(folder) not in ([], [killed]))
+        wait_for(lambda: listens(port) and sidecars(folder / "curves") not in ([], [killed]))
         goes_on.touch()
         ended()
         assert "was ended by an exception" not in said.read_text()
@@ -102,16 +102,3 @@ def test_ranks_on_two_nodes_share_the_sidecar_of_the_first(
     for step in (1, 2):
         point = Directory(folder / "curves").ask("/api/v1/point", run="over-hosts", split="val", step=step)
         assert (point["rows"], point["incomplete"]) == (800, False)
-
-
-def serving(folder: Path) -> list[int]:
-    """Processes that serve the curves of this folder."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except (OSError, ValueError):
-            continue
-        if words[1:2] == [b"serve"] and f"{folder}/curves".encode() in words:
-            found.append(int(process.name))
-    return found

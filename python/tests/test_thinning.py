@@ -11,7 +11,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import _sender
-from conceptwatch._presample import Panel, client_hash, identities, priorities, siphash
+from conceptwatch._presample import client_hash, identities, priorities
 from conceptwatch._protocol import messages
 from conftest import Start, batch, evaluated, wait_for
 from real_sidecar import eager
@@ -80,37 +80,6 @@ def test_ids_of_rows_without_sample_ids_are_siphash_1_3_of_client_sequence_and_r
         for row in (0, 7, 500)
     ]
     assert identities(client, 1 << 33, np.array([0, 7, 500])).tolist() == expected
-
-
-def test_any_number_of_words_hashes_as_the_reference_does() -> None:
-    random = np.random.default_rng(0)
-    for words in range(1, 6):
-        columns = [random.integers(0, 1 << 63, 4, dtype=np.uint64) for _ in range(words)]
-        expected = [reference((3, 9), b"".join(int(c[i]).to_bytes(8, "little") for c in columns)) for i in range(4)]
-        assert siphash((3, 9), columns).tolist() == expected
-
-
-def test_a_panels_bound_is_the_nth_smallest_distinct_priority() -> None:
-    random = np.random.default_rng(1)
-    panel, seen = Panel(), set[int]()
-    for _ in range(20):
-        some = random.integers(0, 400, 30).astype(np.uint64)
-        panel.add(some.size, lambda some=some: some, 50, 7)  # type: ignore[misc]
-        seen.update(some.tolist())
-        hashed = sorted(reference((7, 0), i.to_bytes(8, "little")) for i in seen)
-        assert panel.bound(50) == (hashed[49] if len(hashed) >= 50 else None)
-
-
-def test_the_sample_of_all_ranks_bounds_a_panel_that_knows_fewer_rows() -> None:
-    panel = Panel()
-    panel.tighten(90)
-    panel.tighten(100)
-    assert panel.bound(50) == 90
-    ids = np.arange(50, dtype=np.uint64)
-    panel.add(50, lambda: ids, 50, 7)
-    assert panel.bound(50) == 90
-    panel.clear()
-    assert panel.bound(50) is None
 
 
 def sample(sidecar: Sidecar, size: int, seed: int, row_id: Callable[[Any, int], int]) -> dict[int, bytes]:

@@ -9,13 +9,8 @@ import grpc
 import numpy as np
 import pytest
 
-from conceptwatch._encode import Batch
-from conceptwatch._launch import Launch
-from conceptwatch._presample import Panel, priorities
+from conceptwatch._presample import priorities
 from conceptwatch._protocol import messages
-from conceptwatch._run_channel import Item, Limits, Link
-from conceptwatch._tensors import Copy
-from conceptwatch._unsettled import Unsettled
 from conftest import K, Start, Warned, acknowledged, batch, log, wait_for
 from sidecar import Received, Sidecar, at_once
 
@@ -200,44 +195,6 @@ def _own(sidecar: Sidecar, rows: Any, size: int) -> Any:
     return priorities(7, siphash((0, 1), words))
 
 
-@pytest.mark.parametrize("with_ids", [True, False])
-def test_compacting_keeps_the_sample_and_the_number_of_rows(with_ids: bool) -> None:
-    random = np.random.default_rng(5)
-    client, limits = "0" * 32, Limits(sample_rows=8, sample_seed=7)
-    link = Link(messages.Run(name="run"), 0, 1 << 20, Launch(""))
-    for _ in range(30):
-        unsettled, panel, rows = Unsettled(), Panel(), {}
-        kept = None
-        for sequence in range(1, random.integers(4, 30)):
-            n = int(random.integers(1, 6))
-            values = random.random((n, 1), np.float32)
-            columns = [Copy("concept_activations", messages.DATA_TYPE_FLOAT32, (n, 1), values)]
-            ids = random.integers(0, 60, n).astype(np.uint64)
-            if with_ids:
-                columns.append(Copy("sample_ids", messages.DATA_TYPE_UINT64, (n,), ids))
-            one = Batch("val", 1, None, columns, n, 12 * n, panel)
-            found = one.row_ids(client, sequence)
-            rows.update({(int(i), sequence): float(v) for i, v in zip(found, values[:, 0], strict=True)})
-            panel.add(n, lambda found=found: found, 8, 7)  # type: ignore[misc]
-            kept = unsettled.keep(Item(link, one, sequence), one)
-        logged = sum(item.content.rows for item in kept.batches)
-        for _ in range(2):
-            unsettled.compact(kept, limits, client, threading.Lock())
-            left: dict[Any, float] = {}
-            for item in kept.batches:
-                assert isinstance(item.content, Batch)
-                given, activations = item.content.row_ids(client, item.sequence), item.content.tensors[0].array
-                assert given.size == len(activations) == item.content.held_rows > 0
-                left.update({(int(i), item.sequence): float(v) for i, v in zip(given, activations[:, 0], strict=True)})
-            bound = panel.bound(8)
-            hashed = priorities(7, np.array([i for i, _ in rows], np.uint64))
-            expected = {key: v for (key, v), p in zip(rows.items(), hashed, strict=True) if bound is None or p <= bound}
-            assert left == expected
-            assert sum(item.content.rows for item in kept.batches) == logged
-            assert kept.bytes == unsettled.bytes == sum(item.content.bytes for item in kept.batches)
-            assert kept.rows == sum(item.content.held_rows for item in kept.batches)  # type: ignore[union-attr]
-
-
 def test_rows_without_room_are_released_for_new_ones_and_counted(
     settling: Sidecar, start: Start, warned: Warned
 ) -> None:
@@ -398,28 +355,3 @@ def test_an_incomplete_point_is_said(settling: Sidecar, start: Start, warned: Wa
     assert "the evaluation of 'val' at step 1 is incomplete: rank 1 is missing" in warned()[0]
     log(run, 2)
     settling.settle("val", 2)
-
-
-def test_a_split_without_room_is_said_once(settling: Sidecar, start: Start, warned: Warned) -> None:
-    settling.start.windows["test"] = messages.WINDOW_KIND_PASS
-
-    def answer(response: Any) -> Any:
-        sent = next((item for item in settling.received if item.head.sequence == response.sequence), None)
-        if sent is None or sent.head.split != "test":
-            return response
-        refused = messages.IngestResponse.OUTCOME_REFUSED
-        why = f"split: 'test' has no room for {sent.rows} rows in sample memory"
-        return messages.IngestResponse(sequence=response.sequence, outcome=refused, code=8, field="split", message=why)
-
-    settling.answer = answer
-    run = start()
-    for step in range(3):
-        for split in ("val", "test"):
-            with run.evaluation(split, step=step) as p:
-                p.log(**batch(first_id=0))
-                p.log(**batch(first_id=10))
-                wait_for(lambda: run.stats.queue_bytes == 0)
-            settling.settle(split, step)
-    wait_for(lambda: acknowledged(run))
-    assert (run.stats.batches_dropped, run.stats.batches_acknowledged) == ({"refused": 6}, 6)
-    assert len([line for line in warned() if "no room" in line]) == 1

@@ -17,10 +17,7 @@ from conceptwatch import Run, Score, Scores
 from conceptwatch._diagnosis import Evidence
 from conceptwatch._protocol import messages
 from conceptwatch._tensors import SHAPES, Tensors
-from conceptwatch._training import Stream
 from conftest import K, Start, Warned, batch, package, wait_for
-from real_sidecar import eager
-from sidecar import Sidecar
 
 
 @pytest.fixture
@@ -134,50 +131,3 @@ def test_a_misspelt_tensor_is_an_error_of_the_type_checker(tmp_path: Path) -> No
 
 def test_the_keywords_are_the_tensors() -> None:
     assert Tensors.__annotations__.keys() == SHAPES.keys()
-
-
-def test_a_type_that_changes_between_evaluations_is_taken(tmp_path: Path) -> None:
-    import conceptwatch  # noqa: PLC0415
-
-    found = []
-    with eager() as address:
-        for types in (["float32"] * 4, ["float32", "float16", "float64", "float32"]):
-            run = conceptwatch.init("run", concepts=K, address=address, spawn=False, raise_errors=True)
-            for step, dtype in enumerate(types):
-                with run.evaluation("val", step=step) as p:
-                    for part in range(2):
-                        tensors = batch(300, first_id=300 * part, seed=part)
-                        # Values that every type has.
-                        tensors["concept_activations"] = np.round(tensors["concept_activations"] * 64) / 64
-                        of = dtype if part == 0 else "float32"
-                        p.log(**{**tensors, "concept_activations": tensors["concept_activations"].astype(of)})
-            scores = run.scores("val", step=3, timeout=60)
-            assert (scores.rows, scores.incomplete) == (600, False)
-            found.append([run.scores("val", step=step)["ctl"] for step in range(4)])  # type: ignore[index]
-            assert run.stats.batches_dropped == {}
-            assert run.finish()
-    assert found[0] == pytest.approx(found[1])
-
-
-# ---------------------------------------------------------------- the best checkpoint
-
-
-def test_accuracy_less_leakage_prefers_a_trained_sound_model(sidecar: Sidecar, start: Start) -> None:
-    stream = Stream("run", lambda batch, outputs: None, ("ctl_conditional", "accuracy_less_leakage"), {})
-    stream.run = start()
-    found = {}
-    for name, accuracy, leakage in (("untrained", 0.5, 0.0), ("sound", 0.95, 0.02), ("leaking", 0.97, 0.4)):
-        point = messages.Point(run="run", split="val", step=1)
-        point.scores.add(id="task_accuracy", value=accuracy)
-        point.scores.add(id="ctl_conditional", value=leakage)
-        sidecar.point = point
-        reading = stream.read("val", 1, 5.0)
-        found[name] = reading.values
-    assert min(found, key=lambda name: found[name]["ctl_conditional"]) == "untrained"
-    assert max(found, key=lambda name: found[name]["accuracy_less_leakage"]) == "sound"
-    point = messages.Point(run="run", split="val", step=1)
-    point.scores.add(id="task_accuracy", undefined="no predictions")
-    point.scores.add(id="ctl_conditional", value=0.1)
-    sidecar.point = point
-    reading = stream.read("val", 1, 5.0)
-    assert reading.values == {"ctl_conditional": pytest.approx(0.1)}

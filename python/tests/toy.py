@@ -52,11 +52,8 @@ def extract(batch: Any, output: Output) -> dict[str, Any]:
     }
 
 
-def module(lightning: Any, concept_weight: float, row_by_row: bool = False) -> Any:
-    """A module of this Lightning package. Weak concept supervision leaks.
-
-    row_by_row: validation takes rows singly, so that their bits do not depend on the rows they come with.
-    """
+def module(lightning: Any, concept_weight: float) -> Any:
+    """A module of this Lightning package. Weak concept supervision leaks."""
 
     class Toy(lightning.LightningModule):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -74,9 +71,7 @@ def module(lightning: Any, concept_weight: float, row_by_row: bool = False) -> A
             return binary_cross_entropy_with_logits(output.task_logits, y) + concept_weight * concept_loss
 
         def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Output]:
-            parts = [self._forward(x) for x in batch[0].split(1 if row_by_row else len(batch[0]))]
-            fields = ("probabilities", "concept_logits", "task_logits")
-            return {"output": Output(*(torch.cat([getattr(part, name) for part in parts]) for name in fields))}
+            return {"output": self._forward(batch[0])}
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.Adam(self.parameters(), lr=1e-3)
