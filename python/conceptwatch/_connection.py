@@ -76,12 +76,9 @@ def _content(name: str, path: str) -> bytes:
 
 
 def _credentials(contact: Contact) -> grpc.ChannelCredentials:
-    def of(name: str, path: str | None) -> bytes | None:
-        return None if path is None else _content(name, path)
-
-    return grpc.ssl_channel_credentials(
-        of("ca_file", contact.ca_file), of("key_file", contact.key_file), of("cert_file", contact.cert_file)
-    )
+    files = {"ca_file": contact.ca_file, "key_file": contact.key_file, "cert_file": contact.cert_file}
+    found = (None if path is None else _content(name, path) for name, path in files.items())
+    return grpc.ssl_channel_credentials(*found)
 
 
 def channel_to(contact: Contact, patience: float = 2.0) -> grpc.Channel:

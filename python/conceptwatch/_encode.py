@@ -102,7 +102,7 @@ def requests(
         tensor.wait()
     numbers, columns, batch.sent_ids = batch.numbers, batch.tensors, None
     if batch.panel is not None and limits.is_pass(batch.split):
-        wanted = _wanted(batch, client, sequence, limits)
+        wanted = wanted_rows(batch.panel, limits, partial(batch.row_ids, client, sequence))
         if wanted is not None:
             numbers = wanted if numbers is None else numbers[wanted]
             columns = [taken(column, wanted) for column in columns]
@@ -165,19 +165,18 @@ def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
     return ends
 
 
-def wanted_rows(priorities: UInt64s, bound: np.uint64) -> NDArray[np.int64]:
-    """Rows that may still be sampled, ascending; at least one, to carry the number of rows left out."""
-    wanted = np.flatnonzero(priorities <= bound)
-    return wanted if wanted.size else np.array([priorities.argmin()], np.int64)
+def wanted_rows(panel: Panel, limits: Any, row_ids: Callable[[], UInt64s | None]) -> NDArray[np.int64] | None:
+    """Rows of a pass that may still be sampled, ascending; at least one, to carry the number of rows left out.
 
-
-def _wanted(batch: Batch, client: str, sequence: int, limits: Any) -> NDArray[np.int64] | None:
-    """The rows of a batch that may still be sampled; None for all of them."""
-    bound = batch.panel.bound(limits.sample_rows) if batch.panel is not None else None
-    ids = None if bound is None else batch.row_ids(client, sequence)
+    None for all of them.
+    """
+    bound = panel.bound(limits.sample_rows)
+    ids = None if bound is None else row_ids()
     if bound is None or ids is None:
         return None
-    wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
+    hashed = priorities(limits.sample_seed, ids)
+    wanted = np.flatnonzero(hashed <= bound)
+    wanted = wanted if wanted.size else np.array([hashed.argmin()], np.int64)
     return wanted if wanted.size < ids.size else None
 
 

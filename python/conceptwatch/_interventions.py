@@ -178,7 +178,8 @@ class _Batch:
             )
         self.blocks = blocks
         self.units = head.units(self.k)
-        self.unit_of_column = np.repeat(self.units, [len(block) for block in self.blocks])
+        self.concept_of_column: NDArray[np.int64] = np.repeat(np.arange(self.k), [len(block) for block in blocks])
+        self.of = self._like(self.concept_of_column)  # on the activations' device
         self.ids = _ids(ids, self.n)
 
     def predictions(self, tasks: Sequence[Output]) -> Predictions:
@@ -187,7 +188,7 @@ class _Batch:
             raise Fault(f"policy: 'coop' needs a single task, but there are {len(tasks)}")
         if self.head.policy == "coop" and tasks[0].is_number:
             raise Fault("policy: 'coop' needs a task of classes, but the task is continuous")
-        rank = self._ranks()[:, self._like(self.unit_of_column)]
+        rank = self._ranks()[:, self._like(self.units[self.concept_of_column])]
         known = self._known()
         correct, mistaken = [], []
         with calling(self.head.call, self.head.cut(), self.c_hat, tasks=tasks) as predicted:
@@ -206,11 +207,11 @@ class _Batch:
         """Columns of concepts whose label is known, [n, K]."""
         known = self.c == self.c  # NaN is unknown
         known = known & ((self.c >= 0) | self._like(np.array([kind == "continuous" for kind in self.kinds])))
-        return known[:, self._like(self._concept_of_column())]
+        return known[:, self.of]
 
     def _is(self, kind: str) -> NDArray[np.bool_]:
         """The columns of concepts that are set by this kind, [K]."""
-        return np.array([found == kind for found in self.kinds])[self._concept_of_column()]
+        return np.array([self.kinds[concept] == kind for concept in self.concept_of_column])
 
     def _values(self) -> tuple[Any, Any]:
         """What concepts are set to, [n, K] each: true values and wrong ones."""
@@ -226,14 +227,13 @@ class _Batch:
         return true, wrong
 
     def _numbers(self, low: Any, high: Any) -> tuple[Any, Any]:
-        c = self._cast(self.c)[:, self._like(self._concept_of_column())]
+        c = self._cast(self.c)[:, self.of]
         return c, self.xp.where(2 * c > low + high, low, high)
 
     def _class_values(self, low: Any, high: Any) -> tuple[Any, Any]:
-        classes = self._classes()
-        column_class, of = self._column_classes(), self._like(self._concept_of_column())
-        true = self.xp.where(classes[:, of] == column_class, high, low)
-        return true, self.xp.where(self._wrong_classes(classes)[:, of] == column_class, high, low)
+        classes, column_class = self._classes(), self._column_classes()
+        true = self.xp.where(classes[:, self.of] == column_class, high, low)
+        return true, self.xp.where(self._wrong_classes(classes)[:, self.of] == column_class, high, low)
 
     def _classes(self) -> Any:
         """Class numbers of the labels, 0 where unknown."""
@@ -254,18 +254,14 @@ class _Batch:
         classes = [np.arange(len(block)) if len(block) > 1 else np.ones(1) for block in self.blocks]
         return self._like(np.concatenate(classes).astype(np.int64))
 
-    def _concept_of_column(self) -> NDArray[np.int64]:
-        return np.repeat(np.arange(self.k), [len(block) for block in self.blocks])
-
     def _ends(self) -> tuple[Any, Any]:
         """`low` and `high` for each column, in the activations' type."""
         given = [self._end(name, end) for name, end in (("low", self.head.low), ("high", self.head.high))]
         measured: list[Any] = [0.0, 1.0]
         if any(end is None for end in given):
-            of = self._like(self._concept_of_column())
             # Numbers are set to percentiles of the labels.
             for kind, source in (("logit", lambda: self.measured or percentiles(self.c_hat)),
-                                 ("continuous", lambda: [end[of] for end in percentiles(self.c)])):  # fmt: skip
+                                 ("continuous", lambda: [end[self.of] for end in percentiles(self.c)])):  # fmt: skip
                 columns = self._is(kind)
                 if columns.any():
                     ends = [self._like(end) for end in source()]
@@ -281,7 +277,7 @@ class _Batch:
             return None
         end, columns = self._like(end), self.c_hat.shape[1]
         if tuple(end.shape) == (self.k,) and columns != self.k:
-            end = end[self._like(self._concept_of_column())]
+            end = end[self.of]
         if tuple(end.shape) not in ((), (columns,)):
             raise Fault(f"{name}: got shape {list(end.shape)}, expected a number or one for each column, [{columns}]")
         return end
@@ -338,7 +334,7 @@ class _Batch:
             raise Fault(f"policy: 'coop' needs probabilities or logits, but the concepts are {other}")
         xp, scores = self.xp, []
         low, high = self._ends()
-        column_class, of = self._column_classes(), self._concept_of_column()
+        column_class = self._column_classes()
         rows = self._like(np.arange(self.n))
         with calling(self.head.call, self.head.cut(), self.c_hat, probabilities=True) as probabilities:
             base = self._like(probabilities(self.c_hat))
@@ -346,7 +342,7 @@ class _Batch:
             for concept, block in enumerate(self.blocks):
                 share = self._shares(block, self.kinds[concept])
                 score = -xp.where(share > 0, share * xp.log(xp.where(share > 0, share, 1.0)), 0.0).sum(1)
-                inside = self._like(of == concept)
+                inside = self.of == concept
                 for number in range(share.shape[1]):
                     chosen = xp.where(column_class == number, high, low)
                     after = self._like(probabilities(xp.where(inside, chosen, self.c_hat)))

@@ -29,6 +29,7 @@ TIGHT = 0.5
 # How often a process asks, answer after answer, for its place in the attempt that has superseded it. Passes that it has
 # open go with each.
 REJOINS = 3
+_PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 # Outcomes that are said.
 _REMARKABLE = {
     messages.Settled.OUTCOME_INCOMPLETE: "is incomplete",
@@ -280,9 +281,11 @@ class Outbox:
         del self.in_flight[answer.sequence]
         self._done(item)
         again, item.again = item.again, False
-        known = again and isinstance(content, EndOfPass) and _is_closed(answer)
+        # A sidecar remembers who ended the newest passes only. To an end that was acknowledged a closed pass is no
+        # loss: the sidecar says on this stream, too, how it is settled.
+        known = again and isinstance(content, EndOfPass) and is_refused(answer, _PRECONDITION, "step")
         refused = answer.outcome == messages.IngestResponse.OUTCOME_REFUSED and not known
-        superseded, kept = refused and _is_superseded(answer), None
+        superseded, kept = refused and is_refused(answer, _PRECONDITION, "attempt"), None
         unsettled = self.unsettled(link)
         if isinstance(content, EndOfPass) and content.abandoned:
             unsettled.forget(content.key)
@@ -382,15 +385,6 @@ def _held_rows(item: Item) -> int:
     return item.content.held_rows if isinstance(item.content, Batch) else 0
 
 
-def _is_closed(answer: Any) -> bool:
-    """Whether an end of pass was refused because the pass is closed.
-
-    A sidecar remembers who ended the newest passes only. If an end was acknowledged before, this answer means no loss:
-    the sidecar says on this stream, too, how the pass is settled.
-    """
-    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "step")
-
-
-def _is_superseded(answer: Any) -> bool:
-    """Whether a message was refused because a newer attempt of its job has begun."""
-    return bool(answer.code == grpc.StatusCode.FAILED_PRECONDITION.value[0] and answer.field == "attempt")
+def is_refused(answer: Any, code: grpc.StatusCode, field: str) -> bool:
+    """Whether a message was refused with this code because of this field."""
+    return bool(answer.code == code.value[0] and answer.field == field)

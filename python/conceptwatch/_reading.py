@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -243,9 +243,6 @@ class Runs(Sequence[StoredRun]):
 
     def __len__(self) -> int:
         return len(self._found)
-
-    def __iter__(self) -> Iterator[StoredRun]:
-        return iter(self._found)
 
     def __contains__(self, key: object) -> bool:
         return key in self.names if isinstance(key, str) else key in self._found

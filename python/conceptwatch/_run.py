@@ -29,7 +29,7 @@ from ._labels import Labels
 from ._loggers import Forward, Loggers
 from ._names import composed
 from ._outcome import failure, handled, outcome_of, uncaught
-from ._presample import Panel, UInt64s, client_hash, identities, priorities
+from ._presample import Panel, client_hash, identities
 from ._protocol import messages
 from ._reading import Matrix, StoredRun, stored
 from ._run_channel import EndOfPass, Link
@@ -403,7 +403,7 @@ class Run:
         timeout = min(max(0.0, timeout), LONGEST_WAIT)
         end = time.monotonic() + timeout
         sender, link = self._sender, self._link
-        sender.flush(link, timeout, while_down=False)
+        sender.flush(link, timeout)
         declared = sender.wait_declared(link, max(0.0, end - time.monotonic()) + GRACE)
         if declared and not (sender.down or link.refused) and usable():
             return max(0.0, end - time.monotonic())
@@ -547,22 +547,14 @@ class Run:
 
     def _wanted(self, split: str, part: list[Logged], panel: Panel | None) -> Any:
         """The rows that may be sampled, or None for all of them."""
-        limits = self._link.limits
-        bound = panel.bound(limits.sample_rows) if panel is not None and limits.is_pass(split) else None
-        if bound is None:
+        if panel is None or not self._link.limits.is_pass(split):
             return None
         given = next((tensor for tensor in part if tensor.name == "sample_ids"), None)
-        ids: UInt64s | None
-        if given is None:
-            rows = np.arange(part[0].shape[0])
-            ids = identities(client_hash(self._sender.client), self._sender.next_sequence, rows)
-        else:
+        if given is not None:
             # Reading ids on a GPU would block, so these rows are thinned after they have arrived.
-            ids = given.row_ids()
-        if ids is None:
-            return None
-        wanted = wanted_rows(priorities(limits.sample_seed, ids), bound)
-        return wanted if wanted.size < ids.size else None
+            return wanted_rows(panel, self._link.limits, given.row_ids)
+        client, sequence, rows = self._sender.client, self._sender.next_sequence, part[0].shape[0]
+        return wanted_rows(panel, self._link.limits, lambda: identities(client_hash(client), sequence, np.arange(rows)))
 
     def _begin(self, split: str, step: int) -> int:
         """Begins a pass and returns its ordinal. What is no step is said when something is logged."""

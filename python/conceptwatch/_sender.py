@@ -26,7 +26,7 @@ from ._connection import Contact, channel_to, described, retry_delay, serves_htt
 from ._encode import PassKey
 from ._fork import usable
 from ._launch import scheduler_job, valid_name
-from ._outbox import Outbox
+from ._outbox import Outbox, is_refused
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
 from ._run_channel import EndOfPass, Item, Limits, Link
@@ -162,18 +162,17 @@ class Sender:
             if self._due or not (joins or lane.is_held):
                 self._send_now()
 
-    def flush(self, link: Link, timeout: float, *, while_down: bool) -> bool:
+    def flush(self, link: Link, timeout: float) -> bool:
         """Waits until all of the run's messages are acknowledged or given up. False when the time ran out.
 
-        Without `while_down` also False, at once, when the sidecar cannot be reached. Without a timeout kept passes stay
-        kept: the sidecar could not score them in time anyway.
+        Also False, at once, when the sidecar cannot be reached. Without a timeout kept passes stay kept: the sidecar
+        could not score them in time anyway.
         """
         with self._wake:
-            self._hurry = self._hurry or while_down
-            if timeout > 0.0 or while_down:
+            if timeout > 0.0:
                 self._outbox.send_kept(link)
             self._send_now()
-            self._answered.wait_for(lambda: link.outstanding == 0 or (self.down and not while_down), timeout)
+            self._answered.wait_for(lambda: link.outstanding == 0 or self.down, timeout)
             return link.outstanding == 0
 
     def wait_until_sent(self, link: Link, deadline: float, alone: float, *, settled: bool = False) -> bool:
@@ -554,7 +553,7 @@ class Sender:
         with self._wake:
             item = self._outbox.in_flight.get(answer.sequence)
             if item is not None:
-                if _is_unknown(answer) and not item.link.unknown:
+                if is_refused(answer, grpc.StatusCode.NOT_FOUND, "run") and not item.link.unknown:
                     item.link.unknown = True
                     raise Disconnected("it does not know the run any more")
                 self._progress, self.down, item.link.unknown = True, False, False
@@ -566,11 +565,6 @@ class Sender:
             self._answered.notify_all()
         if item is not None and kept is not None:
             self._outbox.compact(item.link, kept, self.client, self._wake)
-
-
-def _is_unknown(answer: Any) -> bool:
-    """Whether a message was refused because the sidecar does not know its run."""
-    return bool(answer.code == grpc.StatusCode.NOT_FOUND.value[0] and answer.field == "run")
 
 
 _senders: dict[Contact, Sender] = {}

@@ -27,12 +27,12 @@ def main() -> None:
     with run.evaluation("val", step=10) as p:
         p.log(**share(rank, is_first))
         if is_first and rank == last:
-            assert run._sender.flush(run._link, 30.0, while_down=True)
+            assert run._sender.flush(run._link, 30.0)
             wait_for(lambda: len(list(folder.glob("ended-*"))) == last)
             (folder / "over").touch()
             os.kill(os.getpid(), signal.SIGKILL)
     if is_first:
-        assert run._sender.flush(run._link, 30.0, while_down=True)
+        assert run._sender.flush(run._link, 30.0)
         (folder / f"ended-{rank}").touch()
         time.sleep(60)  # until torchrun ends it with the other
         os._exit(1)

@@ -33,7 +33,7 @@ def log(run: Run, step: int, *, rows: int = 600, seed: int = 0, first_id: int = 
 
 
 def flush(run: Run) -> None:
-    assert run._sender.flush(run._link, 30.0, while_down=True)
+    assert run._sender.flush(run._link, 30.0)
 
 
 def steps(address: str, run: str) -> list[int]:

@@ -16,7 +16,7 @@ import conceptwatch
 from conceptwatch import _launch
 from conceptwatch._launch import MAX_ATTEMPT, Launch, Started, launch_of, valid_name
 from conceptwatch._protocol import messages
-from conftest import K, Start, Warned, batch, evaluated, wait_for
+from conftest import K, Start, Warned, acknowledged, batch, evaluated, wait_for
 from sidecar import Received, Sidecar, unavailable
 
 TORCHRUN = {
@@ -389,7 +389,7 @@ def test_a_restarted_sidecar_is_declared_to_again_and_its_answer_counts(sidecar:
     run.log(step=2, **batch())
     wait_for(lambda: run.stats.retries >= 1)
     sidecar.serve(address)
-    assert run._sender.flush(run._link, 30.0, while_down=True)
+    wait_for(lambda: acknowledged(run))
     before, after = [declared for declared in sidecar.starts if declared.job == "mine"]
     assert before == after, "the same request"
     # In memory the first run is forgotten, so that its name is free again.

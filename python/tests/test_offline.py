@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import conceptwatch
-from conftest import K, Start, Warned, batch, evaluated, python
+from conftest import K, Start, Warned, acknowledged, batch, evaluated, python, wait_for
 from real_sidecar import command, eager
 from sidecar import Sidecar
 
@@ -185,7 +185,7 @@ def test_a_sidecar_of_another_release_is_said_once(
     sidecar.close()
     sidecar.serve(address)
     run.log(step=1, **batch())
-    assert run._sender.flush(run._link, 30.0, while_down=True)
+    wait_for(lambda: acknowledged(run))
     said = [line for line in warned() if "1.3.3" in line]
     assert len(said) == 1
     assert "the sidecar 1.3.3" in said[0]

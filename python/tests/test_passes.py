@@ -207,7 +207,7 @@ def test_the_sidecar_of_a_job_scores_what_waits_after_the_job_has_ended(job: Job
     directory = one.do("run.data_dir")
     one.do("evaluate(run, 1)")
     one.do("run.evaluation('empty', step=4).__exit__(None, None, None)")
-    assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+    assert one.do("run._sender.flush(run._link, 60)") is True
     one.do("run.finish(timeout=0.0)")
     one.end()
     wait_for(lambda: not sidecars(tmp_path), 120.0)
@@ -228,7 +228,7 @@ def test_the_end_of_a_run_says_what_becomes_of_evaluations_that_are_not_settled(
         begin(one, "a", f"127.0.0.1:{free_ports()}", **data_dir)
         # The first few are scored with the CPU time that was saved up.
         one.do("evaluate(run, *range(40))")
-        assert one.do("run._sender.flush(run._link, 60, while_down=True)") is True
+        assert one.do("run._sender.flush(run._link, 60)") is True
         assert one.do("run.finish(timeout=0.0)") is False
         said.append(one.said())
     assert "The sidecar goes on after this job, for 15 minutes by default (--linger)" in said[0]

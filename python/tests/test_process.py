@@ -185,7 +185,7 @@ def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(si
         import os, sys, numpy as np, conceptwatch
         run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
         run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
-        assert run._sender.flush(run._link, 10, while_down=False)
+        assert run._sender.flush(run._link, 10)
         child = os.fork()
         if child == 0:
             run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
