@@ -25,6 +25,8 @@ MARKS = ("o", "s", "^", "D", "v", "P")
 MOST_MARKS = 24
 
 Points = Sequence[dict[str, Any]]
+# Each with its label.
+Curves = Sequence[tuple[str, Points]]
 
 
 def _axes(ax: Any) -> Any:
@@ -44,9 +46,9 @@ def _look(place: int) -> dict[str, Any]:
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[look], "marker": MARKS[look]}
 
 
-def _along(curves: Mapping[str, Points], ax: Any) -> str:
+def _along(curves: Curves, ax: Any) -> str:
     """Epochs where all points have one, else steps; what is drawn already stays comparable."""
-    points = [point for curve in curves.values() for point in curve]
+    points = [point for _, curve in curves for point in curve]
     has_epochs = bool(points) and all(point.get("epoch") is not None for point in points)
     return "epoch" if has_epochs and not (ax.lines and ax.get_xlabel() == "step") else "step"
 
@@ -87,13 +89,20 @@ def _draw_limits(ax: Any, run: StoredRun, scores: Sequence[str]) -> None:
         ax.text(0.995, at, text, transform=along, ha="right", va=side, fontsize="x-small", color=LIMIT)
 
 
-def _finish(ax: Any, title: str, along: str, entries: int) -> Any:
+def _plotted(curves: Curves, limits_of: StoredRun | None, scores: Sequence[str], title: str, ax: Any) -> Any:
+    """The axes, with these curves and the limits of these scores, which a run's source states."""
+    ax = _axes(ax)
+    along = _along(curves, ax)
+    for place, (label, points) in enumerate(curves):
+        _draw(ax, points, label, _look(place), along)
+    if limits_of is not None:
+        _draw_limits(ax, limits_of, scores)
     ax.set_title(title, loc="left")
     ax.set_xlabel(along)
     ax.grid(color="#e6e9ed")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    if 0 < entries <= len(COLOURS) * len(DASHES):
+    if 0 < len(curves) <= len(COLOURS) * len(DASHES):
         # Beside the data. A figure without a layout engine would cut it off there.
         beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if ax.figure.get_layout_engine() else {}
         ax.legend(frameon=False, fontsize="small", handlelength=3.6, **beside)
@@ -102,18 +111,9 @@ def _finish(ax: Any, title: str, along: str, entries: int) -> Any:
 
 def of_run(run: StoredRun, scores: Sequence[str], split: str, ax: Any) -> Any:
     """Scores of one run; by default the main ones that it has."""
-    wanted = scores or MAIN
-    curves = {}
-    for score in wanted:
-        points = run.series(score, split, frame="records")
-        if scores or any(point["value"] is not None for point in points):
-            curves[score] = points
-    ax = _axes(ax)
-    along = _along(curves, ax)
-    for place, (score, points) in enumerate(curves.items()):
-        _draw(ax, points, score, _look(place), along)
-    _draw_limits(ax, run, tuple(curves))
-    return _finish(ax, f"{run.name}, {split}", along, len(curves))
+    read = [(score, run.series(score, split, frame="records")) for score in dict.fromkeys(scores or MAIN)]
+    curves = [(score, points) for score, points in read if scores or any(one["value"] is not None for one in points)]
+    return _plotted(curves, run, [score for score, _ in curves], f"{run.name}, {split}", ax)
 
 
 def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any = None) -> Any:
@@ -134,11 +134,6 @@ def plot(runs: Sequence[StoredRun], score: str, *, split: str = "val", ax: Any =
             lacking = error
     if lacking is not None and not shown:
         raise lacking
-    ax = _axes(ax)
-    along = _along({str(place): points for place, (_, points) in enumerate(curves)}, ax)
-    for place, (name, points) in enumerate(curves):
-        _draw(ax, points, name, _look(place), along)
-    if shown:
-        _draw_limits(ax, shown[0], (score,))
+    ax = _plotted(curves, shown[0] if shown else None, (score,), f"{score}, {split}", ax)
     ax.set_ylabel(score)
-    return _finish(ax, f"{score}, {split}", along, len(curves))
+    return ax

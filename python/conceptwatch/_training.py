@@ -142,6 +142,12 @@ class Stream:
             found.step, {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         )
 
+    def advice(self, step: int, timeout: float) -> str | None:
+        """Why training should stop, where the sidecar advises it."""
+        if self.run is None or not self.run.should_stop(step=step, timeout=timeout):
+            return None
+        return self.run.stop_reason(step=step) or "the sidecar advises it"
+
     def finish(self, timeout: float = 30.0) -> None:
         if self.run is not None:
             self.run.finish(timeout)

@@ -79,7 +79,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._saved = None if backup_dir is None else Path(backup_dir) / f"conceptwatch-{_digest(name)[:16]}.json"
-        rows = {len(array) for array in (*_leaves(inputs), *labels.values())}
+        rows = {len(array) for array in (*_keras.tree.flatten(inputs), *labels.values())}
         if len(rows) != 1:
             raise ValueError(f"labels: inputs and labels differ in their numbers of rows: {sorted(rows)}")
         self.split = split
@@ -107,8 +107,6 @@ class LeakageMonitor(_keras.callbacks.Callback):
         self._stream.start(self._stream.declaration(), head=self._found_head())
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        run = self._stream.run
-        assert run is not None
         # A LossScaleOptimizer's own count may stand still: the optimiser inside counts (keras#20878).
         optimizer = getattr(self.model.optimizer, "inner_optimizer", self.model.optimizer)
         step = int(_keras.ops.convert_to_numpy(optimizer.iterations))
@@ -121,9 +119,9 @@ class LeakageMonitor(_keras.callbacks.Callback):
         reading = self._stream.read(self.split, step, self.timeout) if self.timeout > 0 else None
         if logs is not None and reading is not None and reading.step == step:
             logs.update({PREFIX + score: value for score, value in reading.values.items()})
-        if self.advice and run.should_stop(step=step, timeout=self.timeout):
-            self.stop_reason = run.stop_reason(step=step)
-            self.model.stop_training = True
+        reason = self._stream.advice(step, self.timeout) if self.advice else None
+        if reason is not None:
+            self.stop_reason, self.model.stop_training = reason, True
 
     def _restore(self) -> None:
         """Makes the run that is about to start that of the backup, if there is one."""
@@ -188,7 +186,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
 
     def _outputs_of(self, part: slice) -> Mapping[str, Any]:
         assert self._probe is not None
-        return self._probe(_part(self._inputs, part))
+        return self._probe(_keras.tree.map_structure(lambda array: array[part], self._inputs))
 
     def _extract(self, part: slice, outputs: Mapping[str, Any]) -> dict[str, Any]:
         tensors = {name: values[part] for name, values in self._labels.items()}
@@ -208,18 +206,6 @@ def _logits(probabilities: NDArray[Any]) -> NDArray[Any]:
     inside = np.clip(probabilities, limits.tiny, 1 - limits.epsneg)
     logits: NDArray[Any] = np.log(inside) - np.log1p(-inside)
     return logits
-
-
-def _leaves(inputs: Any) -> list[Any]:
-    if isinstance(inputs, Mapping):
-        return list(inputs.values())
-    return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-
-
-def _part(inputs: Any, part: slice) -> Any:
-    if isinstance(inputs, Mapping):
-        return {name: array[part] for name, array in inputs.items()}
-    return [array[part] for array in inputs] if isinstance(inputs, (list, tuple)) else inputs[part]
 
 
 def _array(output: Any) -> NDArray[Any]:

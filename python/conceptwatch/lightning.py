@@ -318,21 +318,16 @@ class LeakageEarlyStopping(_Callback):
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         if not _fitting(trainer) or trainer.fast_dev_run:
             return
-        judged = self._judged()
+        reason = self._judged()
         step = self._leakage.step(trainer) if self._leakage is not None else trainer.global_step
-        reason = self._advised(step) or judged
+        if self.advice and self._leakage is not None:
+            reason = self._leakage._stream.advice(step, self.timeout) or reason
         # Every rank asks and takes part in the reduction, so that all ranks stop or none does.
         if trainer.strategy.reduce_boolean_decision(reason is not None, all=False):
             trainer.should_stop = True
             self.stopped_epoch = trainer.current_epoch
             self.stopping_reason_message = reason or "another rank was advised to stop"
             self._say(trainer, f"training stops after step {step}: {self.stopping_reason_message}")
-
-    def _advised(self, step: int) -> str | None:
-        run = self._leakage.run if self._leakage is not None else None
-        if not self.advice or run is None or not run.should_stop(step=step, timeout=self.timeout):
-            return None
-        return run.stop_reason(step=step) or "the sidecar advises it"
 
     def _judged(self) -> str | None:
         """The reason to stop by the monitored score, if any. Each evaluation counts once."""

@@ -194,10 +194,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
             state.log_history[-1].update(found)
 
     def _heed(self, args: Any, step: int, control: Any) -> None:
-        run, reason = self._stream.run, None
-        if run is not None and args.process_index == 0 and run.should_stop(step=step, timeout=self.timeout):
-            reason = run.stop_reason(step=step) or "the sidecar advises it"
-        reason = self._agreed(reason)
+        reason = self._agreed(self._stream.advice(step, self.timeout) if args.process_index == 0 else None)
         if reason is not None:
             self.stop_reason = reason
             control.should_training_stop = True
