@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -198,6 +199,16 @@ def npm_packages(folder: Path) -> None:
     """Skips the test unless the npm packages of a folder are installed, as `make test` does before the first test."""
     if not (folder / "node_modules" / ".installed").is_file():
         not_tested("node", "lacks packages: run `sh tests/npm.sh`")
+
+
+def node_and_browser(folder: Path) -> tuple[str, dict[str, str]]:
+    """Node, and the environment in which the programs of a folder find Chromium."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        not_tested("chromium")
+    npm_packages(folder)
+    return shutil.which("node") or not_tested("node"), {**os.environ, "CONCEPTWATCH_CHROMIUM": browser}
 
 
 def not_tested(name: str, why: str = "is not installed") -> NoReturn:

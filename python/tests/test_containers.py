@@ -15,14 +15,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from conftest import not_tested, npm_packages, wait_for
+from conftest import not_tested, npm_packages, package, wait_for
 from monitoring import Prometheus, program_path
 from real_sidecar import EAGER_OPTIONS, ask, binary, free_ports, listens
 
@@ -35,15 +34,13 @@ TOKEN = "token-of-this-test"  # noqa: S105
 
 @pytest.fixture(scope="module", autouse=True)
 def _requirements() -> None:
-    if find_spec("yaml") is None or find_spec("kubernetes_validate") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
+    for module in ("yaml", "kubernetes_validate"):
+        package(module, "deploy")
 
 
 def parsed(path: Path) -> list[Any]:
     """The documents of a YAML file."""
-    import yaml  # noqa: PLC0415
-
-    return list(yaml.safe_load_all(path.read_text()))
+    return list(package("yaml", "deploy").safe_load_all(path.read_text()))
 
 
 def tool(name: str) -> str:

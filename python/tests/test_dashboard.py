@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import evaluated, not_tested, wait_for
+from conftest import evaluated, package, wait_for
 from monitoring import Prometheus
 from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 
@@ -40,8 +39,7 @@ EVALUATIONS = 4
 
 
 def test_the_program_builds_what_is_committed(tmp_path: Path) -> None:
-    if find_spec("grafana_foundation_sdk") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
+    package("grafana_foundation_sdk", "deploy")
     program = tmp_path / "dashboard.py"
     (tmp_path / "dashboards").mkdir()
     for file in ("dashboard.py", "infinity.py"):
@@ -331,17 +329,13 @@ def api_panels() -> list[Any]:
 
 def rows_of(watched: Watched, target: dict[str, Any], run: str) -> list[dict[str, Any]]:
     """As the Infinity data source gets them: asks the sidecar, then applies the jq program."""
-    if find_spec("jq") is None:
-        not_tested("deploy", "requirements are not installed; `make .venv/all` installs them")
-    import jq  # noqa: PLC0415
-
     known = of_run(watched, run).values
     params = {
         one["key"]: re.sub(r"\${(\w+)}", lambda m: str(known[m[1]]), one["value"])
         for one in target["url_options"]["params"]
     }
     found = ask(watched.sidecar.http, target["url"], **params)
-    rows: list[dict[str, Any]] = jq.compile(target["root_selector"]).input_value(found).first()
+    rows: list[dict[str, Any]] = package("jq", "deploy").compile(target["root_selector"]).input_value(found).first()
     return rows
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,8 +15,7 @@ import pytest
 from test_sidecar import validation_pass
 
 import conceptwatch
-from conftest import evaluated, not_tested, npm_packages, package, python_environment, wait_for
-from monitoring import program_path
+from conftest import evaluated, node_and_browser, package, python_environment, wait_for
 from real_sidecar import EAGER_OPTIONS, RealSidecar, curve
 
 ROOT = Path(__file__).parents[2]
@@ -76,13 +74,7 @@ def test_both_trainings_leave_their_curves(trained: RealSidecar) -> None:
 
 @pytest.fixture(scope="module")
 def node() -> tuple[str, dict[str, str]]:
-    """Node, and the environment in which the page's programs find Chromium."""
-    binary = program_path("node") or not_tested("node")
-    browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or program_path("chromium", "chromium-browser", "google-chrome")
-    if browser is None:
-        not_tested("chromium")
-    npm_packages(PAGE)
-    return binary, {**os.environ, "CONCEPTWATCH_CHROMIUM": browser}
+    return node_and_browser(PAGE)
 
 
 def test_the_page_draws_both_curves(trained: RealSidecar, node: tuple[str, dict[str, str]]) -> None:

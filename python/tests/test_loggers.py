@@ -16,7 +16,7 @@ from conceptwatch._loggers import _for_mlflow
 from conceptwatch._protocol import messages
 from conftest import K, Start, Warned, batch, evaluated, package, wait_for
 from offline_wandb import of_wandb
-from sidecar import Sidecar
+from sidecar import Sidecar, at_once
 
 STEPS = (100, 200, 300)
 TAG = "conceptwatch/val/concept_accuracy"
@@ -209,18 +209,10 @@ def test_a_package_that_is_missing_is_one_line(
     assert said.startswith(f"conceptwatch: log_to: {missing} is not installed, so nothing is logged to it")
 
 
-def settling(sidecar: Sidecar) -> None:
-    """Its evaluations are settled at once, each with an accuracy."""
-    sidecar.start.incarnation, sidecar.start.data_dir = "one", "/curves"
-    sidecar.settled = lambda end: messages.Settled(
-        run=end.run or "run", split="val", step=end.step, outcome=messages.Settled.OUTCOME_POINT
-    )
-
-
 def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
-    sidecar: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
+    settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settling(sidecar)
+    settling.settled = at_once
 
     def scores(request: Any, context: Any) -> Any:
         point = messages.Point(run="run", split="val", step=request.step)
@@ -228,7 +220,7 @@ def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
         point.scores.add(id="ois", undefined="one class")
         return messages.GetScoresResponse(point=point)
 
-    monkeypatch.setattr(sidecar, "_scores", scores)
+    monkeypatch.setattr(settling, "_scores", scores)
     found: list[tuple[dict[str, float], int]] = []
 
     def full(values: dict[str, float], step: int) -> None:
@@ -245,14 +237,14 @@ def test_a_logger_that_fails_is_said_once_and_the_others_go_on(
 
 @pytest.mark.parametrize("name", ["wandb", "mlflow", "trackio"])
 def test_a_run_that_is_not_active_is_one_line(
-    name: str, sidecar: Sidecar, start: Start, warned: Warned, folder: Path
+    name: str, settling: Sidecar, start: Start, warned: Warned, folder: Path
 ) -> None:
     module = package(name)
     if name == "mlflow":
         module.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
-    settling(sidecar)
-    sidecar.point = messages.Point(run="run", split="val", step=1)
-    sidecar.point.scores.add(id="ctl", value=0.5)
+    settling.settled = at_once
+    settling.point = messages.Point(run="run", split="val", step=1)
+    settling.point.scores.add(id="ctl", value=0.5)
     run = start(log_to=name)
     evaluated(run, batch())
     assert run.finish()

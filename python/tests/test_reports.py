@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,12 @@ from typing import Any
 import numpy as np
 
 import conceptwatch
-from conftest import evaluated, not_tested, npm_packages
+from conftest import evaluated, node_and_browser
 from real_sidecar import eager, page, printed
 
 # With a value for each concept and each pair, a curve, and one that is undefined.
 SCORES = "ctl,icl,clarity,intervention_drop,concept_accuracy"
 PAGE = Path(__file__).parents[2] / "tests" / "page"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 HOSTILE = [
     "<script>alert(1)</script>",
     "</style><script>alert(2)</script>",
@@ -38,14 +35,10 @@ OVERRIDE = "\u202egnp.exe"
 
 def reported(*reports: Path) -> list[dict[str, Any]]:
     """What a browser finds in each."""
-    browser = os.environ.get("CONCEPTWATCH_CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        not_tested("chromium")
-    node = shutil.which("node") or not_tested("node")
-    npm_packages(PAGE)
+    node, environment = node_and_browser(PAGE)
     done = subprocess.run(
         [node, str(PAGE / "report.mjs"), *map(str, reports)],
-        env={**os.environ, "CONCEPTWATCH_CHROMIUM": browser},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,

@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
-from conceptwatch._presample import priorities
+from conceptwatch._presample import client_hash, identities, priorities
 from conceptwatch._protocol import messages
 from conftest import K, Start, Warned, acknowledged, batch, log, wait_for
 from sidecar import Received, Sidecar, at_once
@@ -188,11 +188,9 @@ def test_the_rows_kept_of_a_large_pass_are_bounded_and_give_the_same_sample(
 
 def _own(sidecar: Sidecar, rows: Any, size: int) -> Any:
     """Priorities of rows without ids, logged in batches of `size`."""
-    from conceptwatch._presample import client_hash, siphash  # noqa: PLC0415
-
     client = client_hash(sidecar.starts[0].client)
-    words = [np.full_like(rows, client), rows // np.uint64(size) + np.uint64(1), rows % np.uint64(size)]
-    return priorities(7, siphash((0, 1), words))
+    ids = [identities(client, row // size + 1, np.array([row % size])) for row in rows.tolist()]
+    return priorities(7, np.concatenate(ids))
 
 
 def test_rows_without_room_are_released_for_new_ones_and_counted(
