@@ -30,10 +30,6 @@ class PassKey(NamedTuple):
     ordinal: int
 
 
-class TooLarge(ValueError):
-    """One row alone is larger than a message may be."""
-
-
 @dataclass
 class Batch:
     """A copy of the rows of one call to `log`. `rows` counts those logged; `numbers` are the row numbers kept."""
@@ -152,7 +148,7 @@ def chunk_ends(columns: list[Copy], limit: int) -> list[int]:
         if column.array is None:
             sizes += np.fromiter((len(text.encode()) + 4 for text in column.texts), np.int64, rows)
     if sizes.max() > limit:
-        raise TooLarge(
+        raise ValueError(
             f"one of its rows takes {sizes.max()} bytes, and at most {limit} can be sent; log smaller tensors"
         )
     until = np.cumsum(sizes)

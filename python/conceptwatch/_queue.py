@@ -8,7 +8,7 @@ splits go on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ._encode import PassKey
 from ._run_channel import EndOfPass, Item, Link
@@ -90,11 +90,6 @@ class Queue:
 
     def __bool__(self) -> bool:
         return any(lane.items for lane in self._lanes.values())
-
-    def __iter__(self) -> Iterator[Item]:
-        """All that waits, those held back excepted."""
-        for lane in self._lanes.values():
-            yield from lane.items
 
     def lane(self, link: Link, split: str) -> Lane:
         lane = self._lanes.get((link, split))

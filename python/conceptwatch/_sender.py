@@ -188,7 +188,7 @@ class Sender:
             self._outbox.send_kept(link)
             self._send_now()
             try:
-                while link.outstanding or (settled and self._outbox.unsettled(link).is_awaited):
+                while link.outstanding or (settled and any(kept.ended for kept in self._outbox.unsettled(link))):
                     end = min(deadline, max(start, self.down_since) + alone) if self.down else deadline
                     left = end - time.monotonic()
                     if left <= 0.0:
@@ -581,5 +581,4 @@ def _after_fork() -> None:
         sender.after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

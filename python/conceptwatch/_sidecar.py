@@ -6,6 +6,7 @@ A sidecar that is started here serves every job of the user, and ends once its s
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import shutil
@@ -20,11 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 from ._connection import host_and_port, is_local
 from ._home import user_home
@@ -192,7 +188,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
 
 def _above_standard(descriptor: int) -> int:
     """The same file under a number that no standard stream of the new process has: this one may have closed its own."""
-    if fcntl is None or descriptor > 2:
+    if descriptor > 2:
         return descriptor
     try:
         return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -248,9 +244,6 @@ def owners(port: int) -> set[int]:
 @contextlib.contextmanager
 def _one_at_a_time(name: str) -> Iterator[None]:
     """Holds this user's lock for a port. After a timeout proceeds without it: only one process can get the port."""
-    if fcntl is None:
-        yield
-        return
     try:
         descriptor = opened(folder() / f"{name}.lock", os.O_CREAT | os.O_RDWR)
     except NotPrivate:
@@ -280,5 +273,4 @@ def _after_fork() -> None:
     _own.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

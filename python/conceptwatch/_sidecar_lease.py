@@ -8,12 +8,11 @@ socket named after what the job wants, where its other ranks and further such jo
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import itertools
 import logging
 import os
-import socket
+import pwd
 import sys
 import time
 from collections.abc import Iterator
@@ -30,9 +29,6 @@ from ._protocol import Calls, messages
 from ._sidecar import SOCKET, UNIX, NotStarted, Wish
 from ._summary import is_quiet
 from ._version import __version__, same_release
-
-with contextlib.suppress(ImportError):  # Windows
-    import pwd
 
 # Seconds within which a sidecar states what it is. A slower one is used: other ranks may have its answer.
 PATIENCE = 5.0
@@ -122,8 +118,6 @@ def _choose(wish: Wish, token: str | None, *, spawn: bool) -> tuple[_Found | Non
 
 def _sockets(wish: Wish) -> list[str]:
     """Where sidecars of this user are started: the usual place if it is free, else the one for jobs like this."""
-    if not hasattr(socket, "AF_UNIX") or not hasattr(os, "getuid"):
-        return []
     try:
         within = folder()
     except OSError as fault:
@@ -226,14 +220,14 @@ def _whose(address: str) -> str:
     """The user whose sidecar it is, where that is not this one."""
     if address.startswith(UNIX):
         return ""
-    others = _sidecar.owners(_sidecar.PORT) - {os.getuid()} if hasattr(os, "getuid") else set()
+    others = _sidecar.owners(_sidecar.PORT) - {os.getuid()}
     return f"of user {', '.join(map(_name_of, sorted(others)))}, " if others else ""
 
 
 def _name_of(user: int) -> str:
     try:
         return pwd.getpwuid(user).pw_name
-    except (NameError, KeyError):
+    except KeyError:
         return str(user)
 
 

@@ -216,10 +216,7 @@ class Logged:
             return Copy(form.name, form.number, shape, array, arrived=arrived)
         array = _host_array(self.source) if form.is_torch else self.source
         array = array.copy() if rows is None else np.take(array, rows, axis=0)
-        order = array.dtype.byteorder
-        if order == ">" or (order == "=" and sys.byteorder == "big"):
-            array = array.astype(array.dtype.newbyteorder("<"))
-        return Copy(form.name, form.number, shape, array)
+        return Copy(form.name, form.number, shape, array.astype(array.dtype.newbyteorder("<"), copy=False))
 
 
 def as_row_ids(values: NDArray[Any]) -> NDArray[np.uint64] | None:

@@ -37,11 +37,6 @@ class Kept:
     protected: bool = True  # no row was released
     settled: bool = False  # before its end was acknowledged
 
-    @property
-    def sent_again(self) -> bool:
-        """Whether the sidecar that has its rows is gone, and they are about to be sent to another one."""
-        return any(item.again for item in self.batches)
-
 
 class Unsettled:
     """The unsettled passes of one run, in the order in which they began."""
@@ -65,11 +60,6 @@ class Unsettled:
     def ended_passes(self) -> int:
         """The number of passes that have ended and are not settled."""
         return sum(kept.ended for kept in self) + sum(map(len, self._without_end.values()))
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether a pass that has ended may yet be settled."""
-        return any(kept.ended for kept in self)
 
     def end(self, end: EndOfPass) -> None:
         """The job has ended a pass."""
@@ -150,7 +140,7 @@ class Unsettled:
         The oldest first, which are settled soonest, and those that no sidecar has last.
         """
         released = []
-        for kept in sorted(self, key=lambda kept: kept.sent_again):
+        for kept in sorted(self, key=lambda kept: any(item.again for item in kept.batches)):
             if size <= 0:
                 break
             if kept.bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -151,10 +150,6 @@ def test_a_package_that_a_module_lacks_is_named(module: str, missing: str, needs
     assert last.startswith(f"ImportError: conceptwatch.{module} needs {needs} cannot be imported (")
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-
-
-@needs_fork
 def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
     done = program(
         """
@@ -178,7 +173,6 @@ def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
     assert (len(sidecar.ends), sidecar.finished, len(sidecar.starts)) == (1, ["run"], 1)
 
 
-@needs_fork
 def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(sidecar: Sidecar) -> None:
     done = program(
         """
@@ -208,7 +202,6 @@ def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(si
     assert len(sidecar.finished) == 1
 
 
-@needs_fork
 def test_a_run_that_begins_in_a_child_of_the_connected_process_is_not_called_settled(sidecar: Sidecar) -> None:
     done = program(
         """
@@ -238,7 +231,6 @@ def test_a_run_that_begins_in_a_child_of_the_connected_process_is_not_called_set
     assert sidecar.finished == ["parent"]
 
 
-@needs_fork
 def test_children_forked_before_the_first_connection_are_clients_of_their_own(sidecar: Sidecar) -> None:
     done = program(
         """
@@ -259,7 +251,6 @@ def test_children_forked_before_the_first_connection_are_clients_of_their_own(si
     assert sorted(end.rank for end in sidecar.ends) == [0, 1]
 
 
-@needs_fork
 def test_data_loader_workers_neither_hang_nor_send(sidecar: Sidecar, torch: Any) -> None:
     done = program(
         """

@@ -83,7 +83,7 @@ def test_log_takes_a_copy_and_leaves_the_callers_arrays_alone(sidecar: Sidecar, 
     assert array.sum() == 30
     array[:] = 7.0
     tensor[:] = 0
-    waiting = next(iter(run._sender._outbox.queue)).content
+    waiting = run._sender._outbox.queue.lanes()[0].items[0].content
     assert [copy.array.sum() for copy in waiting.tensors] == [30, 30]
 
 
