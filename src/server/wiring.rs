@@ -18,9 +18,7 @@ use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
 use super::http::{Access, App, Exposition};
 use super::live::Live;
-use super::metrics::{
-    AlertCollector, HistoryCollector, IdentityCollector, Metrics, OtlpMetrics, ScoreCollector, UpstreamCollector,
-};
+use super::metrics::{self, Metrics, OtlpMetrics};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
 use super::otlp::Otlp;
@@ -65,7 +63,7 @@ impl Parts {
     ) -> Result<Self, ServeError> {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
-        HistoryCollector::register(&registry, Arc::clone(&history))?;
+        metrics::history::register(&registry, Arc::clone(&history))?;
         let http = listeners.http.local().clone();
         let page_url = page_url(&http, options.tls.is_some());
         let stop = CancellationToken::new();
@@ -119,12 +117,10 @@ impl Parts {
             started: Instant::now(),
             reach: self.reach.clone(),
         });
-        ScoreCollector::register(&self.registry, Arc::clone(&live), CATALOGUE)?;
-        IdentityCollector::register(&self.registry, Arc::clone(&live))?;
-        AlertCollector::register(&self.registry, Arc::clone(&live))?;
+        metrics::register_runs(&self.registry, &live)?;
         if let Some(reach) = &self.reach {
             let reach = Arc::clone(reach);
-            UpstreamCollector::register(&self.registry, move || reach.status())?;
+            metrics::upstream::register(&self.registry, move || reach.status())?;
         }
         let Options { host_names, token, tls, .. } = &self.options;
         Ok(App {

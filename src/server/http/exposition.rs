@@ -40,7 +40,7 @@ impl Exposition {
     /// All metrics as they are now. Blocks.
     pub fn families(&self) -> Vec<MetricFamily> {
         let mut families = self.app.registry.gather();
-        families.extend(self.verdicts.exported(&*self.app.live).families());
+        families.extend(self.verdicts.exported(&*self.app.live));
         families
     }
 }

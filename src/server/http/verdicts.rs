@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prometheus::proto::MetricFamily;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use crate::history::Wanted;
 use crate::server::live::{CurveVerdict, Live};
-use crate::server::metrics::{SERIES_PER_FAMILY, Verdicts};
+use crate::server::metrics::SERIES_PER_FAMILY;
+use crate::server::metrics::verdicts::families;
 use leakage::lock::lock;
 
 /// Interval of looking for new points, which is how far a verdict may be behind them.
@@ -23,14 +25,11 @@ const READ: Duration = Duration::from_secs(15);
 pub(super) struct Newest(Mutex<Vec<CurveVerdict>>);
 
 impl Newest {
-    pub fn exported(&self, live: &dyn Live) -> Verdicts {
-        let mut verdicts = Verdicts::default();
-        let add = |(run, split, verdict): &CurveVerdict| verdicts.add(run, split, verdict);
+    pub fn exported(&self, live: &dyn Live) -> Vec<MetricFamily> {
         match live.verdicts() {
-            Some(judged) => judged.iter().for_each(add),
-            None => lock(&self.0).iter().for_each(add),
+            Some(judged) => families(&judged),
+            None => families(&lock(&self.0)),
         }
-        verdicts
     }
 
     /// Keeps the verdicts current until `stop` is cancelled. While the history cannot be read, they stay as they are.

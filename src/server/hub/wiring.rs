@@ -15,9 +15,7 @@ use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
 use crate::server::http::{Access, App, Exposition};
 use crate::server::live::Live;
-use crate::server::metrics::{
-    AlertCollector, HistoryCollector, HubMetrics, IdentityCollector, Metrics, OtlpMetrics, PushAges, ScoreCollector,
-};
+use crate::server::metrics::{self, HubMetrics, Metrics, OtlpMetrics};
 use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::otlp::Otlp;
 use crate::server::peers::Endpoint;
@@ -49,7 +47,7 @@ impl Parts {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         let hub_metrics = HubMetrics::register(&registry)?;
-        HistoryCollector::register(&registry, history)?;
+        metrics::history::register(&registry, history)?;
         let http = listeners.http.local().clone();
         let events = Events::new(Bounds::default());
         let (of_store, linger) = (Arc::clone(&store), options.sampling.linger);
@@ -61,11 +59,9 @@ impl Parts {
     /// The state of the HTTP port. Also registers the metrics that are read from the tables.
     pub fn app(&self) -> Result<App, ServeError> {
         let live: Arc<dyn Live> = self.shown.clone();
-        ScoreCollector::register(&self.registry, Arc::clone(&live), CATALOGUE)?;
-        IdentityCollector::register(&self.registry, Arc::clone(&live))?;
-        AlertCollector::register(&self.registry, Arc::clone(&live))?;
+        metrics::register_runs(&self.registry, &live)?;
         let shown = Arc::clone(&self.shown);
-        PushAges::register(&self.registry, move || shown.heard())?;
+        metrics::register_ages(&self.registry, move || shown.heard())?;
         let Options { host_names, token, tls, .. } = &self.options;
         Ok(App {
             history: self.store.clone(),

@@ -2,52 +2,31 @@
 
 use std::sync::Arc;
 
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
 use prometheus::{Error, Registry};
 
+use super::families::{self, Described};
 use super::names;
-use super::scores::{Families, gathered, omitted};
 use crate::server::live::{Live, RunIdentity};
 
 /// Labels that a run's own labels cannot take.
 const OWN: [&str; 3] = ["run", "job", "host"];
 
-/// Exports [`names::RUN_INFO`] from [`Live::identities`].
-pub struct IdentityCollector {
-    live: Arc<dyn Live>,
-    description: Desc,
-}
+pub(super) const FAMILY: Described = (
+    names::RUN_INFO,
+    "1 for each run, with its labels. job: the scheduler's id, else the launch's name. host: that of the lowest rank.",
+    &OWN,
+);
 
-impl IdentityCollector {
-    pub fn register(registry: &Registry, live: Arc<dyn Live>) -> Result<(), Error> {
-        registry.register(Box::new(Self { live, description: description()? }))
-    }
-}
-
-pub(super) fn description() -> Result<Desc, Error> {
-    let help = "1 for each run, with its labels. job: the scheduler's id, else the launch's name. host: that of the lowest rank.";
-    let labels = OWN.iter().map(|&label| label.to_owned()).collect();
-    Desc::new(names::RUN_INFO.to_owned(), help.to_owned(), labels, Default::default())
-}
-
-impl Collector for IdentityCollector {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.description]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let mut families = Families::default();
-        for identity in self.live.identities() {
+/// Exports [`Live::identities`].
+pub fn register(registry: &Registry, live: Arc<dyn Live>) -> Result<(), Error> {
+    families::register(registry, [FAMILY], move |families| {
+        for identity in live.identities() {
             let labels = labels(&identity);
             let (labels, values): (Vec<&str>, Vec<&str>) =
                 labels.iter().map(|(name, value)| (name.as_str(), *value)).unzip();
-            families.add(names::RUN_INFO, &labels, &values, 1.0);
+            families.add(FAMILY.0, &labels, &values, 1.0);
         }
-        let Some(family) = families.take(names::RUN_INFO) else { return Vec::new() };
-        let omitted = omitted(names::RUN_INFO, family.omitted);
-        std::iter::once(gathered(names::RUN_INFO, &self.description.help, family)).chain(omitted).collect()
-    }
+    })
 }
 
 /// Returns the labels of a run's series, each name once. Empty ones are left out: to Prometheus they are absent anyway.

@@ -1,28 +1,35 @@
-//! Prometheus metrics. All names are in [`names`]; score families are read from the latest points at each scrape.
+//! Prometheus metrics. Score families and others are read at each scrape.
 
 mod alerts;
-mod heap;
-mod history;
+mod families;
+pub mod history;
 mod hub;
 mod identities;
 pub mod names;
 pub mod openmetrics;
-mod otlp;
 mod own;
 #[cfg(test)]
 mod reference;
-mod scores;
+pub mod scores;
+mod table;
 #[cfg(test)]
 mod tests;
-mod upstream;
-mod verdicts;
+pub mod upstream;
+pub mod verdicts;
 
-pub use alerts::AlertCollector;
-pub use history::HistoryCollector;
-pub use hub::{HubMetrics, PushAges};
-pub use identities::IdentityCollector;
-pub use otlp::OtlpMetrics;
-pub use own::Metrics;
-pub use scores::{SERIES_PER_FAMILY, ScoreCollector};
-pub use upstream::UpstreamCollector;
-pub use verdicts::Verdicts;
+use std::sync::Arc;
+
+use prometheus::{Error, Registry};
+
+use super::live::Live;
+pub use families::SERIES_PER_FAMILY;
+pub use hub::{HubMetrics, register_ages};
+use leakage::score::catalogue::CATALOGUE;
+pub use own::{Metrics, OtlpMetrics};
+
+/// Registers the families that are read from the runs.
+pub fn register_runs(registry: &Registry, live: &Arc<dyn Live>) -> Result<(), Error> {
+    scores::register(registry, Arc::clone(live), CATALOGUE)?;
+    identities::register(registry, Arc::clone(live))?;
+    alerts::register(registry, Arc::clone(live))
+}

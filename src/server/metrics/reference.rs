@@ -5,7 +5,6 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use prometheus::Registry;
-use prometheus::core::Collector;
 use prometheus::proto::MetricType;
 
 use super::scores::CURVE_FAMILIES;
@@ -53,9 +52,9 @@ fn own() -> BTreeMap<String, Family> {
         family.with_label_values(&[""]);
     }
     let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
-    HistoryCollector::register(&registry, history).unwrap();
+    super::history::register(&registry, history).unwrap();
     OtlpMetrics::register(&registry).unwrap();
-    UpstreamCollector::register(&registry, UpstreamStatus::default).unwrap();
+    super::upstream::register(&registry, UpstreamStatus::default).unwrap();
     described(&registry)
 }
 
@@ -63,7 +62,7 @@ fn own() -> BTreeMap<String, Family> {
 fn of_hubs() -> BTreeMap<String, Family> {
     let registry = Registry::new();
     let metrics = HubMetrics::register(&registry).unwrap();
-    PushAges::register(&registry, || vec![(String::new(), 0.0)]).unwrap();
+    register_ages(&registry, || vec![(String::new(), 0.0)]).unwrap();
     metrics.entries.with_label_values(&[""]);
     metrics.calls_refused.with_label_values(&["", ""]);
     described(&registry)
@@ -82,17 +81,12 @@ fn described(registry: &Registry) -> BTreeMap<String, Family> {
 
 /// Returns the families of each curve and of each alert rule.
 fn of_runs() -> BTreeMap<String, Family> {
-    let described =
-        |name: &str, help: &str, labels: Vec<String>| (name.to_owned(), Family { labels, help: help.to_owned() });
-    let curves = CURVE_FAMILIES
-        .iter()
-        .chain(&VERDICT_FAMILIES)
-        .map(|(name, help, labels)| described(name, help, labels.iter().map(|label| (*label).to_owned()).collect()));
-    let alerts = super::alerts::family().unwrap();
-    let identities = super::identities::description().unwrap();
-    let read = alerts.desc().into_iter().chain([&identities]);
-    let read = read.map(|d| described(&d.fq_name, &d.help, d.variable_labels.clone()));
-    curves.chain(read).collect()
+    let runs = [super::alerts::FAMILY, super::identities::FAMILY];
+    let described = CURVE_FAMILIES.into_iter().chain(VERDICT_FAMILIES).chain(runs).map(|(name, help, labels)| {
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        (name.to_owned(), Family { labels, help: help.to_owned() })
+    });
+    described.collect()
 }
 
 fn list(families: &BTreeMap<String, Family>) -> String {
@@ -110,9 +104,10 @@ fn list(families: &BTreeMap<String, Family>) -> String {
 #[test]
 fn the_reference_has_every_family() {
     let (own, of_runs, of_hubs) = (own(), of_runs(), of_hubs());
-    let constants = include_str!("names.rs").lines().filter_map(|line| line.split_once("&str = \""));
-    for name in constants.filter_map(|(_, rest)| rest.split_once('"')).map(|(name, _)| name) {
-        let is_there = [&own, &of_runs, &of_hubs].iter().any(|families| families.contains_key(name));
+    let sources = [include_str!("names.rs"), include_str!("own.rs"), include_str!("hub.rs")].concat();
+    for name in sources.split("\"conceptwatch_").skip(1).filter_map(|rest| rest.split_once('"')).map(|(name, _)| name) {
+        let name = format!("{}{name}", names::PREFIX);
+        let is_there = [&own, &of_runs, &of_hubs].iter().any(|families| families.contains_key(&name));
         assert!(is_there || name == names::PREFIX, "{name} is not in the reference");
     }
     let [of_runs, own, of_hubs] = [&of_runs, &own, &of_hubs].map(list);

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
 use super::*;
@@ -76,37 +77,38 @@ fn value(value: f64, standard_error: Option<f64>, per_concept: Option<Vec<Option
 
 fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {
     let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(latest))));
-    ScoreCollector::register(&registry, live.clone(), &SCORES).unwrap();
+    scores::register(&registry, live.clone(), &SCORES).unwrap();
     (registry, live)
 }
 
-/// The content of a scrape: type and help of each family, and the samples by name and labels.
-#[derive(Default)]
+/// The content of a scrape: the families, and the samples by name and labels.
 struct Scrape {
-    types: BTreeMap<String, String>,
-    help: BTreeMap<String, String>,
+    families: Vec<MetricFamily>,
     samples: BTreeMap<(String, BTreeMap<String, String>), f64>,
 }
 
 impl Scrape {
     fn of(registry: &Registry) -> Self {
-        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
-        assert!(text.is_empty() || text.ends_with('\n'));
-        let mut scrape = Self::default();
-        for line in text.lines() {
-            if let Some(rest) = line.strip_prefix("# TYPE ") {
-                let (name, kind) = rest.split_once(' ').unwrap();
-                assert!(scrape.types.insert(name.into(), kind.into()).is_none(), "{name} is declared twice");
-            } else if let Some(rest) = line.strip_prefix("# HELP ") {
-                let (name, help) = rest.split_once(' ').unwrap();
-                scrape.help.insert(name.into(), help.into());
-            } else {
-                let (name, labels, value) = sample(line);
-                let old = scrape.samples.insert((name, labels), value);
-                assert!(old.is_none(), "twice: {line}");
+        let families = registry.gather();
+        let mut samples = BTreeMap::new();
+        let mut add = |name: &str, labels: &[LabelPair], bound: Option<f64>, value| {
+            let labels = labels.iter().map(|label| (label.name().to_owned(), label.value().to_owned()));
+            let labels: BTreeMap<_, _> = labels.chain(bound.map(|bound| ("le".into(), bound.to_string()))).collect();
+            let old = samples.insert((name.to_owned(), labels.clone()), value);
+            assert!(old.is_none(), "twice: {name} {labels:?}");
+        };
+        for (family, metric) in families.iter().flat_map(|family| family.get_metric().iter().map(move |m| (family, m)))
+        {
+            match family.get_field_type() {
+                MetricType::COUNTER => add(family.name(), metric.get_label(), None, metric.get_counter().get_value()),
+                MetricType::GAUGE => add(family.name(), metric.get_label(), None, metric.get_gauge().get_value()),
+                _ => metric.get_histogram().get_bucket().iter().for_each(|bucket| {
+                    let count = bucket.cumulative_count() as f64;
+                    add(family.name(), metric.get_label(), Some(bucket.upper_bound()), count);
+                }),
             }
         }
-        scrape
+        Self { families, samples }
     }
 
     fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
@@ -117,37 +119,6 @@ impl Scrape {
     fn series(&self, family: &str) -> usize {
         self.samples.keys().filter(|(name, _)| name == family).count()
     }
-}
-
-/// One line of the text exposition format 0.0.4: `name{label="value",…} number`.
-fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
-    let name_end = line.find(['{', ' ']).unwrap();
-    let (name, rest) = line.split_at(name_end);
-    assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ':'), "{line}");
-    let mut labels = BTreeMap::new();
-    let mut characters = rest.chars().peekable();
-    if characters.next_if_eq(&'{').is_some() {
-        while characters.next_if_eq(&'}').is_none() {
-            let label: String = std::iter::from_fn(|| characters.next_if(|c| *c != '=')).collect();
-            assert_eq!((characters.next(), characters.next()), (Some('='), Some('"')), "{line}");
-            let mut text = String::new();
-            loop {
-                match characters.next().unwrap() {
-                    '"' => break,
-                    '\\' => text.push(match characters.next().unwrap() {
-                        'n' => '\n',
-                        c @ ('\\' | '"') => c,
-                        c => panic!("escape {c} in {line}"),
-                    }),
-                    c => text.push(c),
-                }
-            }
-            labels.insert(label, text);
-            characters.next_if_eq(&',');
-        }
-    }
-    let number: String = characters.collect();
-    (name.to_owned(), labels, number.trim().parse().unwrap())
 }
 
 #[test]
@@ -182,12 +153,12 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
     assert_eq!(scrape.get("conceptwatch_score_undefined", &with("score", "icl")), Some(1.0));
     // Nothing else: no value for an undefined score or one outside the catalogue, and no omitted series below the cap.
     assert_eq!(scrape.samples.len(), expected.len() + 4);
-    for name in scrape.types.keys() {
-        assert_eq!(scrape.types[name], "gauge");
-        assert!(scrape.help.contains_key(name), "{name} has no help");
+    for family in &scrape.families {
+        assert_eq!(family.get_field_type(), MetricType::GAUGE);
+        assert!(!family.help().is_empty(), "{} has no help", family.name());
     }
     let source = format!("Unit: share. {}, eq. 6.", Paper::Leakage.citation());
-    assert!(scrape.help["conceptwatch_ctl"].contains(&source));
+    assert!(scrape.families.iter().any(|f| f.name() == "conceptwatch_ctl" && f.help().contains(&source)));
 }
 
 #[test]
@@ -204,7 +175,7 @@ fn scores_of_rolling_windows_tell_the_age_of_their_oldest_pair() {
     ];
     let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(curves))));
     let scores = SCORES.map(|score| Score { matrix: score.id == "icl", ..score });
-    ScoreCollector::register(&registry, live, &scores).unwrap();
+    scores::register(&registry, live, &scores).unwrap();
     let scrape = Scrape::of(&registry);
     let of = |run| scrape.get("conceptwatch_pair_age_seconds", &[("run", run), ("split", "train"), ("score", "icl")]);
     assert_eq!(["a", "b", "c"].map(of), [Some(30.0), Some(0.0), Some(9.0)]);
@@ -266,10 +237,11 @@ fn hostile_labels_are_escaped() {
     let hostile = "a\"b\\c\nd},{=# HELP \\n";
     let scores = vec![("ctl".into(), value(0.5, None, Some(vec![Some(0.25)])))];
     let (registry, _) = scripted(vec![curve(hostile, hostile, &[hostile], scores)]);
-    let scrape = Scrape::of(&registry);
-    let labels = [("run", hostile), ("split", hostile), ("concept", hostile)];
-    assert_eq!(scrape.get("conceptwatch_ctl", &labels[..2]), Some(0.5));
-    assert_eq!(scrape.get("conceptwatch_per_concept_ctl", &labels), Some(0.25));
+    let escaped = r#""a\"b\\c\nd},{=# HELP \\n""#;
+    let line = format!("\nconceptwatch_per_concept_ctl{{run={escaped},split={escaped},concept={escaped}}} 0.25\n");
+    let families = registry.gather();
+    assert!(openmetrics::encode(&families).contains(&line));
+    assert!(TextEncoder::new().encode_to_string(&families).unwrap().contains(&line));
 }
 
 #[test]
@@ -302,7 +274,7 @@ fn a_score_cannot_take_the_name_of_another_family() {
     for id in ["step", "ctl", "not a name"] {
         let scores = [score("ctl", true), score(id, false)];
         let live = Arc::new(Scripted::default());
-        assert!(ScoreCollector::register(&Registry::new(), live, &scores).is_err(), "{id}");
+        assert!(scores::register(&Registry::new(), live, &scores).is_err(), "{id}");
     }
 }
 
@@ -311,7 +283,7 @@ fn self_metrics_have_help_prefix_and_base_units() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, "1.2.3", 7).unwrap();
     let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
-    HistoryCollector::register(&registry, history).unwrap();
+    history::register(&registry, history).unwrap();
     metrics.rows_received.inc_by(5);
     metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(2);
     metrics.batches_refused.with_label_values(&["UNAVAILABLE"]).inc();
@@ -329,8 +301,8 @@ fn self_metrics_have_help_prefix_and_base_units() {
     assert_eq!(scrape.get("conceptwatch_rows_dropped_total", &[("reason", "non_finite")]), Some(2.0));
     assert_eq!(scrape.get("conceptwatch_batches_refused_total", &[("code", "UNAVAILABLE")]), Some(1.0));
     assert_eq!(scrape.get("conceptwatch_connections", &[("port", "grpc")]), Some(3.0));
-    assert_eq!(scrape.get("conceptwatch_score_duration_seconds_bucket", &[("le", "0.03")]), Some(1.0));
-    assert_eq!(scrape.get("conceptwatch_score_duration_seconds_bucket", &[("le", "0.01")]), Some(0.0));
+    assert_eq!(scrape.get("conceptwatch_score_duration_seconds", &[("le", "0.03")]), Some(1.0));
+    assert_eq!(scrape.get("conceptwatch_score_duration_seconds", &[("le", "0.01")]), Some(0.0));
     assert_eq!(scrape.get("conceptwatch_worker_cpu_seconds_total", &[]), Some(1.5));
     assert_eq!(scrape.get("conceptwatch_lag_seconds", &[]), Some(0.75));
     assert_eq!(scrape.get("conceptwatch_spare_cores", &[]), Some(1.25));
@@ -341,9 +313,10 @@ fn self_metrics_have_help_prefix_and_base_units() {
     assert_eq!(scrape.get("conceptwatch_history_refused_total", &[]), Some(0.0));
     assert_eq!(scrape.get("conceptwatch_history_corrupt_points_total", &[]), Some(0.0));
     assert!(scrape.get("conceptwatch_history_used_bytes", &[]).is_some_and(|bytes| bytes > 0.0));
-    for (name, kind) in &scrape.types {
-        assert!(name.starts_with(names::PREFIX) && !scrape.help[name].is_empty(), "{name}");
-        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+    for family in &scrape.families {
+        let (name, kind) = (family.name(), family.get_field_type());
+        assert!(name.starts_with(names::PREFIX) && !family.help().is_empty(), "{name}");
+        assert_eq!(kind == MetricType::COUNTER, name.ends_with("_total"), "{name} is a {kind:?}");
     }
     assert!(Metrics::register(&registry, "1.2.3", 7).is_err(), "a second set would hide the first");
 }

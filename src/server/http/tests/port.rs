@@ -18,7 +18,7 @@ use super::super::*;
 use crate::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use crate::server::events::{Bounds as EventBounds, Events};
 use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
-use crate::server::metrics::{Metrics, ScoreCollector};
+use crate::server::metrics::{Metrics, scores};
 use crate::server::peers::Listener;
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
@@ -165,7 +165,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let busy = Arc::new(AtomicBool::new(false));
     let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
     static SCORES: [Score; 2] = [score("icl", true), score("ctl", false)];
-    ScoreCollector::register(&registry, live.clone(), &SCORES).unwrap();
+    scores::register(&registry, live.clone(), &SCORES).unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local().tcp().unwrap();
     let app = App {
