@@ -4,16 +4,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use serde::Serialize;
 use serde_json::json;
 
 use super::app::App;
 use super::curves::{ConceptCurves, Curves};
 use super::exposition::Format;
-use super::query::{PAGE, Parameters};
+use super::query::Parameters;
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::view::{PointView, PointsView, RunView, RunsView};
-use crate::analysis_query::{self, Question, diagnosis_of};
+use crate::analysis_query::{Question, diagnosis_of};
 use crate::server::scoring::compute::MOST_ROWS;
 use leakage::field_error::in_short;
 use leakage::limits;
@@ -22,7 +24,7 @@ use leakage::score::SCORE_OF_ROWS;
 use leakage::score::catalogue::{self, CATALOGUE};
 
 /// Evaluations of one answer.
-const MOST_POINTS: u64 = 1000;
+const MOST_POINTS: usize = 1000;
 /// Evaluations of a concept's curve.
 const CONCEPT_POINTS: usize = 60;
 
@@ -34,237 +36,197 @@ pub(super) async fn blocking(shared: Shared, answer: impl FnOnce(&App) -> Answer
     task.await.unwrap_or_else(|_| Err(Refusal::unavailable("server", "the answer could not be computed")))
 }
 
-pub(super) async fn status(State(shared): State<Shared>, uri: Uri) -> Answer {
-    Parameters::parse(&uri, &[])?;
-    blocking(shared, |app| Ok(Json(app.live.status()).into_response())).await
+/// A computation of an answer, which may block.
+type Answering = fn(&App, &Parameters) -> Answer;
+
+/// Routes requests of a method that have no other parameters than `known` to a thread that may block.
+pub(super) fn on_thread(
+    method: MethodFilter,
+    known: &'static [&'static str],
+    answer: Answering,
+) -> MethodRouter<Shared> {
+    let handler = async move |State(shared): State<Shared>, uri: Uri| {
+        let query = Parameters::parse(&uri, known)?;
+        blocking(shared, move |app| answer(app, &query)).await
+    };
+    on(method, handler)
 }
 
-pub(super) async fn alerts(State(shared): State<Shared>, uri: Uri) -> Answer {
-    Parameters::parse(&uri, &[])?;
-    blocking(shared, |app| Ok(Json(app.live.alerts()).into_response())).await
+pub(super) fn read(known: &'static [&'static str], answer: Answering) -> MethodRouter<Shared> {
+    on_thread(MethodFilter::GET, known, answer)
 }
 
-pub(super) async fn catalogue(State(shared): State<Shared>, uri: Uri) -> Answer {
-    Parameters::parse(&uri, &[])?;
+fn json(answer: impl Serialize) -> Answer {
+    Ok(Json(answer).into_response())
+}
+
+pub(super) fn status(app: &App, _: &Parameters) -> Answer {
+    json(app.live.status())
+}
+
+pub(super) fn alerts(app: &App, _: &Parameters) -> Answer {
+    json(app.live.alerts())
+}
+
+pub(super) fn catalogue(app: &App, _: &Parameters) -> Answer {
     let limits: Vec<_> = limits::SHOWN
         .iter()
         .map(|&(score, limit, above)| json!({"score": score, "limit": limit, "bad": if above { "above" } else { "below" }}))
         .collect();
-    Ok(Json(json!({"scores": shared.app.scores, "limits": limits, "rows": limits::ROWS})).into_response())
+    json(json!({"scores": app.scores, "limits": limits, "rows": limits::ROWS}))
 }
 
 /// Runs, newest first: all, or a page of those that a search names.
-pub(super) async fn runs(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let wanted = Parameters::parse(&uri, &PAGE)?.page()?;
-    blocking(shared, move |app| {
-        let listing = app.history.listing(&wanted)?;
-        let runs = RunView::all(app, listing.runs)?;
-        // Written at once: as a tree of JSON values, thousands of runs take ten times their text.
-        let next = listing.next.map(|next| next.to_string());
-        Ok(Json(RunsView { runs, total: listing.total, next }).into_response())
-    })
-    .await
+pub(super) fn runs(app: &App, query: &Parameters) -> Answer {
+    let listing = app.history.listing(&query.page()?)?;
+    let runs = RunView::all(app, listing.runs)?;
+    // Written at once: as a tree of JSON values, thousands of runs take ten times their text.
+    let next = listing.next.map(|next| next.to_string());
+    json(RunsView { runs, total: listing.total, next })
 }
 
-pub(super) async fn series(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let known = ["run", "split", "score", "concept", "first_step", "last_step"];
-    let query = Parameters::parse(&uri, &known)?;
-    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
-    let (first, last) = (query.number("first_step")?, query.number("last_step")?);
-    let concept = query.text("concept");
-    blocking(shared, move |app| {
-        check_score(app, &score)?;
-        let first = first.unwrap_or(0);
-        let points = app.history.series(&run, &split, &score, concept.as_deref(), first, last)?;
-        if points.is_empty() {
-            check_split(app, &run, &split)?;
-        }
-        Ok(Json(json!({"points": points})).into_response())
-    })
-    .await
+pub(super) fn series(app: &App, query: &Parameters) -> Answer {
+    let (run, split, score) = query.of_score()?;
+    let (first, last) = (query.number("first_step")?.unwrap_or(0), query.number("last_step")?);
+    check_score(app, score)?;
+    let points = app.history.series(run, split, score, query.text("concept"), first, last)?;
+    if points.is_empty() {
+        check_split(app, run, split)?;
+    }
+    json(json!({"points": points}))
 }
 
 /// Verdict, newest values and a small curve of every run in a split, or of those that `run` names, one on each line, which no
 /// name contains: see [`super::overview`].
-pub(super) async fn overview(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["split", "run", "search", "after", "limit"])?;
-    let (split, only, wanted) = (query.required("split")?, query.text("run"), query.page()?);
-    blocking(shared, move |app| {
-        let only: Vec<&str> = only.iter().flat_map(|names| names.split('\n')).collect();
-        Ok(Json(app.rows.read(app, &split, &only, &wanted)?).into_response())
-    })
-    .await
+pub(super) fn overview(app: &App, query: &Parameters) -> Answer {
+    let (split, wanted) = (query.required("split")?, query.page()?);
+    let only: Vec<&str> = query.text("run").iter().flat_map(|names| names.split('\n')).collect();
+    json(app.rows.read(app, split, &only, &wanted)?)
 }
 
 /// The curves of several scores, whose ids are separated by commas, as columns.
-pub(super) async fn curves(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "scores", "first_step"])?;
-    let (run, split, scores) = (query.required("run")?, query.required("split")?, query.required("scores")?);
+pub(super) fn curves(app: &App, query: &Parameters) -> Answer {
+    let ((run, split), scores) = (query.of_split()?, query.required("scores")?);
     let first = query.number("first_step")?.unwrap_or(0);
     let scores: Vec<String> = scores.split(',').map(str::to_owned).collect();
-    blocking(shared, move |app| {
-        for score in &scores {
-            check_score(app, score)?;
-        }
-        Ok(Json(Curves::read(app, &run, &split, &scores, first)?).into_response())
-    })
-    .await
+    for score in &scores {
+        check_score(app, score)?;
+    }
+    json(Curves::read(app, run, split, &scores, first)?)
 }
 
 /// A score of each concept over the run, at no more evaluations than a small chart can show.
-pub(super) async fn concepts(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "score"])?;
-    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
-    blocking(shared, move |app| {
-        check_score(app, &score)?;
-        check_split(app, &run, &split)?;
-        Ok(Json(ConceptCurves::read(app, &run, &split, &score, CONCEPT_POINTS)?).into_response())
-    })
-    .await
+pub(super) fn concepts(app: &App, query: &Parameters) -> Answer {
+    let (run, split, score) = query.of_score()?;
+    check_score(app, score)?;
+    check_split(app, run, split)?;
+    json(ConceptCurves::read(app, run, split, score, CONCEPT_POINTS)?)
 }
 
-pub(super) async fn point(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "step"])?;
-    let (run, split, step) = (query.required("run")?, query.required("split")?, query.number("step")?);
-    blocking(shared, move |app| {
-        let found = app.history.point(&run, &split, step, false)?;
-        let point = found.map_or_else(|| Err(nothing_there(app, &run, &split, step, "evaluation")), Ok)?;
-        Ok(Json(PointView::full(&point)).into_response())
-    })
-    .await
+pub(super) fn point(app: &App, query: &Parameters) -> Answer {
+    let ((run, split), step) = (query.of_split()?, query.number("step")?);
+    let found = app.history.point(run, split, step, false)?;
+    json(PointView::full(&found.ok_or_else(|| nothing_there(app, run, split, step, "evaluation"))?))
 }
 
 /// Evaluations of a split as they are stored, with matrices, from a step on.
-pub(super) async fn points(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "first_step", "limit", "matrices"])?;
-    let (run, split) = (query.required("run")?, query.required("split")?);
+pub(super) fn points(app: &App, query: &Parameters) -> Answer {
+    let (run, split) = query.of_split()?;
     let first = query.number("first_step")?.unwrap_or(0);
-    let most = match query.number("limit")?.unwrap_or(MOST_POINTS) {
-        most @ 1..=MOST_POINTS => most as usize,
-        other => return Err(Refusal::bad("limit", format!("got {other}, expected 1 to {MOST_POINTS}"))),
-    };
-    let matrices = match query.text("matrices").as_deref() {
+    let most = query.most("limit", MOST_POINTS)?;
+    let matrices = match query.text("matrices") {
         None | Some("true") => true,
         Some("false") => false,
         Some(other) => {
             return Err(Refusal::bad("matrices", format!("got '{}', expected true or false", in_short(other))));
         }
     };
-    blocking(shared, move |app| {
-        let (points, next_step) = app.history.whole_points(&run, &split, first, most, matrices)?;
-        if points.is_empty() {
-            check_split(app, &run, &split)?;
-        }
-        let points = points.iter().map(PointView::whole).collect();
-        Ok(Json(PointsView { points, next_step }).into_response())
-    })
-    .await
+    let (points, next_step) = app.history.whole_points(run, split, first, most, matrices)?;
+    if points.is_empty() {
+        check_split(app, run, split)?;
+    }
+    let points = points.iter().map(PointView::whole).collect();
+    json(PointsView { points, next_step })
 }
 
 /// The passes of a split without a complete point, and why; without `split` those of all splits, also of those without any
 /// point.
-pub(super) async fn unscored(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split"])?;
-    let (run, split) = (query.required("run")?, query.text("split"));
-    blocking(shared, move |app| {
-        let Some(split) = split else {
-            let splits = app.history.known_splits(&run)?;
+pub(super) fn unscored(app: &App, query: &Parameters) -> Answer {
+    let run = query.required("run")?;
+    let passes = match query.text("split") {
+        None => {
+            let splits = app.history.known_splits(run)?;
             let passes: Vec<_> =
-                splits.iter().map(|split| app.history.unscored(&run, split)).collect::<Result<_, _>>()?;
-            return Ok(Json(json!({"passes": passes.concat()})).into_response());
-        };
-        let passes = app.history.unscored(&run, &split)?;
-        if passes.is_empty() {
-            check_split(app, &run, &split)?;
+                splits.iter().map(|split| app.history.unscored(run, split)).collect::<Result<_, _>>()?;
+            passes.concat()
         }
-        Ok(Json(json!({"passes": passes})).into_response())
-    })
-    .await
+        Some(split) => {
+            let passes = app.history.unscored(run, split)?;
+            if passes.is_empty() {
+                check_split(app, run, split)?;
+            }
+            passes
+        }
+    };
+    json(json!({"passes": passes}))
 }
 
-pub(super) async fn matrix(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "score", "step"])?;
-    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
-    let step = query.number("step")?;
-    blocking(shared, move |app| {
-        check_score(app, &score)?;
-        check_matrix(&score)?;
-        let found = app.history.matrix(&run, &split, &score, step)?;
-        let what = format!("matrix of {score}");
-        let matrix = found.map_or_else(|| Err(nothing_there(app, &run, &split, step, &what)), Ok)?;
-        Ok(Json(matrix).into_response())
-    })
-    .await
+pub(super) fn matrix(app: &App, query: &Parameters) -> Answer {
+    let ((run, split, score), step) = (query.of_score()?, query.number("step")?);
+    check_score(app, score)?;
+    check_matrix(score)?;
+    let found = app.history.matrix(run, split, score, step)?;
+    json(found.ok_or_else(|| nothing_there(app, run, split, step, &format!("matrix of {score}")))?)
 }
 
 /// The rows of the newest evaluation that contribute most to a score, and its shares by class of the task.
-pub(super) async fn leaking_rows(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split", "score", "task", "concept", "top"])?;
-    let (run, split, score) = (query.required("run")?, query.required("split")?, query.required("score")?);
+pub(super) fn leaking_rows(app: &App, query: &Parameters) -> Answer {
+    let (run, split, score) = query.of_score()?;
     if score != SCORE_OF_ROWS {
-        return Err(Refusal::bad("score", format!("got '{}', expected {SCORE_OF_ROWS}", in_short(&score))));
+        return Err(Refusal::bad("score", format!("got '{}', expected {SCORE_OF_ROWS}", in_short(score))));
     }
     let (task, concept) = (query.text("task"), query.text("concept"));
-    let top = match query.number("top")?.unwrap_or(MOST_ROWS as u64) {
-        top @ 1.. if top <= MOST_ROWS as u64 => top as usize,
-        other => return Err(Refusal::bad("top", format!("got {other}, expected 1 to {MOST_ROWS}"))),
+    let top = query.most("top", MOST_ROWS)?;
+    let not_found = |field: &str, why: String| Refusal::new(StatusCode::NOT_FOUND, field, why);
+    let Some((concepts, kept)) = app.live.leaking_rows(run, split) else {
+        check_split(app, run, split)?;
+        let why = format!("'{split}' has no rows in memory: its sidecar keeps those of the newest evaluation");
+        return Err(not_found("split", why));
     };
-    blocking(shared, move |app| {
-        let Some((concepts, kept)) = app.live.leaking_rows(&run, &split) else {
-            check_split(app, &run, &split)?;
-            let why = format!("'{split}' has no rows in memory: its sidecar keeps those of the newest evaluation");
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "split", why));
-        };
-        let not_found = |field: &str, why: String| Refusal::new(StatusCode::NOT_FOUND, field, why);
-        let task = kept.rows.task(task.as_deref()).map_err(|why| not_found("task", why))?;
-        let all = kept.rows.rows(task).map_err(|why| not_found("score", why))?;
-        let rows = match &concept {
-            None => &all.mean,
-            Some(name) => {
-                let at = concepts.iter().position(|concept| concept == name);
-                let of_concept = at.map(|at| all.concepts[at].as_ref());
-                let of_concept = of_concept.ok_or_else(|| Refusal::unknown("concept", name))?;
-                of_concept.ok_or_else(|| not_found("concept", format!("'{}' has no {score}", in_short(name))))?
-            }
-        };
-        let first = &rows.rows[..top.min(rows.rows.len())];
-        Ok(Json(json!({
-            "score": score, "task": kept.rows.name(task), "concept": concept, "step": kept.step, "time": kept.time,
-            "value": rows.value, "rows": first, "by_class": rows.by_class, "by_group": rows.by_group,
-        }))
-        .into_response())
-    })
-    .await
+    let task = kept.rows.task(task).map_err(|why| not_found("task", why))?;
+    let all = kept.rows.rows(task).map_err(|why| not_found("score", why))?;
+    let rows = match concept {
+        None => &all.mean,
+        Some(name) => {
+            let at = concepts.iter().position(|concept| concept == name);
+            let of_concept = at.map(|at| all.concepts[at].as_ref());
+            let of_concept = of_concept.ok_or_else(|| Refusal::unknown("concept", name))?;
+            of_concept.ok_or_else(|| not_found("concept", format!("'{}' has no {score}", in_short(name))))?
+        }
+    };
+    let first = &rows.rows[..top.min(rows.rows.len())];
+    json(json!({
+        "score": score, "task": kept.rows.name(task), "concept": concept, "step": kept.step, "time": kept.time,
+        "value": rows.value, "rows": first, "by_class": rows.by_class, "by_group": rows.by_group,
+    }))
 }
 
 /// Compares two runs, groups of runs by a label, or two splits of a run: see [`leakage::compare`].
-pub(super) async fn compare(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &analysis_query::PARAMETERS)?;
-    let question = Question::of(|key| query.text(key))?;
-    blocking(shared, move |app| Ok(Json(question.ask(&*app.history)?).into_response())).await
+pub(super) fn compare(app: &App, query: &Parameters) -> Answer {
+    let question = Question::of(|key| query.text(key).map(str::to_owned))?;
+    json(question.ask(&*app.history)?)
 }
 
 /// The diagnosis of a run's newest evaluation, of the attempt at work: see [`leakage::diagnosis`].
-pub(super) async fn diagnosis(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split"])?;
-    let (run, split) = (query.required("run")?, query.required("split")?);
-    blocking(shared, move |app| {
-        let admits = |point: &Point| app.live.admits(point);
-        Ok(Json(diagnosis_of(&*app.history, &run, &split, admits)?).into_response())
-    })
-    .await
+pub(super) fn diagnosis(app: &App, query: &Parameters) -> Answer {
+    let (run, split) = query.of_split()?;
+    json(diagnosis_of(&*app.history, run, split, |point: &Point| app.live.admits(point))?)
 }
 
 /// The verdict on a run's split, what it rests on and what to do: see [`leakage::diagnosis::Assessment`].
-pub(super) async fn verdict(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let query = Parameters::parse(&uri, &["run", "split"])?;
-    let (run, split) = (query.required("run")?, query.required("split")?);
-    blocking(shared, move |app| {
-        let found = app.rows.assess(app, &run, &split)?;
-        let found = found.map_or_else(|| Err(nothing_there(app, &run, &split, None, "evaluation")), Ok)?;
-        Ok(Json(found).into_response())
-    })
-    .await
+pub(super) fn verdict(app: &App, query: &Parameters) -> Answer {
+    let (run, split) = query.of_split()?;
+    json(app.rows.assess(app, run, split)?.ok_or_else(|| nothing_there(app, run, split, None, "evaluation"))?)
 }
 
 /// The metrics, in Prometheus' text format or that of OpenMetrics.

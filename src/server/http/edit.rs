@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
@@ -19,14 +19,13 @@ use crate::server::live::Event;
 /// Bytes of a change at most: a note whose every character is escaped.
 const LARGEST: usize = 16 * MAX_NOTE;
 
-pub(super) async fn read(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let run = Parameters::parse(&uri, &["run"])?.required("run")?;
-    blocking(shared, move |app| view(app, &run)).await
+pub(super) fn read(app: &App, query: &Parameters) -> Answer {
+    view(app, query.required("run")?)
 }
 
 /// Changes title or note, and answers the run as it is then.
 pub(super) async fn change(State(shared): State<Shared>, request: Request) -> Answer {
-    let run = Parameters::parse(request.uri(), &["run"])?.required("run")?;
+    let run = Parameters::parse(request.uri(), &["run"])?.required("run")?.to_owned();
     let body = to_bytes(request.into_body(), LARGEST).await;
     let body = body.map_err(|_| Refusal::bad("body", format!("expected at most {LARGEST} bytes")))?;
     let remark = remark_of(&body)?;
@@ -39,16 +38,13 @@ pub(super) async fn change(State(shared): State<Shared>, request: Request) -> An
 }
 
 /// Removes a run with its curves.
-pub(super) async fn remove(State(shared): State<Shared>, uri: Uri) -> Answer {
-    let run = Parameters::parse(&uri, &["run"])?.required("run")?;
-    blocking(shared, move |app| {
-        app.history.remove_run(&run)?;
-        app.live.forget(&run);
-        tracing::info!(%run, "a run was removed");
-        tell(app, &run);
-        Ok(StatusCode::NO_CONTENT.into_response())
-    })
-    .await
+pub(super) fn remove(app: &App, query: &Parameters) -> Answer {
+    let run = query.required("run")?;
+    app.history.remove_run(run)?;
+    app.live.forget(run);
+    tracing::info!(%run, "a run was removed");
+    tell(app, run);
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 fn view(app: &App, run: &str) -> Result<Response, Refusal> {

@@ -7,13 +7,15 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, get, post};
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use tower_http::compression::{CompressionLayer, CompressionLevel};
 
+use super::api::{on_thread, read};
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::{api, edit, events, login};
+use crate::analysis_query::PARAMETERS;
 use crate::server::peers::Caller;
 
 /// The gzip level. Answers are compressed on the threads that also take batches: a first view of the page takes 11 ms of
@@ -33,23 +35,28 @@ pub(super) fn router(shared: Shared) -> Router {
         .route("/metrics", get(api::metrics))
         .route("/live", get(api::live))
         .route("/ready", get(api::ready))
-        .route("/api/v1/status", get(api::status))
-        .route("/api/v1/catalogue", get(api::catalogue))
-        .route("/api/v1/runs", get(api::runs))
-        .route("/api/v1/run", get(edit::read).patch(edit::change).delete(edit::remove))
-        .route("/api/v1/series", get(api::series))
-        .route("/api/v1/overview", get(api::overview))
-        .route("/api/v1/curves", get(api::curves))
-        .route("/api/v1/concepts", get(api::concepts))
-        .route("/api/v1/point", get(api::point))
-        .route("/api/v1/points", get(api::points))
-        .route("/api/v1/unscored", get(api::unscored))
-        .route("/api/v1/matrix", get(api::matrix))
-        .route("/api/v1/rows", get(api::leaking_rows))
-        .route("/api/v1/compare", get(api::compare))
-        .route("/api/v1/diagnosis", get(api::diagnosis))
-        .route("/api/v1/verdict", get(api::verdict))
-        .route("/api/v1/alerts", get(api::alerts))
+        .route("/api/v1/status", read(&[], api::status))
+        .route("/api/v1/catalogue", read(&[], api::catalogue))
+        .route("/api/v1/runs", read(&["search", "after", "limit"], api::runs))
+        .route(
+            "/api/v1/run",
+            read(&["run"], edit::read)
+                .merge(on_thread(MethodFilter::DELETE, &["run"], edit::remove))
+                .patch(edit::change),
+        )
+        .route("/api/v1/series", read(&["run", "split", "score", "concept", "first_step", "last_step"], api::series))
+        .route("/api/v1/overview", read(&["split", "run", "search", "after", "limit"], api::overview))
+        .route("/api/v1/curves", read(&["run", "split", "scores", "first_step"], api::curves))
+        .route("/api/v1/concepts", read(&["run", "split", "score"], api::concepts))
+        .route("/api/v1/point", read(&["run", "split", "step"], api::point))
+        .route("/api/v1/points", read(&["run", "split", "first_step", "limit", "matrices"], api::points))
+        .route("/api/v1/unscored", read(&["run", "split"], api::unscored))
+        .route("/api/v1/matrix", read(&["run", "split", "score", "step"], api::matrix))
+        .route("/api/v1/rows", read(&["run", "split", "score", "task", "concept", "top"], api::leaking_rows))
+        .route("/api/v1/compare", read(&PARAMETERS, api::compare))
+        .route("/api/v1/diagnosis", read(&["run", "split"], api::diagnosis))
+        .route("/api/v1/verdict", read(&["run", "split"], api::verdict))
+        .route("/api/v1/alerts", read(&[], api::alerts))
         .route("/api/v1/events", get(events::events))
         .fallback(api::no_route)
         .layer(compression)
