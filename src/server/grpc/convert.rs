@@ -51,53 +51,34 @@ pub fn run(message: proto::Run) -> Result<Run, FieldError> {
         missing_task_labels: message.missing_task_labels,
         constants: message.constants.map(constants).unwrap_or_default(),
         labels: message.labels.into_iter().collect(),
-        activation_columns: activation_columns(message.activation_columns)?,
+        activation_columns: stated::<proto::ActivationColumns, _>(
+            "run.activation_columns",
+            message.activation_columns,
+            2,
+        )?
+        .unwrap_or(ActivationColumns::OnePerConcept),
         latents: (message.latents > 0).then_some(message.latents),
-        training: training(message.training)?,
+        training: stated::<proto::Training, _>("run.training", message.training, 3)?.unwrap_or(Training::Joint),
         reference: (!message.reference.is_empty()).then_some(message.reference),
     };
     Run::try_from(fields)
 }
 
+/// Returns the kind that a number states; `None` for 0, which states none.
+fn stated<Message, Own>(field: &str, number: i32, most: u32) -> Result<Option<Own>, FieldError>
+where
+    Message: TryFrom<i32> + Into<Option<Own>>,
+{
+    let message = Message::try_from(number);
+    message.map(Into::into).map_err(|_| FieldError::new(field, format!("got {number}, expected 0 to {most}")))
+}
+
 fn activation_kind(field: &str, number: i32) -> Result<Option<ActivationKind>, FieldError> {
-    use proto::ActivationKind as Message;
-    Ok(match Message::try_from(number) {
-        Ok(Message::Unspecified) => None,
-        Ok(Message::Probability) => Some(ActivationKind::Probability),
-        Ok(Message::Hard) => Some(ActivationKind::Hard),
-        Ok(Message::Logit) => Some(ActivationKind::Logit),
-        Ok(Message::Continuous) => Some(ActivationKind::Continuous),
-        Err(_) => return Err(FieldError::new(field, format!("got {number}, expected 0 to 4"))),
-    })
-}
-
-fn activation_columns(number: i32) -> Result<ActivationColumns, FieldError> {
-    use proto::ActivationColumns as Message;
-    match Message::try_from(number) {
-        Ok(Message::Unspecified | Message::OnePerConcept) => Ok(ActivationColumns::OnePerConcept),
-        Ok(Message::TwoPerConcept) => Ok(ActivationColumns::TwoPerConcept),
-        Err(_) => Err(FieldError::new("run.activation_columns", format!("got {number}, expected 0 to 2"))),
-    }
-}
-
-fn training(number: i32) -> Result<Training, FieldError> {
-    use proto::Training as Message;
-    match Message::try_from(number) {
-        Ok(Message::Unspecified | Message::Joint) => Ok(Training::Joint),
-        Ok(Message::Sequential) => Ok(Training::Sequential),
-        Ok(Message::Independent) => Ok(Training::Independent),
-        Err(_) => Err(FieldError::new("run.training", format!("got {number}, expected 0 to 3"))),
-    }
+    stated::<proto::ActivationKind, _>(field, number, 4)
 }
 
 fn label_kind(field: &str, number: i32) -> Result<Option<LabelKind>, FieldError> {
-    use proto::LabelKind as Message;
-    Ok(match Message::try_from(number) {
-        Ok(Message::Unspecified) => None,
-        Ok(Message::Class) => Some(LabelKind::Class),
-        Ok(Message::Continuous) => Some(LabelKind::Continuous),
-        Err(_) => return Err(FieldError::new(field, format!("got {number}, expected 0 to 2"))),
-    })
+    stated::<proto::LabelKind, _>(field, number, 2)
 }
 
 fn constants(message: proto::RunConstants) -> RunConstants {
@@ -123,44 +104,27 @@ pub fn run_message(run: &Run) -> proto::Run {
     let constants = &run.constants;
     let (image_height, image_width) = constants.image_size.unwrap_or_default();
     let (box_height, box_width) = constants.box_size.unwrap_or_default();
-    let label_kind = |kind| match kind {
-        LabelKind::Class => proto::LabelKind::Class,
-        LabelKind::Continuous => proto::LabelKind::Continuous,
-    };
-    let activation_kind = |kind| match kind {
-        ActivationKind::Hard => proto::ActivationKind::Hard,
-        ActivationKind::Probability => proto::ActivationKind::Probability,
-        ActivationKind::Logit => proto::ActivationKind::Logit,
-        ActivationKind::Continuous => proto::ActivationKind::Continuous,
-    };
-    let activation_columns = match run.activation_columns {
-        ActivationColumns::OnePerConcept => proto::ActivationColumns::OnePerConcept,
-        ActivationColumns::TwoPerConcept => proto::ActivationColumns::TwoPerConcept,
-    };
-    let training = match run.training {
-        Training::Joint => proto::Training::Joint,
-        Training::Sequential => proto::Training::Sequential,
-        Training::Independent => proto::Training::Independent,
-    };
+    let activation_kind = |kind| proto::ActivationKind::from(kind).into();
+    let label_kind = |kind| proto::LabelKind::from(kind).into();
     let concept = |c: &Concept| proto::Concept {
         name: c.name.clone(),
         cardinality: c.cardinality,
-        activation_kind: c.activation_kind.map_or(0, |kind| activation_kind(kind).into()),
-        label_kind: c.label_kind.map_or(0, |kind| label_kind(kind).into()),
+        activation_kind: c.activation_kind.map_or(0, activation_kind),
+        label_kind: c.label_kind.map_or(0, label_kind),
     };
     let task = |t: &Task| proto::Task {
         name: t.name.clone(),
         cardinality: t.cardinality,
-        label_kind: t.label_kind.map_or(0, |kind| label_kind(kind).into()),
+        label_kind: t.label_kind.map_or(0, label_kind),
     };
     proto::Run {
         name: run.name.clone(),
         concepts: run.concepts.iter().map(concept).collect(),
-        activation_kind: activation_kind(run.activation_kind).into(),
-        concept_label_kind: label_kind(run.concept_label_kind).into(),
-        task_label_kind: label_kind(run.task_label_kind).into(),
+        activation_kind: activation_kind(run.activation_kind),
+        concept_label_kind: label_kind(run.concept_label_kind),
+        task_label_kind: label_kind(run.task_label_kind),
         world_size: run.world_size,
-        training: training.into(),
+        training: proto::Training::from(run.training).into(),
         reference: run.reference.clone().unwrap_or_default(),
         missing_concept_labels: run.missing_concept_labels,
         tasks: run.tasks.iter().map(task).collect(),
@@ -187,7 +151,7 @@ pub fn run_message(run: &Run) -> proto::Run {
             intervention_counts: constants.intervention_counts.clone(),
         }),
         labels: run.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
-        activation_columns: activation_columns.into(),
+        activation_columns: proto::ActivationColumns::from(run.activation_columns).into(),
         latents: run.latents.unwrap_or_default(),
     }
 }
@@ -235,30 +199,18 @@ pub fn tensor(message: proto::Tensor) -> Result<Tensor, FieldError> {
 }
 
 pub fn settled(settled: &Settled) -> proto::Settled {
-    use proto::settled::Outcome as Message;
-    let outcome = match settled.outcome {
-        How::Point => Message::Point,
-        How::Incomplete => Message::Incomplete,
-        How::Skipped => Message::Skipped,
-        How::Discarded => Message::Discarded,
-        How::Failed => Message::Failed,
-    };
     proto::Settled {
         run: settled.key.run.to_string(),
         split: settled.key.split.to_string(),
         step: settled.at.step.get(),
         ordinal: settled.at.ordinal.get(),
-        outcome: outcome.into(),
+        outcome: proto::settled::Outcome::from(settled.outcome).into(),
         reason: settled.reason.clone(),
     }
 }
 
 pub fn window(kind: WindowKind) -> proto::WindowKind {
-    match kind {
-        WindowKind::Pass => proto::WindowKind::Pass,
-        WindowKind::Recent => proto::WindowKind::Recent,
-        WindowKind::All => proto::WindowKind::All,
-    }
+    kind.into()
 }
 
 /// A point as a message; with `matrices` it includes the k × k matrices.
@@ -347,23 +299,15 @@ pub fn outcome_message(outcome: &RunOutcome) -> proto::RunOutcome {
 }
 
 pub fn assessment(found: Assessment) -> proto::GetDiagnosisResponse {
-    let lines = found.coverage.into_iter().map(|line| {
-        let state = match line.state {
-            State::Found => proto::DiagnosisState::Found,
-            State::Absent => proto::DiagnosisState::Absent,
-            State::Unknown => proto::DiagnosisState::Unknown,
-        };
-        proto::DiagnosisLine {
-            rule: line.rule,
-            subject: line.subject,
-            title: line.title,
-            source: line.source,
-            state: state.into(),
-            text: line.text,
-            evidence: line.evidence.into_iter().map(evidence).collect(),
-        }
+    let lines = found.coverage.into_iter().map(|line| proto::DiagnosisLine {
+        rule: line.rule,
+        subject: line.subject,
+        title: line.title,
+        source: line.source,
+        state: proto::DiagnosisState::from(line.state).into(),
+        text: line.text,
+        evidence: line.evidence.into_iter().map(evidence).collect(),
     });
-    let lines = lines.collect();
     let actions = found.actions.into_iter().map(|action| proto::Action {
         text: action.text,
         why: action.why,
@@ -374,23 +318,15 @@ pub fn assessment(found: Assessment) -> proto::GetDiagnosisResponse {
         epoch: found.epoch,
         rows: found.rows,
         incomplete: found.incomplete,
-        lines,
+        lines: lines.collect(),
         verdict: Some(verdict(found.verdict)),
         actions: actions.collect(),
     }
 }
 
 fn verdict(verdict: Verdict) -> proto::Verdict {
-    let state = match verdict.state {
-        VerdictState::Leaking => proto::VerdictState::Leaking,
-        VerdictState::PossiblyLeaking => proto::VerdictState::PossiblyLeaking,
-        VerdictState::Sound => proto::VerdictState::Sound,
-        VerdictState::NothingFound => proto::VerdictState::NothingFound,
-        VerdictState::CannotTell => proto::VerdictState::CannotTell,
-        VerdictState::TooEarly => proto::VerdictState::TooEarly,
-    };
     proto::Verdict {
-        state: state.into(),
+        state: proto::VerdictState::from(verdict.state).into(),
         deciding: verdict.deciding.map(evidence),
         concepts: verdict.concepts,
         since_step: verdict.since.map(|since| since.step),
@@ -402,40 +338,14 @@ fn verdict(verdict: Verdict) -> proto::Verdict {
     }
 }
 
-pub fn state_message(state: run_state::State) -> proto::RunState {
-    match state {
-        run_state::State::Training => proto::RunState::Training,
-        run_state::State::Stalled => proto::RunState::Stalled,
-        run_state::State::Lost => proto::RunState::Lost,
-        run_state::State::Finished => proto::RunState::Finished,
-        run_state::State::StoppedOnAdvice => proto::RunState::StoppedOnAdvice,
-        run_state::State::Failed => proto::RunState::Failed,
-    }
-}
-
 /// The state of a message; of one that has none, or one that is unknown here, the run trains.
 pub fn state_of(message: proto::RunState) -> run_state::State {
-    match message {
-        proto::RunState::Training | proto::RunState::Unspecified => run_state::State::Training,
-        proto::RunState::Stalled => run_state::State::Stalled,
-        proto::RunState::Lost => run_state::State::Lost,
-        proto::RunState::Finished => run_state::State::Finished,
-        proto::RunState::StoppedOnAdvice => run_state::State::StoppedOnAdvice,
-        proto::RunState::Failed => run_state::State::Failed,
-    }
+    Option::from(message).unwrap_or(run_state::State::Training)
 }
 
 /// The verdict of a message, but for the last sound evaluation; `None` for a state that is unknown here.
 pub fn verdict_of(message: proto::Verdict) -> Option<Verdict> {
-    let state = match message.state() {
-        proto::VerdictState::Leaking => VerdictState::Leaking,
-        proto::VerdictState::PossiblyLeaking => VerdictState::PossiblyLeaking,
-        proto::VerdictState::Sound => VerdictState::Sound,
-        proto::VerdictState::NothingFound => VerdictState::NothingFound,
-        proto::VerdictState::CannotTell => VerdictState::CannotTell,
-        proto::VerdictState::TooEarly => VerdictState::TooEarly,
-        proto::VerdictState::Unspecified => return None,
-    };
+    let state = Option::from(message.state())?;
     let deciding = message.deciding.map(|evidence| {
         let proto::Evidence { score, value, standard_error, limit, step } = evidence;
         Evidence { score, value, standard_error, limit, step }
@@ -456,4 +366,36 @@ pub fn verdict_of(message: proto::Verdict) -> Option<Verdict> {
 fn evidence(evidence: Evidence) -> proto::Evidence {
     let Evidence { score, value, standard_error, limit, step } = evidence;
     proto::Evidence { score, value, standard_error, limit, step }
+}
+
+/// Converts between enums of the core and those of the protocol, whose variants have the same names.
+macro_rules! same_variants {
+    ($($own:ty, $message:ty: $($variant:ident),+;)+) => {$(
+        impl From<$own> for $message {
+            fn from(own: $own) -> Self {
+                match own { $(<$own>::$variant => Self::$variant,)+ }
+            }
+        }
+
+        impl From<$message> for Option<$own> {
+            fn from(message: $message) -> Self {
+                match message {
+                    <$message>::Unspecified => None,
+                    $(<$message>::$variant => Some(<$own>::$variant),)+
+                }
+            }
+        }
+    )+};
+}
+
+same_variants! {
+    ActivationKind, proto::ActivationKind: Probability, Hard, Logit, Continuous;
+    ActivationColumns, proto::ActivationColumns: OnePerConcept, TwoPerConcept;
+    Training, proto::Training: Joint, Sequential, Independent;
+    LabelKind, proto::LabelKind: Class, Continuous;
+    WindowKind, proto::WindowKind: Pass, Recent, All;
+    How, proto::settled::Outcome: Point, Incomplete, Skipped, Discarded, Failed;
+    State, proto::DiagnosisState: Found, Absent, Unknown;
+    VerdictState, proto::VerdictState: Leaking, PossiblyLeaking, Sound, NothingFound, CannotTell, TooEarly;
+    run_state::State, proto::RunState: Training, Stalled, Lost, Finished, StoppedOnAdvice, Failed;
 }

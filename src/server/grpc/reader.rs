@@ -78,7 +78,7 @@ impl Reader {
             splits: splits(&stored.run.name, stored_splits),
             title: stored.title.unwrap_or_default(),
             note: stored.note.unwrap_or_default(),
-            state: convert::state_message(state.state).into(),
+            state: proto::RunState::from(state.state).into(),
             state_reason: state.reason.unwrap_or_default(),
         };
         Ok(proto::ListRunsResponse {
