@@ -7,7 +7,7 @@ use leakage::sample::Attempt;
 use leakage::step::Ordinal;
 
 /// How a pass without a complete point ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::EnumString, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, strum::AsRefStr, strum::EnumString)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Ending {
@@ -21,12 +21,6 @@ pub enum Ending {
     Unsettled,
     /// The stored point does not match its checksum. Only read, never recorded.
     Damaged,
-}
-
-impl Ending {
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Records kept of each run; beyond it the oldest are removed.

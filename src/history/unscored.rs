@@ -72,7 +72,7 @@ fn insert(db: &mut Db<'_>, run: i64, pass: &Unscored) -> Result<(), HistoryError
     db.execute(&replaced, &[&run, &split, &step])?;
     let (ordinal, rows_seen) = (i64::from(pass.ordinal.get()), integer("unscored.rows_seen", pass.rows_seen)?);
     let attempt = pass.attempt.map(|attempt| (i64::from(attempt.launch), i64::from(attempt.restart)));
-    let ((launch, restart), outcome) = (attempt.unzip(), pass.outcome.name());
+    let ((launch, restart), outcome) = (attempt.unzip(), pass.outcome.as_ref());
     let row: [&dyn Value; 10] =
         [&pass.run, &split, &step, &ordinal, &pass.time, &outcome, &pass.reason, &rows_seen, &launch, &restart];
     let checksum = db.checksum(None, &row)?;

@@ -65,7 +65,7 @@ impl Waiting {
 }
 
 /// The kind of a reason why a history cannot be written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, strum::IntoStaticStr, strum::VariantArray)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, strum::AsRefStr, strum::VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Unwritable {
@@ -77,12 +77,6 @@ pub enum Unwritable {
     Denied,
     #[default]
     Other,
-}
-
-impl Unwritable {
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The history's size and limit, in bytes, and what the limit has removed.

@@ -56,7 +56,7 @@ impl Pass {
 }
 
 /// How a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::AsRefStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// Its point is stored, or one that is as complete.
@@ -69,10 +69,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-
     /// `None` for a pass that a new process may still score.
     fn of(ending: Ending) -> Option<Self> {
         match ending {
@@ -381,7 +377,7 @@ impl Settlement {
         state.unwritten.remove(pass);
         state.early.remove(pass);
         let Some(pending) = state.pending.remove(pass) else { return };
-        self.metrics.passes_settled.with_label_values(&[outcome.name()]).inc();
+        self.metrics.passes_settled.with_label_values(&[outcome.as_ref()]).inc();
         self.metrics.passes_unsettled.set(state.pending.len() as i64);
         for stream in pending.streams.iter().filter_map(Weak::upgrade) {
             let (key, at) = (pass.key.clone(), pass.at);

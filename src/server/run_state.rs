@@ -1,7 +1,6 @@
 //! The state of a run, from what is stored of it and what is known of its job. Every surface shows this one.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use serde::Serialize;
 
@@ -16,8 +15,9 @@ const SILENCE: f64 = 3.0;
 const LEAST_SILENCE: f64 = 60.0;
 
 /// The progress of a run, or the way in which it ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "lowercase")]
 pub enum State {
     /// Its job sends.
     #[default]
@@ -27,22 +27,10 @@ pub enum State {
     /// Its job is gone, and has not said how it ended.
     Lost,
     Finished,
+    #[strum(to_string = "stopped on advice")]
     StoppedOnAdvice,
     /// An exception ended a rank, also where others go on.
     Failed,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Training => "training",
-            Self::Stalled => "stalled",
-            Self::Lost => "lost",
-            Self::Finished => "finished",
-            Self::StoppedOnAdvice => "stopped on advice",
-            Self::Failed => "failed",
-        })
-    }
 }
 
 /// The state of a run, and what it rests on.

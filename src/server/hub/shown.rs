@@ -274,7 +274,7 @@ impl Live for Shown {
 
     fn ready(&self) -> Result<(), String> {
         match UnwritableStatus::of(self.store.waiting()) {
-            Some(UnwritableStatus { reason, why }) => Err(format!("{}: {why}", reason.name())),
+            Some(UnwritableStatus { reason, why }) => Err(format!("{}: {why}", reason.as_ref())),
             None => Ok(()),
         }
     }

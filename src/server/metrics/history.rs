@@ -47,7 +47,7 @@ fn add(families: &mut Families, history: &dyn Store) {
     families.set(names::HISTORY_WRITABLE, waiting.why.is_none());
     for reason in Unwritable::VARIANTS {
         let is_so = waiting.why.is_some() && waiting.kind == *reason;
-        families.add(names::HISTORY_UNWRITABLE, &["reason"], &[reason.name()], is_so.into());
+        families.add(names::HISTORY_UNWRITABLE, &["reason"], &[reason.as_ref()], is_so.into());
     }
     families.set(names::HISTORY_WAITING, waiting.bytes as f64);
     families.set(names::HISTORY_UNWRITTEN, waiting.unwritten.as_secs_f64());
