@@ -41,7 +41,7 @@ impl Intake {
         if entries.is_empty() {
             // No entry has the number 0, which counts as known in every source: this checks the source's owner only.
             let asked = self.store.apply(&sender.source, &sender.project, 0, |_| Ok(()));
-            asked.map_err(|error| permanent(error).map_or_else(Refusal::from, Refusal::Forbidden))?;
+            asked.map_err(forbidden)?;
             pushed.applied = self.store.applied(&sender.source)?;
         }
         entries.into_iter().try_for_each(|(number, change)| {
@@ -85,20 +85,18 @@ impl Intake {
         fault: FieldError,
         pushed: &mut Pushed,
     ) -> Result<&'static str, Refusal> {
-        match self.store.apply(source, project, number, |_| Ok(())) {
-            Ok(false) => return Ok("known"),
-            Ok(true) => {}
-            Err(error) => {
-                return Err(match permanent(error) {
-                    Ok(fault) => Refusal::Forbidden(fault),
-                    Err(error) => error.into(),
-                });
-            }
+        if !self.store.apply(source, project, number, |_| Ok(())).map_err(forbidden)? {
+            return Ok("known");
         }
         tracing::warn!(source, number, field = %fault.field, why = %fault.message, "an entry of a sidecar was refused");
         pushed.refused.push((number, fault));
         Ok("refused")
     }
+}
+
+/// Turns an error into the refusal of all that a sender pushes.
+fn forbidden(error: HistoryError) -> Refusal {
+    permanent(error).map_or_else(Refusal::from, Refusal::Forbidden)
 }
 
 /// Why an entry can never be applied; the error itself where sending it again may help.

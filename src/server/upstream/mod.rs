@@ -123,14 +123,9 @@ impl Upstream {
         if self.calls.as_ref().is_none_or(|(connected, _)| *connected != hub) {
             return self.connect(hub).await;
         }
-        let (history, bytes) = (Arc::clone(&self.history), self.pump.bytes());
-        let Parcel { entries, unreadable } = match blocking(move || history.parcel(bytes)).await {
-            Ok(parcel) => parcel,
-            Err(why) => {
-                tracing::error!(why, "the outbox cannot be read");
-                return Step::Idle;
-            }
-        };
+        let bytes = self.pump.bytes();
+        let read = self.outbox("read", move |history| history.parcel(bytes)).await;
+        let Some(Parcel { entries, unreadable }) = read else { return Step::Idle };
         if !unreadable.is_empty() {
             unreadable.iter().for_each(|number| self.reach.given_up(*number, "what it refers to is damaged"));
             return self.forget(0, unreadable).await;
@@ -145,17 +140,22 @@ impl Upstream {
         }
     }
 
+    /// Makes a call to the outbox, which is to be read or written; `None` where that fails.
+    async fn outbox<T: Send + 'static>(
+        &self,
+        to_be: &'static str,
+        call: impl FnOnce(&Sqlite) -> Result<T, HistoryError> + Send + 'static,
+    ) -> Option<T> {
+        let history = Arc::clone(&self.history);
+        let made = blocking(move || call(&history)).await;
+        made.inspect_err(|why| tracing::error!(why, "the outbox cannot be {to_be}")).ok()
+    }
+
     /// Connects and asks what the hub has, which also tells whether it takes this sidecar.
     async fn connect(&mut self, hub: usize) -> Step {
-        let history = Arc::clone(&self.history);
-        match blocking(move || history.outbox_source()).await {
-            // The source differs where the history was created only when the disk had room.
-            Ok(source) => self.source = source.id,
-            Err(why) => {
-                tracing::error!(why, "the outbox cannot be read");
-                return Step::Idle;
-            }
-        }
+        let Some(source) = self.outbox("read", Sqlite::outbox_source).await else { return Step::Idle };
+        // It differs where the history was created only when the disk had room.
+        self.source = source.id;
         match self.hubs.connect(hub).await {
             Ok(calls) => {
                 self.calls = Some((hub, calls));
@@ -235,19 +235,13 @@ impl Upstream {
                     number,
                     "the hub has more of this history than the history knows: it is a copy of one that went on"
                 );
-                let history = Arc::clone(&self.history);
-                match blocking(move || history.renumber_entries(number)).await {
-                    Ok(_) => {
-                        self.pump.sends(number);
-                        Step::Done
-                    }
-                    Err(why) => {
-                        tracing::error!(why, "the outbox cannot be written");
-                        // Greets again, so that no entry is sent under an old number.
-                        self.calls = None;
-                        Step::Idle
-                    }
+                if self.outbox("written", move |history| history.renumber_entries(number)).await.is_none() {
+                    // Greets again, so that no entry is sent under an old number.
+                    self.calls = None;
+                    return Step::Idle;
                 }
+                self.pump.sends(number);
+                Step::Done
             }
             Settled::Nothing => {
                 self.calls = None;
