@@ -366,11 +366,6 @@ impl<P> Schedule<P> {
         self.due_times().map(|(_, due)| now.saturating_sub(due)).max().unwrap_or_default()
     }
 
-    /// Number of jobs due at `now` that have not started.
-    pub fn waiting(&self, now: Duration) -> usize {
-        self.due_times().filter(|(_, due)| *due <= now).count()
-    }
-
     pub fn replaced(&self) -> Replaced {
         self.replaced
     }

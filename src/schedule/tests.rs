@@ -220,22 +220,6 @@ proptest! {
 }
 
 #[test]
-fn a_run_of_many_splits_does_not_crowd_out_another() {
-    let mut schedule = Schedule::new(ticks(), generous(), Room::default(), Duration::ZERO);
-    for split in 0..50 {
-        schedule.pass_closed(key("many", &format!("val{split}")), Closed::live("many"), ms(0));
-    }
-    schedule.pass_closed(key("one", "val"), Closed::live("one"), ms(5));
-    assert_eq!(schedule.waiting(ms(5)), 51);
-    let mut served = Vec::new();
-    for at in [10, 20, 30] {
-        served.push(schedule.start(ms(at)).unwrap().key().run.to_string());
-        schedule.finished(ms(1), ms(at + 1));
-    }
-    assert_eq!(served, ["many", "one", "many"]);
-}
-
-#[test]
 fn without_room_a_later_pass_replaces_one_that_has_not_started_and_keeps_its_turn() {
     let mut schedule = Schedule::new(ticks(), generous(), Room::NEWEST, Duration::ZERO);
     assert_eq!(schedule.pass_closed(key("a", "val"), Closed::live(1), ms(10)), None);

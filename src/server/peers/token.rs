@@ -22,26 +22,3 @@ pub fn is_same(expected: &[u8], got: &[u8]) -> bool {
     let difference = expected.iter().zip(got).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     expected.len() == got.len() && difference == 0
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_comes_by_either_scheme_in_any_case() {
-        for (header, token) in [
-            ("Bearer s3cret", Some("s3cret")),
-            ("bEARER s3cret", Some("s3cret")),
-            // conceptwatch:s3cret, and other:s3cret
-            ("basic Y29uY2VwdHdhdGNoOnMzY3JldA==", Some("s3cret")),
-            ("Basic b3RoZXI6czNjcmV0", None),
-            ("Basic s3cret", None),
-            ("Bearer", None),
-            ("s3cret", None),
-        ] {
-            assert_eq!(presented(header.as_bytes()).as_deref(), token.map(str::as_bytes), "{header}");
-        }
-        assert!(is_same(b"s3cret", b"s3cret"));
-        assert!(!is_same(b"s3cret", b"s3cret2") && !is_same(b"s3cret", b"S3cret"));
-    }
-}

@@ -120,7 +120,10 @@ async fn a_token_is_needed_where_one_is_set() {
         port.ask("GET", path, &headers).await
     };
     for path in ["/", "/metrics", "/api/v1/runs", "/assets/main.js", "/nothing"] {
-        for wrong in ["", "s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer S3cret", "Basic s3cret"] {
+        let of_another_user = "Basic b3RoZXI6czNjcmV0";
+        for wrong in
+            ["", "s3cret", "Bearer", "Bearer s3cre", "Bearer s3cret2", "Bearer S3cret", "Basic s3cret", of_another_user]
+        {
             let header = if wrong.is_empty() { String::new() } else { format!("Authorization: {wrong}\r\n") };
             let reply = ask(path, &header).await;
             assert_eq!((reply.status, reply.field().as_str()), (401, "Authorization"), "{path} {wrong}");
@@ -131,7 +134,10 @@ async fn a_token_is_needed_where_one_is_set() {
         assert_eq!(ask("/metrics", &format!("Authorization: {scheme} s3cret\r\n")).await.status, 200, "{scheme}");
     }
     // conceptwatch:s3cret
-    assert_eq!(ask("/", "Authorization: Basic Y29uY2VwdHdhdGNoOnMzY3JldA==\r\n").await.status, 200);
+    for scheme in ["Basic", "basic"] {
+        let header = format!("Authorization: {scheme} Y29uY2VwdHdhdGNoOnMzY3JldA==\r\n");
+        assert_eq!(ask("/", &header).await.status, 200, "{scheme}");
+    }
     assert_eq!(ask("/live", "").await.status, 200);
     assert_eq!(ask("/ready", "").await.status, 200);
 }
