@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::app::App;
@@ -9,52 +10,18 @@ use super::refusal::Refusal;
 use crate::history::{RunOutcome, StoredRun, StoredSplit, WholePoint};
 use crate::server::live::RunStatus;
 use crate::server::run_state::{RunState, states_of};
-use leakage::point::{LeftOut, Outcome, Point};
+use leakage::point::{Outcome, Point};
 use leakage::run::ActivationKind;
 use leakage::sample::Attempt;
-use leakage::step::Ordinal;
 
-/// A point with its scores as an object by id, in catalogue order, without matrices.
-#[derive(Serialize)]
+/// A point with its scores as an object by id, in catalogue order.
 pub(super) struct PointView<'a> {
-    run: &'a str,
-    split: &'a str,
-    step: u64,
-    epoch: Option<f64>,
-    time: f64,
-    rows: u64,
-    /// Rows in which each concept's label is known, where some are not.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    concept_rows: &'a [u64],
-    rows_seen: u64,
-    /// Copies of scored rows.
-    repeated_rows: u64,
-    provisional: bool,
-    incomplete: bool,
-    tie_fraction: f64,
-    warnings: &'a [String],
-    estimator: &'a str,
-    neighbours: u32,
-    seed: u64,
-    catalogue_version: u32,
-    seconds: f64,
-    scores: Scores<'a>,
-    /// Standard error of the change since the previous evaluation, by score.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    change_errors: BTreeMap<&'a str, f64>,
+    point: &'a Point,
+    detail: Detail,
     /// The launch of the run that made it, and how often that had been restarted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<Attempt>,
-    /// The number of the pass among those of its step; absent for the first.
-    #[serde(skip_serializing_if = "Ordinal::is_first")]
-    ordinal: Ordinal,
     /// The run has returned to this step or an earlier one since.
-    #[serde(skip_serializing_if = "is_false")]
     superseded: bool,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// The parts of a score that are shown.
@@ -65,58 +32,56 @@ enum Detail {
     Pairs,
 }
 
-/// Values of pairs; row i is from concept i.
-#[derive(Serialize)]
-struct Pairs<'a> {
-    matrix: &'a [Vec<Option<f64>>],
-    /// Seconds since each pair was computed, where some were on an earlier sample.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ages: Option<&'a [Vec<f64>]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matrix_q: Option<&'a [Vec<Option<f64>>]>,
-}
-
 impl<'a> PointView<'a> {
+    /// Returns a point without matrices.
     pub fn full(point: &'a Point) -> Self {
-        Self::new(point, Detail::Concepts)
+        Self { point, detail: Detail::Concepts, attempt: None, superseded: false }
     }
 
     /// Returns a point as it is stored, with the matrices that it has.
     pub fn whole(stored: &'a WholePoint) -> Self {
-        Self { attempt: stored.attempt, superseded: stored.superseded, ..Self::new(&stored.point, Detail::Pairs) }
+        let WholePoint { point, attempt, superseded } = stored;
+        Self { point, detail: Detail::Pairs, attempt: *attempt, superseded: *superseded }
     }
 
-    /// A point without matrices and values per concept.
+    /// Returns a point without matrices and values per concept.
     pub fn summary(point: &'a Point) -> Self {
-        Self::new(point, Detail::Means)
+        Self { detail: Detail::Means, ..Self::full(point) }
     }
+}
 
-    fn new(point: &'a Point, detail: Detail) -> Self {
-        Self {
-            run: &point.run,
-            split: &point.split,
-            step: point.step,
-            epoch: point.epoch,
-            time: point.time,
-            rows: point.rows,
-            concept_rows: &point.concept_rows,
-            rows_seen: point.rows_seen,
-            repeated_rows: point.repeated_rows,
-            provisional: point.provisional,
-            incomplete: point.incomplete,
-            tie_fraction: point.tie_fraction,
-            warnings: &point.warnings,
-            estimator: &point.estimator,
-            neighbours: point.neighbours,
-            seed: point.seed,
-            catalogue_version: point.catalogue_version,
-            seconds: point.seconds,
-            scores: Scores { scores: &point.scores, detail },
-            attempt: None,
-            ordinal: point.ordinal,
-            superseded: false,
-            change_errors: point.change_errors.iter().map(|(id, error)| (id.as_str(), *error)).collect(),
+impl Serialize for PointView<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { point, detail, attempt, superseded } = self;
+        let mut map = serializer.serialize_map(None)?;
+        macro_rules! fields {
+            ($($field:ident),+) => { $(map.serialize_entry(stringify!($field), &point.$field)?;)+ };
         }
+        fields!(run, split, step, epoch, time, rows);
+        // Rows in which each concept's label is known, where some are not.
+        if !point.concept_rows.is_empty() {
+            fields!(concept_rows);
+        }
+        fields!(rows_seen, repeated_rows, provisional, incomplete, tie_fraction, warnings);
+        fields!(estimator, neighbours, seed, catalogue_version, seconds);
+        map.serialize_entry("scores", &Scores { scores: &point.scores, detail: *detail })?;
+        // Standard error of the change since the previous evaluation, by score.
+        let change_errors: BTreeMap<&str, f64> =
+            point.change_errors.iter().map(|(id, error)| (id.as_str(), *error)).collect();
+        if !change_errors.is_empty() {
+            map.serialize_entry("change_errors", &change_errors)?;
+        }
+        if let Some(attempt) = attempt {
+            map.serialize_entry("attempt", attempt)?;
+        }
+        // The number of the pass among those of its step; absent for the first.
+        if !point.ordinal.is_first() {
+            fields!(ordinal);
+        }
+        if *superseded {
+            map.serialize_entry("superseded", superseded)?;
+        }
+        map.end()
     }
 }
 
@@ -125,60 +90,56 @@ struct Scores<'a> {
     detail: Detail,
 }
 
-/// A score has either a value or the reason why there is none.
-#[derive(Serialize)]
-struct ScoreView<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    undefined: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<f64>,
-    /// Null for a value whose error is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    standard_error: Option<Option<f64>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_concept: Option<&'a [Option<f64>]>,
-    /// Pairs of threshold and value, for scores that are derived from a curve.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    curve: Option<&'a [(f64, Option<f64>)]>,
-    /// Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    age: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<&'a LeftOut>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    p_value: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_concept_q: Option<&'a [Option<f64>]>,
-    /// The score of each of several tasks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_task: Option<&'a [Outcome]>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pairs: Option<Pairs<'a>>,
-}
-
-impl<'a> ScoreView<'a> {
-    fn of(outcome: &'a Outcome, detail: Detail) -> Self {
-        let (value, concepts) = (outcome.value(), detail >= Detail::Concepts);
-        let pairs = |matrix| Pairs { matrix, ages: outcome.ages(), matrix_q: outcome.matrix_q() };
-        Self {
-            undefined: outcome.why(),
-            value: value.map(|value| value.value),
-            standard_error: value.map(|value| value.standard_error),
-            per_concept: outcome.per_concept().filter(|_| concepts),
-            curve: value.and_then(|value| value.curve.as_deref()).filter(|_| concepts),
-            age: outcome.age(),
-            left_out: outcome.left_out(),
-            p_value: outcome.p_value(),
-            per_concept_q: outcome.per_concept_q().filter(|_| concepts),
-            per_task: outcome.per_task().filter(|_| concepts),
-            pairs: outcome.matrix().filter(|_| detail == Detail::Pairs).map(pairs),
-        }
+impl Serialize for Scores<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.scores.iter().map(|(id, outcome)| (id, ScoreView { outcome, detail: self.detail })))
     }
 }
 
-impl Serialize for Scores<'_> {
+/// A score has either a value or the reason why there is none.
+struct ScoreView<'a> {
+    outcome: &'a Outcome,
+    detail: Detail,
+}
+
+impl Serialize for ScoreView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.scores.iter().map(|(id, outcome)| (id, ScoreView::of(outcome, self.detail))))
+        let Self { outcome, detail } = *self;
+        let (value, concepts) = (outcome.value(), detail >= Detail::Concepts);
+        let mut map = serializer.serialize_map(None)?;
+        macro_rules! present {
+            ($($name:literal: $value:expr;)+) => {
+                $(if let Some(value) = $value {
+                    map.serialize_entry($name, &value)?;
+                })+
+            };
+        }
+        present! {
+            "undefined": outcome.why();
+            "value": value.map(|value| value.value);
+            // Null for a value whose error is not known.
+            "standard_error": value.map(|value| value.standard_error);
+            "per_concept": outcome.per_concept().filter(|_| concepts);
+            // Pairs of threshold and value, for scores that are derived from a curve.
+            "curve": value.and_then(|value| value.curve.as_deref()).filter(|_| concepts);
+            // Age of the oldest pair in seconds, if some pairs were computed on earlier samples.
+            "age": outcome.age();
+            "left_out": outcome.left_out();
+            "p_value": outcome.p_value();
+            "per_concept_q": outcome.per_concept_q().filter(|_| concepts);
+            // The score of each of several tasks.
+            "per_task": outcome.per_task().filter(|_| concepts);
+        }
+        // Values of pairs; row i is from concept i.
+        if let Some(matrix) = outcome.matrix().filter(|_| detail == Detail::Pairs) {
+            map.serialize_entry("matrix", matrix)?;
+            present! {
+                // Seconds since each pair was computed, where some were on an earlier sample.
+                "ages": outcome.ages();
+                "matrix_q": outcome.matrix_q();
+            }
+        }
+        map.end()
     }
 }
 
