@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let path = file::with(bytes).with_extension(kind);
     std::fs::write(&path, bytes).expect("a temporary file can be written");
     let mut memory = Memory { limit: 256 << 20, used: 0 };
-    match outputs::read(&[path], &Names::default(), Layout::default(), &mut memory, &|_| ()) {
+    match outputs::read(&[path], &Names::default(), &Layout::default(), &mut memory, &|_| ()) {
         Err(fault) => assert!(!fault.field.is_empty() && !fault.message.contains('\n'), "{fault:?}"),
         Ok((run, batch, _)) => assert!(run.concept_count() > 0 && batch.rows() > 0),
     }

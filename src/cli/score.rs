@@ -11,11 +11,10 @@ use crate::server::unix_time;
 use leakage::field_error::{in_short, printable};
 use leakage::limits::plus_minus;
 use leakage::point::{LeftOut, Outcome, Point};
-use leakage::run::{ActivationColumns, ActivationKind, LabelKind, Run};
+use leakage::run::Run;
 use leakage::sample::Sample;
 use leakage::tensor::TensorName;
 
-use super::named::named;
 use super::outputs;
 use super::progress::Progress;
 use super::report::{Page, Report};
@@ -40,36 +39,8 @@ pub struct Options {
     /// Also write a report with charts to this file: one HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Take labels of -1 or NaN, of a task also -100, as unknown; scores use the rows with known labels, 50 at least.
-    #[arg(long)]
-    missing_labels: bool,
-    /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
-    #[arg(long)]
-    signed_labels: bool,
-    /// Take labels of binary concepts as certainties from 0 to 1: present above one half, absent below, unknown at one
-    /// half; with LOW,HIGH unknown from LOW to HIGH.
-    #[arg(long, value_name = "threshold|LOW,HIGH", conflicts_with = "signed_labels")]
-    soft_labels: Option<outputs::Soft>,
-    /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
-    /// [default: the file's array activation_columns, or one_per_concept]
-    #[arg(long, value_parser = named::<ActivationColumns>, value_name = "LAYOUT")]
-    activation_columns: Option<ActivationColumns>,
-    /// The columns of concept_activations were learnt without labels and are matched to the concepts [default: the
-    /// file's array latents, their number]
-    #[arg(long, conflicts_with = "activation_columns")]
-    latents: bool,
-    /// Kind of concept_activations: hard, probability, logit or continuous; or of one concept, as in
-    /// logit,wing=probability [default: the file's array activation_kind, or a guess from the values, which is printed]
-    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
-    activation_kind: Vec<outputs::Stated<ActivationKind>>,
-    /// Kind of concept_labels: class, or continuous for measured quantities; or of one concept, as in size=continuous
-    /// [default: a guess from the values of each, which is printed]
-    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…", conflicts_with = "signed_labels")]
-    concept_kind: Vec<outputs::Stated<LabelKind>>,
-    /// Kind of task_labels: class or continuous; or of one task, as in age=continuous [default: a guess from
-    /// the values of each, which is printed]
-    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
-    task_kind: Vec<outputs::Stated<LabelKind>>,
+    #[command(flatten)]
+    layout: outputs::Layout,
     /// Also list the rows that contribute most to ctl_conditional, or to that of a concept: ctl_conditional:wing. See
     /// docs/leakage.md.
     #[arg(long, value_name = "SCORE[:CONCEPT]")]
@@ -88,22 +59,12 @@ pub fn run(options: &Options) -> Result<String, String> {
     let started = Instant::now();
     let scoring = &options.scoring;
     scoring.named()?;
-    let layout = outputs::Layout {
-        columns: options.activation_columns,
-        latents: options.latents,
-        missing_labels: options.missing_labels,
-        signed_labels: options.signed_labels,
-        soft_labels: options.soft_labels,
-        activation_kind: options.activation_kind.clone(),
-        concept_kind: options.concept_kind.clone(),
-        task_kind: options.task_kind.clone(),
-    };
     let mut memory = outputs::Memory { limit: scoring.memory(), used: 0 };
     // Before the work, so that a place that cannot be written is known at once.
     let page = options.html.as_deref().map(Page::create).transpose()?;
     let names = outputs::Names::new(&options.map).map_err(|fault| fault.to_string())?;
     let progress = Progress::start();
-    let read = outputs::read(&options.files, &names, layout, &mut memory, &|what| progress.say(what));
+    let read = outputs::read(&options.files, &names, &options.layout, &mut memory, &|what| progress.say(what));
     let (run, batch, guesses) = read.map_err(|fault| fault.to_string())?;
     let before_each = |what: &str| {
         progress.say(what);

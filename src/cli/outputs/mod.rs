@@ -19,6 +19,7 @@ mod tensors;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::Args;
 use strum::VariantArray;
 
 use leakage::batch::{Batch, MAX_CLASS, NonFinite};
@@ -37,20 +38,37 @@ use super::named::named;
 use array::Array;
 
 /// The command line's statements about the arrays, which take precedence over those of the file.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Layout {
-    /// The columns of `concept_activations`.
-    pub columns: Option<ActivationColumns>,
-    /// The columns were learnt without labels, whatever their number.
-    pub latents: bool,
-    /// A label of −1 or NaN is unknown, of a task also −100.
+    /// Take labels of -1 or NaN, of a task also -100, as unknown; scores use the rows with known labels, 50 at least.
+    #[arg(long)]
     pub missing_labels: bool,
-    /// Concept labels of −1 mean absent.
+    /// Take concept labels of -1 as absent, and of 1 as present; with --missing-labels 0 or NaN is unknown.
+    #[arg(long)]
     pub signed_labels: bool,
-    /// Labels of binary concepts are certainties.
+    /// Take labels of binary concepts as certainties from 0 to 1: present above one half, absent below, unknown at one
+    /// half; with LOW,HIGH unknown from LOW to HIGH.
+    #[arg(long, value_name = "threshold|LOW,HIGH", conflicts_with = "signed_labels")]
     pub soft_labels: Option<Soft>,
+    /// Columns of concept_activations for binary concepts: one_per_concept, or two_per_concept (absent, present)
+    /// [default: the file's array activation_columns, or one_per_concept]
+    #[arg(long, value_parser = named::<ActivationColumns>, value_name = "LAYOUT")]
+    pub activation_columns: Option<ActivationColumns>,
+    /// The columns of concept_activations were learnt without labels and are matched to the concepts [default: the
+    /// file's array latents, their number]
+    #[arg(long, conflicts_with = "activation_columns")]
+    pub latents: bool,
+    /// Kind of concept_activations: hard, probability, logit or continuous; or of one concept, as in
+    /// logit,wing=probability [default: the file's array activation_kind, or a guess from the values, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
     pub activation_kind: Vec<Stated<ActivationKind>>,
+    /// Kind of concept_labels: class, or continuous for measured quantities; or of one concept, as in size=continuous
+    /// [default: a guess from the values of each, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…", conflicts_with = "signed_labels")]
     pub concept_kind: Vec<Stated<LabelKind>>,
+    /// Kind of task_labels: class or continuous; or of one task, as in age=continuous [default: a guess from
+    /// the values of each, which is printed]
+    #[arg(long, value_delimiter = ',', value_name = "KIND|NAME=KIND,…")]
     pub task_kind: Vec<Stated<LabelKind>>,
 }
 
@@ -61,7 +79,7 @@ pub struct Layout {
 pub fn read(
     paths: &[PathBuf],
     names: &Names,
-    layout: Layout,
+    layout: &Layout,
     memory: &mut Memory,
     say: &Say,
 ) -> Result<(Run, Batch, Guesses), FieldError> {
@@ -119,7 +137,7 @@ pub fn read(
             tensors[at] = signed::unsigned(&tensors[at], &fields.concepts, layout.missing_labels)?;
         }
         let stated: Vec<Option<LabelKind>> = of_labels.iter().map(|of| of.or(stated_labels)).collect();
-        if let Some(soft) = layout.soft_labels {
+        if let Some(soft) = &layout.soft_labels {
             let (recoded, remark) = soft.recoded(&tensors[at], &fields.concepts, &stated, layout.missing_labels)?;
             tensors[at] = recoded;
             guesses.doubts.extend(remark);
@@ -162,7 +180,7 @@ pub fn read(
         fields.task_label_kind = if kinds.iter().all(|kind| *kind == kinds[0]) { kinds[0] } else { LabelKind::Class };
         fields.tasks = tasks::of_labels(labels, find(TensorName::TaskPredictions), &task_names, &kinds)?;
     }
-    fields.activation_columns = layout.columns.unwrap_or(fields.activation_columns);
+    fields.activation_columns = layout.activation_columns.unwrap_or(fields.activation_columns);
     if layout.latents {
         let columns = find(TensorName::ConceptActivations).and_then(|tensor| tensor.shape().get(1));
         // Wider arrays are refused, as the declaration has no such number.
