@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::history::RunOutcome;
 use crate::server::pass_outcomes::{Outcome as How, Settled};
 use crate::server::run_state;
+use leakage::alert;
 use leakage::diagnosis::{Assessment, Evidence, Moment, State, Verdict, VerdictState};
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_text};
@@ -395,6 +396,7 @@ same_variants! {
     LabelKind, proto::LabelKind: Class, Continuous;
     WindowKind, proto::WindowKind: Pass, Recent, All;
     How, proto::settled::Outcome: Point, Incomplete, Skipped, Discarded, Failed;
+    alert::State, proto::AlertState: Inactive, Pending, Firing;
     State, proto::DiagnosisState: Found, Absent, Unknown;
     VerdictState, proto::VerdictState: Leaking, PossiblyLeaking, Sound, NothingFound, CannotTell, TooEarly;
     run_state::State, proto::RunState: Training, Stalled, Lost, Finished, StoppedOnAdvice, Failed;

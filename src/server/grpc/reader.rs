@@ -19,7 +19,6 @@ use crate::server::events::{Events, Received};
 use crate::server::live::{AlertChange, Event, RunStatus};
 use crate::server::refusal::Refusal;
 use crate::server::run_state::{RunState, states_of};
-use leakage::alert::State;
 use leakage::diagnosis::StopAdvised;
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_optional_name};
@@ -176,17 +175,12 @@ impl From<SeriesPoint> for proto::SeriesPoint {
 }
 
 pub fn alert(change: &AlertChange) -> proto::AlertChange {
-    let state = match change.state {
-        State::Firing => proto::AlertState::Firing,
-        State::Pending => proto::AlertState::Pending,
-        State::Inactive => proto::AlertState::Inactive,
-    };
     proto::AlertChange {
         rule: change.rule.clone(),
         run: change.run.clone(),
         split: change.split.clone(),
         score: change.score.to_owned(),
-        state: state.into(),
+        state: proto::AlertState::from(change.state).into(),
         since: change.since,
         evidence: change.evidence.clone(),
         step: change.step,
