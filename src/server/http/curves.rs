@@ -84,6 +84,11 @@ fn key(point: &SeriesPoint) -> Key {
     (point.step, point.superseded.then_some((point.attempt, point.ordinal)))
 }
 
+/// Returns at most `most` places, two at least, evenly among `of`, with the first and the last.
+pub(super) fn spread(of: usize, most: usize) -> impl Iterator<Item = usize> {
+    (0..of.min(most)).map(move |at| if of <= most { at } else { at * (of - 1) / (most - 1) })
+}
+
 /// Rounds to six significant digits, more than a chart can show, in half the bytes of a value.
 pub(super) fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
@@ -121,9 +126,7 @@ impl ConceptCurves {
     /// At most `most` evaluations, the first and the newest among them. Blocks.
     pub fn read(app: &App, run: &str, split: &str, score: &str, most: usize) -> Result<Self, HistoryError> {
         let steps = app.history.newest_steps(run, split, usize::MAX >> 1)?;
-        let most = most.max(2);
-        let place = |at: usize| if steps.len() <= most { at } else { at * (steps.len() - 1) / (most - 1) };
-        let chosen: BTreeSet<u64> = (0..steps.len().min(most)).map(|at| steps[place(at)]).collect();
+        let chosen: BTreeSet<u64> = spread(steps.len(), most).map(|at| steps[at]).collect();
         let (declared, _) = app.history.listed(run)?;
         let concepts: Vec<String> = declared.run.concepts.iter().map(|concept| concept.name.clone()).collect();
         let (mut step, mut epoch, mut values) = (Vec::new(), Vec::new(), vec![Vec::new(); concepts.len()]);

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 
 use super::app::App;
-use super::curves::rounded;
+use super::curves::{rounded, spread};
 use super::refusal::Refusal;
 use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
 use crate::analysis_query::{advice_followed, baseline_of, diagnosis_of};
@@ -288,15 +288,10 @@ fn sparks(app: &App, runs: &[&Run], split: &str) -> Result<HashMap<String, Spark
         let mut values = app.history.values_of(&names, split, score)?;
         left.retain(|run| !values.contains_key(run.name.as_str()));
         while let Some((run, points)) = values.pop_first() {
-            let kept = (0..points.len().min(SPARK)).map(|at| points[place(at, points.len())]);
+            let kept = spread(points.len(), SPARK).map(|at| points[at]);
             let (steps, values) = kept.map(|(step, value)| (step, rounded(value))).unzip();
             found.insert(run, Spark { score, steps, values });
         }
     }
     Ok(found)
-}
-
-/// The place of the `at`-th of at most [`SPARK`] points, evenly among `of`, with the first and the last.
-fn place(at: usize, of: usize) -> usize {
-    if of <= SPARK { at } else { at * (of - 1) / (SPARK - 1) }
 }
