@@ -14,9 +14,9 @@ use super::clock::unix_time;
 use super::grpc::otlp::{Collector, ExportMetricsServiceRequest, OtlpOptions, Rejected, Source, requests};
 use super::http::Exposition;
 use super::metrics::OtlpMetrics;
+use super::options::{Options, ServeError};
 use super::peers::{Dialer, Endpoint};
 use crate::VERSION;
-use leakage::field_error::FieldError;
 
 /// How long a push may take.
 const PUSHING: Duration = Duration::from_secs(10);
@@ -38,26 +38,23 @@ pub struct Otlp {
 }
 
 impl Otlp {
-    /// `http` is the address of the page, which names this process among those of the host.
-    pub fn new(
-        options: OtlpOptions,
-        http: &Endpoint,
-        exposition: Exposition,
-        metrics: OtlpMetrics,
-    ) -> Result<Self, FieldError> {
+    /// Returns the sender that the options ask for, if they do. `http` is the address of the page, which names this process
+    /// among those of the host.
+    pub fn new(options: &Options, http: &Endpoint, exposition: &Exposition) -> Result<Option<Self>, ServeError> {
+        let Some(options) = options.otlp.clone() else { return Ok(None) };
         let host = System::host_name().unwrap_or_else(|| "localhost".to_owned());
         let place = http.tcp().map_or_else(|| http.to_string(), |address| address.port().to_string());
         let (instance, started) = (format!("{host}:{place}"), unix_nanoseconds());
-        Ok(Self {
+        Ok(Some(Self {
             dialer: options.dialer()?,
             source: Source { instance, version: VERSION, host, started },
             options,
-            exposition,
-            metrics,
+            metrics: OtlpMetrics::register(exposition.registry())?,
+            exposition: exposition.clone(),
             collector: None,
             failures: 0,
             rejects: false,
-        })
+        }))
     }
 
     /// Pushes until `stop` is cancelled, and then once more.

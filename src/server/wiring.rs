@@ -18,7 +18,7 @@ use super::events::{Bounds, Events};
 use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
 use super::http::{Access, App, Exposition};
 use super::live::Live;
-use super::metrics::{self, Metrics, OtlpMetrics};
+use super::metrics::{self, Metrics};
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
 use super::otlp::Otlp;
@@ -160,9 +160,7 @@ impl Parts {
 
     /// Returns the task that pushes the metrics to a collector, if there is one.
     pub fn otlp(&self, exposition: &Exposition) -> Result<Option<Otlp>, ServeError> {
-        let Some(options) = self.options.otlp.clone() else { return Ok(None) };
-        let metrics = OtlpMetrics::register(&self.registry)?;
-        Ok(Some(Otlp::new(options, &self.http, exposition.clone(), metrics)?))
+        Otlp::new(&self.options, &self.http, exposition)
     }
 
     pub fn port(&self) -> Port {

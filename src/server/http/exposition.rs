@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use prometheus::TextEncoder;
 use prometheus::proto::MetricFamily;
+use prometheus::{Registry, TextEncoder};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
@@ -30,6 +30,10 @@ impl Exposition {
     /// Without verdicts.
     pub(super) fn of_stored(app: App) -> Self {
         Self { app, verdicts: Arc::default() }
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.app.registry
     }
 
     /// The handles to the program's own.

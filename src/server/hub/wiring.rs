@@ -15,7 +15,7 @@ use crate::server::events::{Bounds, Events};
 use crate::server::grpc::{Budget, Calls, HubService, Port, Project, Reader, Reads, Token};
 use crate::server::http::{Access, App, Exposition};
 use crate::server::live::Live;
-use crate::server::metrics::{self, HubMetrics, Metrics, OtlpMetrics};
+use crate::server::metrics::{self, HubMetrics, Metrics};
 use crate::server::options::{Listeners, Options, ServeError};
 use crate::server::otlp::Otlp;
 use crate::server::peers::Endpoint;
@@ -89,9 +89,7 @@ impl Parts {
 
     /// Returns the task that pushes the metrics to a collector, if there is one.
     pub fn otlp(&self, exposition: &Exposition) -> Result<Option<Otlp>, ServeError> {
-        let Some(options) = self.options.otlp.clone() else { return Ok(None) };
-        let metrics = OtlpMetrics::register(&self.registry)?;
-        Ok(Some(Otlp::new(options, &self.http, exposition.clone(), metrics)?))
+        Otlp::new(&self.options, &self.http, exposition)
     }
 
     pub fn port(&self) -> Port {
