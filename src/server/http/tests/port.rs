@@ -1,4 +1,4 @@
-//! A real port over a scripted sidecar, and a client that writes and reads the bytes of HTTP/1.1.
+//! A real port over a scripted sidecar, and a client that asks it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,9 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http_body_util::BodyExt;
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper::header::HeaderValue;
+use hyper_util::rt::TokioIo;
 use prometheus::Registry;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -85,14 +90,11 @@ impl Live for Scripted {
             points_skipped: 2,
             memory_bytes: 3,
             memory_limit_bytes: 4,
-            scoring_memory_bytes: 0,
-            scoring_memory_limit_bytes: 0,
             staleness_seconds: 6.0,
             cpu_share: 0.5,
             cpu_seconds: 7.0,
             estimator: "tie_aware",
-            unwritable: None,
-            upstream: None,
+            ..Status::default()
         }
     }
 
@@ -218,21 +220,19 @@ impl Port {
     }
 
     pub async fn ask_with(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("{method} {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n{body}");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut bytes = Vec::new();
-        timeout(LONG, stream.read_to_end(&mut bytes)).await.expect("an answer").unwrap();
-        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
-        let head = std::str::from_utf8(&bytes[..end]).unwrap();
-        let mut lines = head.lines();
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let headers = lines.map(|line| line.split_once(": ").unwrap());
-        let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-        let headers: BTreeMap<String, String> = headers;
-        let body = &bytes[end + 4..];
-        let body = if headers.contains_key("transfer-encoding") { joined(body) } else { body.to_vec() };
-        Reply { status, headers, body }
+        let stream = TokioIo::new(TcpStream::connect(self.address).await.unwrap());
+        let (mut client, connection) = http1::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers.lines().map(|line| line.split_once(": ").unwrap()) {
+            request = request.header(name, value);
+        }
+        let answer = client.send_request(request.body(body.to_owned()).unwrap());
+        let (head, body) = timeout(LONG, answer).await.expect("an answer").unwrap().into_parts();
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let body = timeout(LONG, body.collect()).await.expect("a body").unwrap().to_bytes().to_vec();
+        Reply { status: head.status.as_u16(), headers, body }
     }
 
     /// The event stream after its head and its first message.
@@ -274,17 +274,6 @@ impl Port {
         self.stop.cancel();
         timeout(LONG, self.served).await.expect("the port stops").unwrap();
     }
-}
-
-/// The body of an answer that is sent in chunks.
-fn joined(mut chunks: &[u8]) -> Vec<u8> {
-    let mut body = Vec::new();
-    while let Some(end) = chunks.windows(2).position(|window| window == b"\r\n") {
-        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).unwrap(), 16).unwrap();
-        body.extend_from_slice(&chunks[end + 2..][..length]);
-        chunks = &chunks[end + 2 + length + 2..];
-    }
-    body
 }
 
 /// The next message of the event stream and its id.
