@@ -34,7 +34,6 @@ mod score;
 mod scoring;
 mod serve;
 mod source;
-mod system_memory;
 mod terminal;
 mod watch;
 

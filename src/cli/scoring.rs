@@ -18,8 +18,7 @@ use leakage::sample::{Sample, repeated_ids};
 use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION, Score, find};
 use leakage::score::{Wanted, evaluate, test};
 use leakage::tensor::TensorName;
-
-use super::system_memory;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 #[derive(Args)]
 pub struct Scoring {
@@ -170,9 +169,14 @@ fn repeated(batch: &Batch) -> Option<String> {
     repeated_ids(batch.rows() as u64 - distinct, distinct)
 }
 
+/// Returns the memory of this machine, as the system tells it at this moment.
+pub fn system_memory() -> System {
+    System::new_with_specifics(RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()))
+}
+
 /// Half of the memory that is available to this process, at most 4 GiB.
 fn half_of_available() -> usize {
-    let system = system_memory::memory();
+    let system = system_memory();
     let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.total_memory);
     let available = system.available_memory().min(of_group);
     usize::try_from(available / 2).unwrap_or(usize::MAX).clamp(64 << 20, 4 << 30)

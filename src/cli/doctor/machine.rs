@@ -12,7 +12,7 @@ use crate::cli::client_options::{Contact, own_sockets};
 use crate::cli::data_dirs::{DataDir, data_dirs};
 use crate::cli::http_request::{Answering, who_answers};
 use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
-use crate::cli::system_memory;
+use crate::cli::scoring::system_memory;
 use crate::cli::terminal::print;
 use crate::history::{HistoryError, SCHEMA, check_access, examine, on_network, user_home};
 use crate::server::peers::Remote;
@@ -41,7 +41,7 @@ pub fn check(contact: &Contact) -> bool {
 }
 
 fn machine() -> String {
-    let system = system_memory::memory();
+    let system = system_memory();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     format!(
