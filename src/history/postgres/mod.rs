@@ -141,24 +141,6 @@ impl Store for Postgres {
         })
     }
 
-    fn values_of(
-        &self,
-        runs: &[&str],
-        split: &str,
-        score: &str,
-    ) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
-        self.read(|link| read::values_of(link, runs, split, score))
-    }
-
-    fn evaluations_of(
-        &self,
-        runs: &[&str],
-        split: &str,
-        most: usize,
-    ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
-        self.reading(|reading| read::evaluations_of(reading, runs, split, most))
-    }
-
     fn briefs(
         &self,
         runs: &[&str],
@@ -176,6 +158,8 @@ impl Store for Postgres {
     reads! {
         fn unscored_at(run: &str, split: &str, step: u64) -> Option<Unscored>;
         fn has_complete_point(run: &str, split: &str, step: u64, attempt: Attempt, ordinal: Ordinal) -> bool;
+        fn values_of(runs: &[&str], split: &str, score: &str) -> BTreeMap<String, Vec<(u64, f64)>>;
+        fn evaluations_of(runs: &[&str], split: &str, most: usize) -> BTreeMap<String, Vec<Point>>;
     }
     reads! {}
 }

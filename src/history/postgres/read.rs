@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::link::Link;
 use super::store::Postgres;
 use crate::history::db::List;
 use crate::history::error::HistoryError;
@@ -12,42 +11,42 @@ use leakage::point::{Outcome, Point};
 /// Evaluations in which late scores are looked for.
 const LATE_AMONG: i64 = 5;
 
-/// A split's newest finished evaluations of several runs, oldest first, in two readings.
-pub(super) fn evaluations_of(
-    reading: &mut Reading<'_>,
-    runs: &[&str],
-    split: &str,
-    most: usize,
-) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
-    let newest = "run CROSS JOIN LATERAL (SELECT * FROM point WHERE point.run = run.id AND split = $2 \
-         AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) point \
-         WHERE run.name = ANY($1) ORDER BY run.id, step";
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    for whole in reading.points(newest, &[&List(runs), &split, &most], false)?.into_iter().flatten() {
-        found.entry(whole.point.run.to_string()).or_default().push(whole.point);
+impl Reading<'_> {
+    /// A split's newest finished evaluations of several runs, oldest first, in two readings.
+    pub fn evaluations_of(
+        &mut self,
+        runs: &[&str],
+        split: &str,
+        most: usize,
+    ) -> Result<BTreeMap<String, Vec<Point>>, HistoryError> {
+        let newest = "run CROSS JOIN LATERAL (SELECT * FROM point WHERE point.run = run.id AND split = $2 \
+             AND superseded = 0 AND NOT provisional ORDER BY step DESC LIMIT $3) point \
+             WHERE run.name = ANY($1) ORDER BY run.id, step";
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let mut found: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+        for whole in self.points(newest, &[&List(runs), &split, &most], false)?.into_iter().flatten() {
+            found.entry(whole.point.run.to_string()).or_default().push(whole.point);
+        }
+        Ok(found)
     }
-    Ok(found)
-}
 
-/// The values of a score at the finished evaluations of several runs, by name, in ascending order.
-pub(super) fn values_of(
-    link: &mut Link,
-    runs: &[&str],
-    split: &str,
-    score: &str,
-) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
-    let rows = link.query(
-        "SELECT name, step, value FROM run JOIN point ON point.run = run.id AND split = $2 AND superseded = 0 \
-         AND NOT provisional JOIN value ON value.point = point.id AND score = $3 AND value IS NOT NULL \
-         WHERE name = ANY($1) ORDER BY run.id, step",
-        &[&runs, &split, &score],
-    )?;
-    let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
-    for row in rows {
-        found.entry(row.get(0)).or_default().push((row.get::<_, i64>(1).cast_unsigned(), row.get(2)));
+    /// The values of a score at the finished evaluations of several runs, by name, in ascending order.
+    pub fn values_of(
+        &mut self,
+        runs: &[&str],
+        split: &str,
+        score: &str,
+    ) -> Result<BTreeMap<String, Vec<(u64, f64)>>, HistoryError> {
+        let statement = "SELECT name, step, value FROM run JOIN point ON point.run = run.id AND split = $2 AND superseded = 0 \
+             AND NOT provisional JOIN value ON value.point = point.id AND score = $3 AND value IS NOT NULL \
+             WHERE name = ANY($1) ORDER BY run.id, step";
+        let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
+        self.db.each(statement, &[&List(runs), &split, &score], |row| {
+            found.entry(row.get(0)?).or_default().push((row.unsigned(1)?, row.get(2)?));
+            Ok(())
+        })?;
+        Ok(found)
     }
-    Ok(found)
 }
 
 impl Postgres {
