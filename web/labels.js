@@ -262,7 +262,8 @@ export function verdictOf(row, split, run) {
   if (!row) return { state, look, text: "…", rest: "" };
   if (!verdict) {
     const waiting = waitingOf(run, split);
-    const none = waiting > 0 ? waitingText(waiting) : `no evaluation of ${split}`;
+    const other = run?.splits.find(({ points }) => points > 0)?.split;
+    const none = waiting > 0 ? waitingText(waiting) : `no evaluation of ${split}${other ? `, but of ${other}` : ""}`;
     return { state, look, text: row.evaluations > 0 ? "Too early to tell" : `Can’t tell: ${none}`, rest: "" };
   }
   switch (state) {

@@ -20,6 +20,7 @@ import { notify, notifyButton } from "./notify.js";
 /**
  * @import { Row } from "./data/api.js"
  * @import { Shown } from "./data/shown.js"
+ * @import { View } from "./data/state.js"
  */
 
 /** @typedef {{root: HTMLElement, draw: (shown: Shown) => void, close?: () => void}} Opened */
@@ -68,13 +69,7 @@ function draw() {
     drawNotes([]);
     return place("empty", open === "empty" ? null : empty());
   }
-  // Without the split of the address the first that has evaluations is shown.
-  if (!store.runs.some((run) => run.splits.some(({ split }) => split === view.split))) {
-    const splits = store.runs.flatMap((run) => run.splits);
-    const other = splits.find(({ points }) => points > 0) ?? splits[0];
-    if (other) view.split = other.split;
-  }
-  showSplit(view.split);
+  showSplit(splitOf(view));
   watchRun(view.page === "run" ? view.run : "");
   if (view.page === "compare") return show("compare", () => compareView(schedule));
   if (view.page === "run") {
@@ -84,6 +79,17 @@ function draw() {
   show("runs", () => overview(schedule));
 }
 
+/**
+ * The split of the address, or the first that has evaluations where no run on the page has it. The address keeps its own,
+ * which other runs may have.
+ * @param {View} view
+ */
+function splitOf({ page, run, split }) {
+  const splits = (store.runs ?? []).filter(({ name }) => page !== "run" || name === run).flatMap((one) => one.splits);
+  const shown = splits.find((one) => one.split === split) ?? splits.find(({ points }) => points > 0) ?? splits[0];
+  return shown?.split ?? split;
+}
+
 /** @param {string} name @param {() => Opened} make */
 function show(name, make) {
   const opened = views.get(name) ?? make();
@@ -91,7 +97,7 @@ function show(name, make) {
     for (const [other, one] of views) if (other.startsWith("run ")) { one.close?.(); views.delete(other); }
   }
   views.set(name, opened);
-  const view = current();
+  const view = { ...current(), split: splitOf(current()) };
   const shown = shownOf(view, (valued) => (view.page === "run" ? runScores() : view.page === "runs" ? overviewScores(view, valued) : []));
   place(name, opened.root);
   opened.draw(shown);
@@ -112,7 +118,7 @@ function place(name, root) {
   }
 }
 
-/** @type {Map<string, {row: Row, state: string}>} the verdict of each run as last told */
+/** @type {Map<string, {row: Row, state: string}>} the verdict of each run and split as last told */
 const verdicts = new Map();
 let statusText = "";
 
@@ -137,10 +143,11 @@ function tellVerdicts() {
   document.title = [row && SHORT[verdictOf(row, view.split).state], title, "conceptwatch"].filter(Boolean).join(" · ");
   const changed = [];
   for (const row of store.rows.values()) {
-    const before = verdicts.get(row.name);
+    const key = JSON.stringify([row.name, store.rowsOf]);
+    const before = verdicts.get(key);
     if (before?.row === row) continue;
     const { state, text: now } = verdictOf(row, store.rowsOf);
-    verdicts.set(row.name, { row, state });
+    verdicts.set(key, { row, state });
     if (before === undefined || before.state === state) continue;
     changed.push(`${titleOf(row.name)}: ${now}`);
     notify(row.name, `${titleOf(row.name)}: ${now}`);

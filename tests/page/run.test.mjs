@@ -557,6 +557,20 @@ test("an evaluation of another split is chosen above", async (t) => {
   assert.deepEqual(await page.locator(".head").getByLabel("Data").locator("option").allInnerTexts(), ["val", "val_dropped"]);
 });
 
+test("a run without the split of the address is shown by the one it has, and the list says which", async (t) => {
+  const { page } = await scene(t, { intervened: [0, 1], rename: (run) => { if (run.name === SOUND) run.split = "valid"; } });
+  const listed = page.locator(`.runs tr[data-run="${SOUND}"]`);
+  assert.match(await listed.innerText(), /Can’t tell: no evaluation of val, but of valid/);
+  await listed.getByRole("link").click();
+  await eventually("its verdict", async () => (await page.locator(".verdict h1").innerText()) === "Sound" || page.locator(".verdict").innerText());
+  assert.match(await page.locator(".facts-line").innerText(), / · valid, epoch 29, /);
+  assert.equal(await page.locator(".head").getByLabel("Data").inputValue(), "valid");
+  // Other runs are still looked at by theirs, and no verdict has changed.
+  await page.locator(".head").getByRole("link", { name: "Runs" }).click();
+  await eventually("the list of val", async () => (await page.locator(".head h1").innerText()) === "1 of 2 runs leaks" || page.locator(".head").innerText());
+  assert.equal(await page.locator("#told").textContent(), "");
+});
+
 test("title and note are given, and a run that does not train is removed", async (t) => {
   const { page, complaints, mock } = await open(t, { run: SOUND, rename: (run) => { if (run.name === SOUND) run.finished = true; } });
   await page.getByRole("button", { name: "Title, note" }).click();

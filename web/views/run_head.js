@@ -44,7 +44,7 @@ export function runHead() {
       hide.setAttribute("aria-label", hidden ? "List this run again" : "Hide this run");
       const other = shown.runs.find((one) => one.name !== name && isScored(one, chosen));
       compare.hidden = !other || !isScored(run, chosen);
-      compare.setAttribute("href", address({ page: "compare", by: "runs", a: name, b: other?.name ?? "" }));
+      compare.setAttribute("href", address({ page: "compare", by: "runs", split: chosen, a: name, b: other?.name ?? "" }));
     },
   };
 }
