@@ -123,9 +123,13 @@ export function absenceOf(score, run, split, unscored = []) {
 /** @type {Map<string, Score>} */
 const catalogue = new Map();
 
-/** @param {Score[]} scores */
-export function nameScores(scores) {
+/** @type {Set<string>} scores that read the task */
+const ofTasks = new Set();
+
+/** @param {Score[]} scores @param {string[]} reading the task */
+export function nameScores(scores, reading) {
   for (const score of scores) catalogue.set(score.id, score);
+  for (const id of reading) ofTasks.add(id);
 }
 
 /** Ids, the usual ones first. */
@@ -174,6 +178,19 @@ export function halfText(id, error) {
   if (!(id in WORDS)) return number(half, error);
   const least = 10 ** -digitsOf(id);
   return Math.max(half, least).toFixed(digitsOf(id));
+}
+
+/**
+ * Whose value of several tasks a score is: of the task, or their mean; "" for a score that does not read the task.
+ * @param {string} id @param {Run|undefined} run @param {string} [task] the one that decides
+ */
+export const whoseText = (id, run, task) => (!ofTasks.has(id) || (run?.tasks?.length ?? 0) < 2 ? "" : task ? `task ${task}` : "mean over tasks");
+
+/** The evaluation as it is for one of several tasks. @param {Point|null} point @param {Run|undefined} run @param {string} [task] */
+export function ofTask(point, run, task) {
+  const at = run?.tasks?.indexOf(task ?? "") ?? -1;
+  if (!point || at < 0) return point;
+  return { ...point, scores: Object.fromEntries(Object.entries(point.scores).map(([id, one]) => [id, one.per_task?.[at] ?? one])) };
 }
 
 /** The values of several tasks; empty for one. @param {string} id @param {string[]} names @param {Outcome[]} [outcomes] */

@@ -41,6 +41,7 @@ const SCORES = [
 ].map(([id, title, family, per_concept, matrix, range, help, curve]) => ({
   id, title, family, per_concept, matrix, range, help, curve, paper: "P0", equation: "eq. 6", unit: "",
 }));
+const OF_TASK = SCORES.map(({ id }) => id).filter((id) => /^(ctl|task|intervention)/.test(id));
 /** Scores that only some runs have, by what those are called. */
 const ONLY = { "embedding leakage": "cem", clarity: "swept", impurity: "swept", intervention: "intervened", numbers: "numbers" };
 const THRESHOLDS = [1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 4e-2, 5e-2, 7e-2, 0.1, 0.2, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9];
@@ -139,6 +140,10 @@ function pointOf(run, at, perConcept) {
     if (id === "clarity_best_threshold") scores[id] = { value: bestOf(curveOf(run, id, at))[0], standard_error: null };
     if (curve && perConcept) scores[id].curve = curveOf(run, id, at);
     if (run.tasks && id === "task_accuracy") scores[id].per_task = [{ value: 0.8, standard_error: 0.01 }, { undefined: "one class" }];
+    if (run.deciding && OF_TASK.includes(id)) {
+      scores[id].per_task = run.tasks.map((task) => ({ value: (task === run.deciding ? 2 : 0) * (scores[id].value ?? 0), standard_error: 0.01,
+        ...(perConcept && has && { per_concept: run.concepts.map((_, i) => 2 * (valueAt(run, id, at, i).value ?? 0)) }) }));
+    }
     if (perConcept && has) {
       scores[id].per_concept = run.concepts.map((_, i) => valueAt(run, id, at, i).value ?? null);
       if (id === "ctl_conditional") scores[id].per_concept_q = run.concepts.map(() => 0.012);
@@ -179,11 +184,12 @@ function rowOf(run, split) {
     const score = SCORES.find((one) => one.id === id);
     if (!hasScore(run, score, newest)) continue;
     const { value, standard_error, undefined: why } = valueAt(run, id, newest);
-    scores[id] = { step: newest * PASS, ...(why ? { undefined: why } : { value, standard_error }) };
+    if (run.deciding && OF_TASK.includes(id)) Object.assign(scores, { [id]: { step: newest * PASS, value: 2 * value, standard_error } });
+    else scores[id] = { step: newest * PASS, ...(why ? { undefined: why } : { value, standard_error }) };
   }
   const kept = places(run).filter((_, i, all) => i % Math.ceil(all.length / 30) === 0 && _ <= newest);
   return { name: run.name, evaluations: run.points, rows: 2000, time: run.started + newest * 7.5, ...at(newest), scores,
-    verdict: { state, since: state === "leaking" ? at(since) : null, or_earlier: false, last_sound: state === "leaking" && since > 0 ? at(since - 1) : null,
+    verdict: { state, task: run.deciding, since: state === "leaking" ? at(since) : null, or_earlier: false, last_sound: state === "leaking" && since > 0 ? at(since - 1) : null,
       reason,
       deciding: { score: "ctl_conditional", value: value(newest), standard_error: 0.01, limit: 0.16, step: newest * PASS },
       concepts: run.poor ? ["c0"] : state === "leaking" ? run.concepts.map((name, i) => ({ name, value: valueAt(run, "ctl_conditional", newest, i).value }))
@@ -378,7 +384,7 @@ export async function serve({ port = 0, runs = world(), alerts = alertsOf(runs),
         points_skipped: 0, memory_bytes: 38.2e6, memory_limit_bytes: 512e6, staleness_seconds: 3, cpu_share: 0.5, cpu_seconds: 1, estimator: "tie_aware",
       };
       case "alerts": return alerts;
-      case "catalogue": return { scores: SCORES, limits: LIMITS, rows: 500 };
+      case "catalogue": return { scores: SCORES, of_task: OF_TASK, limits: LIMITS, rows: 500 };
       case "overview": {
         const { page, next } = pageOf(query);
         // One name on each line.

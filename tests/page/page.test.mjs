@@ -197,9 +197,9 @@ test("the listed runs are saved as CSV in their order", async (t) => {
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as CSV" }).first().click()]);
   assert.equal(download.suggestedFilename(), "runs-val.csv");
   const [head, ...rows] = (await readFile(await download.path())).toString().trimEnd().split("\n").map((line) => line.split(","));
-  assert.equal(head.slice(0, 12).join(), "run,title,split,verdict,since_step,step,epoch,time,rows,label:lambda,label:seed,ctl_conditional");
+  assert.equal(head.slice(0, 12).join(), "run,title,split,verdict,task,since_step,step,epoch,time,rows,label:lambda,label:seed");
   assert.deepEqual(rows.map(([run]) => run), listed);
-  const leakage = rows.map((row) => Number(row[11]));
+  const leakage = rows.map((row) => Number(row[head.indexOf("ctl_conditional")]));
   assert.deepEqual(leakage, leakage.toSorted((a, b) => b - a));
 });
 

@@ -538,6 +538,36 @@ test("of several tasks the rows are those of one, which is named", async (t) => 
   await eventually("the task", async () => /Step 600\. Task effusion, which leaks most\. Rows are ordered/.test(await panel.innerText()));
 });
 
+test("where one of several tasks decides, its values stand beside the verdict, and curves say that they are means", async (t) => {
+  const { page, mock } = await open(t, { rename: (run) => Object.assign(run, { tasks: ["edema", "effusion"], deciding: "effusion", finished: true }) });
+  const answer = await (await page.request.get(`${mock.url}/api/v1/point?run=${LEAKY}&split=val`)).json();
+  const { value: mean, per_task: [, { value }] } = answer.scores.ctl_conditional;
+  assert.ok(value === 2 * mean, `${value} ${mean}`);
+  const tile = page.locator('.stats [data-score="ctl_conditional"]');
+  await eventually("its own value", async () => (await tile.innerText()).replaceAll(/\s+/g, " ")
+    .endsWith(`${value.toFixed(2)} ± 0.01 task effusion · limit 0.16, above it`) || tile.innerText());
+  assert.match(await page.locator('.stats [data-score="icl_conditional"]').innerText(), /\nlimit 0\.16/);
+  const concepts = page.locator("#concepts");
+  await concepts.scrollIntoViewIfNeeded();
+  await eventually("its concepts", async () => (await concepts.innerText()).includes(
+    `of each concept, task effusion; mean ${value.toFixed(2)} ± 0.02. The red line is the limit of the mean. Of each task: edema 0.00 ± 0.02`));
+  assert.match(await concepts.innerText(), /Curves over the run are means over tasks\./);
+  assert.deepEqual([await concepts.locator(".spark .lim").count(), await concepts.locator(".hb").count()], [0, 3]);
+  const chart = (score) => page.locator(`.chart[data-score="${score}"]`);
+  assert.match(await chart("ctl_conditional").innerText(), /Mean over tasks/);
+  assert.match(await chart("accuracy").innerText(), /Task: mean over tasks/);
+  const limits = await page.evaluate(async () => {
+    const [{ limitIn }, { limitOf, store }] = [await import("/assets/charts/lines.js"), await import("/assets/data/store.js")];
+    return ["ctl_conditional", "intervention_drop", "icl_conditional"].map((score) => limitIn({ limitOf }, score, store.runs)?.value);
+  });
+  assert.deepEqual(limits, [undefined, undefined, 0.16]);
+  await page.goto(page.url().replace(/#.*/, "#/"));
+  const cell = page.locator(`.runs tr[data-run="${LEAKY}"] td.lk`);
+  await eventually("the row's", async () => (await cell.getAttribute("title")) === "Task effusion" || cell.innerText());
+  assert.match(await cell.innerText(), new RegExp(`^${value.toFixed(2)}`));
+  assert.equal(await page.locator(".runs .spark .lim").count(), 0);
+});
+
 test("a new evaluation changes the page of its run", async (t) => {
   const { page, mock } = await open(t);
   for (let i = 0; i < 3; i += 1) mock.grow(LEAKY);

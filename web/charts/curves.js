@@ -6,9 +6,9 @@ import { meanOf } from "./means.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change, current } from "../data/state.js";
-import { el, lower, plural } from "../text.js";
+import { el, lower, plural, upper } from "../text.js";
 import { afterFrame } from "../scheduler.js";
-import { TO_LOG, absenceOf, nameOf, rangeOf, tipOf, wordOf } from "../labels.js";
+import { TO_LOG, absenceOf, nameOf, rangeOf, tipOf, whoseText, wordOf } from "../labels.js";
 
 /**
  * @import { Unscored } from "../data/api.js"
@@ -91,11 +91,13 @@ export function curves(host, group) {
       const word = wordOf(score);
       const why = lines.length === 1 && lines[0].y.every((value) => value === null) ? lines[0].gaps?.[0]?.text ?? "" : "";
       const left = runs.length === 1 ? (runs[0].series?.scores.get(score)?.left.at(-1) ?? null) : null;
-      const said = [why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
+      const whose = having.map(({ run }) => whoseText(score, run)).find(Boolean);
+      const means = whose ? `${upper(whose)}${having.length > 1 ? ", where a run has several" : ""}` : "";
+      const said = [means, why, left ? `The mean leaves out ${left.concepts.length} of ${left.of} concepts: ${left.why}` : ""].filter(Boolean).join(" · ");
       one.show({
         lines, along: shown.along, zoom: view.zoom, logx: view.logx, logy: view.logy, smooth: view.smooth, least: word.axis, range: rangeOf(score),
           text: chartText(score),
-        limit: limitIn(shown, score),
+        limit: limitIn(shown, score, having.map(({ run }) => run)),
       }, signature, said);
       yield;
     }

@@ -1,10 +1,10 @@
 // From a run's evaluations to a line of a chart.
 import { firedOf, store } from "../data/store.js";
 import { epochText, localTime, number, overText, probability, signed } from "../text.js";
-import { wordOf } from "../labels.js";
+import { whoseText, wordOf } from "../labels.js";
 
 /**
- * @import { LeftOut, Unscored } from "../data/api.js"
+ * @import { LeftOut, Run, Unscored } from "../data/api.js"
  * @import { Series, Values } from "../data/series.js"
  * @import { Shown } from "../data/shown.js"
  * @import { Along } from "../data/state.js"
@@ -138,10 +138,13 @@ function between(steps, x, step) {
   return x[after - 1] + share * (x[after] - x[after - 1]);
 }
 
-/** The limit of a score, as a chart shows it. @param {Pick<Shown, "limitOf">} shown @param {string} score */
-export function limitIn({ limitOf }, score) {
+/**
+ * The limit of a score, as a chart shows it; none beside means over tasks, of which each is judged by its own value.
+ * @param {Pick<Shown, "limitOf">} shown @param {string} score @param {Run[]} runs in the chart
+ */
+export function limitIn({ limitOf }, score, runs) {
   const limit = limitOf(score);
-  if (!limit) return undefined;
+  if (!limit || runs.some((run) => whoseText(score, run))) return undefined;
   return { value: limit.limit, bad: limit.bad, text: `${limit.bad} the limit, ${limit.limit}` };
 }
 

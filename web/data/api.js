@@ -14,7 +14,7 @@
  *   updated: number, started: number, activation_kind: string, concepts: string[], tasks?: string[], labels: Record<string, string>, world_size: number,
  *   splits: Split[]}} Run updated: when it was last heard from
  * @typedef {{score: string, limit: number, bad: "above"|"below"}} Limit
- * @typedef {{scores: Score[], limits: Limit[], rows: number}} Catalogue
+ * @typedef {{scores: Score[], of_task: string[], limits: Limit[], rows: number}} Catalogue
  * @typedef {{step: number, epoch: number|null}} Moment
  * @typedef {{state: VerdictState, deciding: Evidence|null, concepts: string[], since: Moment|null,
  *   or_earlier: boolean, last_sound: Moment|null, reason: string, stop_advised_by: string|null, task?: string}} Verdict

@@ -158,7 +158,7 @@ export async function load() {
   rows.all();
   await snapshot(async () => {
     const [catalogue, runs] = await Promise.all([get("catalogue"), get("runs", { limit: PAGE }), loadAlerts()]);
-    nameScores(catalogue.scores);
+    nameScores(catalogue.scores, catalogue.of_task);
     Object.assign(store, { limits: catalogue.limits ?? [], leastRows: catalogue.rows ?? 500 });
     loadStatus();
     await loadRuns(runs);

@@ -7,7 +7,7 @@ import { spark } from "../charts/spark.js";
 import { change } from "../data/state.js";
 import { breakable, byText, el, headRow, icon, number, scroller, shortened } from "../text.js";
 import { afterFrame, watcher } from "../scheduler.js";
-import { halfText, nameOf, scoreOf, suited, tasksText, valueText, withNames } from "../labels.js";
+import { halfText, nameOf, scoreOf, suited, tasksText, valueText, whoseText, withNames } from "../labels.js";
 
 /**
  * @import { ConceptCurves, Point } from "../data/api.js"
@@ -43,10 +43,12 @@ export function conceptsPanel(host, again) {
     el("div", { class: "end" }, el("label", { class: "field" }, icon("find"), search), score, rank, small, saveMenu("the concepts", { csv: () => table })),
       said), body);
 
-  /** @param {Shown} shown @param {Point|null} point */
-  return function draw(shown, point) {
+  /** @param {Shown} shown @param {Point|null} point of the task that decides @param {Point|null} whole */
+  return function draw(shown, point, whole) {
     const { run, split } = shown.view;
-    const names = shown.runs.find((one) => one.name === run)?.concepts ?? [];
+    const of = shown.runs.find((one) => one.name === run);
+    const names = of?.concepts ?? [];
+    const task = shown.rows.get(run)?.verdict?.task;
     const all = Object.keys(point?.scores ?? {}).filter((id) => point?.scores[id].per_concept && scoreOf(id));
     const having = [...new Set(suited(all, point))].filter((id) => all.includes(id));
     host.hidden = having.length === 0 || names.length === 0;
@@ -56,20 +58,21 @@ export function conceptsPanel(host, again) {
     const id = [chosen, shown.rows.get(run)?.concepts?.score ?? ""].find((one) => having.includes(one)) ?? having[0];
     const { body: over } = curves({ run, split, score: id }, `${point.step}/${point.time}`);
     small.hidden = carried !== null && !over;
-    if (!isNew(run, id, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme)) return;
+    if (!isNew(run, id, task, point.step, point.time, over?.step?.length, over?.step?.at(-1), search.value, shown.view.rank, charts, shown.theme)) return;
     options(score, withNames(having), id);
     options(rank, Object.entries(RANKS), shown.view.rank);
     search.placeholder = `Search ${names.length} concepts`;
     const outcome = point.scores[id];
     const values = outcome.per_concept ?? [];
     const accuracy = point.scores.concept_accuracy?.per_concept ?? [];
-    const limit = shown.limitOf(id);
+    const whose = whoseText(id, of, task);
+    const limit = whose && !task ? undefined : shown.limitOf(id);
     const half = outcome.left_out ? ` The mean leaves out ${outcome.left_out.concepts.length}: ${outcome.left_out.why}.` : "";
     said.textContent = outcome.undefined !== undefined ? `The mean is undefined: ${outcome.undefined}. Concepts that have a value are shown.`
-      : `${nameOf(id)} of each concept; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.`
+      : `${nameOf(id)} of each concept${whose && `, ${whose}`}; mean ${valueText(id, outcome.value)}${outcome.standard_error ? ` ± ${halfText(id, outcome.standard_error)}` : ""}.`
         + `${limit ? " The red line is the limit of the mean." : ""}${half}`;
-    const tasks = tasksText(id, shown.runs.find((one) => one.name === run)?.tasks ?? [], outcome.per_task);
-    if (tasks) said.textContent += ` ${tasks}.`;
+    const tasks = tasksText(id, of?.tasks ?? [], whole?.scores[id].per_task);
+    if (tasks) said.textContent += ` ${tasks}.${task ? " Curves over the run are means over tasks." : ""}`;
     const wanted = search.value.trim().toLocaleLowerCase();
     const rows = names.map((name, i) => ({ name, i, value: values[i] ?? null, q: outcome.per_concept_q?.[i] ?? null, accuracy: accuracy[i] ?? null }))
       .filter(({ name }) => name.toLocaleLowerCase().includes(wanted)).sort(order(shown.view.rank));
@@ -77,12 +80,12 @@ export function conceptsPanel(host, again) {
     const [low, top] = [Math.min(0, ...known), Math.max(limit?.limit ?? 0, ...known, 0.01)];
     let peak = top;
     for (const curve of over?.values ?? []) for (const value of curve) peak = Math.max(peak, value ?? 0);
-    table = { name: `${id} concepts ${run}`, columns: ["concept", run, "q", "concept_accuracy"],
+    table = { name: `${id} concepts ${run}`, columns: ["concept", whose ? `${run}, ${whose}` : run, "q", "concept_accuracy"],
       rows: rows.map((row) => [row.name, row.value, row.q, row.accuracy]) };
     const shared = charts ? sharedStart(names) : "";
     if (shared) said.textContent += ` The common prefix “${shared}” is not shown.`;
-    const made = charts ? multiples(id, over, peak, limit?.limit ?? null, shared)
-      : listing(id, over, [low, top, peak], limit?.limit ?? null, accuracy.length > 0);
+    const limits = /** @type {[number|null, number|null]} */ ([limit?.limit ?? null, whose ? null : limit?.limit ?? null]);
+    const made = charts ? multiples(id, over, peak, limits, shared) : listing(id, over, [low, top, peak], limits, accuracy.length > 0);
     afterFrame(body, () => fill(made, rows));
   };
 
@@ -119,9 +122,9 @@ function order(rank) {
 
 /**
  * @param {string} id @param {ConceptCurves|null} over @param {[number, number, number]} range of the bars, and the top of the curves
- * @param {number|null} limit @param {boolean} accurate @returns {Made}
+ * @param {[number|null, number|null]} limits of the values and of the curves @param {boolean} accurate @returns {Made}
  */
-function listing(id, over, [low, top, peak], limit, accurate) {
+function listing(id, over, [low, top, peak], [limit, ofCurves], accurate) {
   const share = (/** @type {number} */ value) => (100 * (value - low)) / (top - low);
   // A report has the curves of some scores.
   const timed = over !== null || !carried;
@@ -137,7 +140,7 @@ function listing(id, over, [low, top, peak], limit, accurate) {
         title: q === null ? "" : `q = ${number(q)}: the expected share of false discoveries among concepts with this q or a smaller one`,
         "--v": share(value).toFixed(1), "--z": share(Math.min(0, value)).toFixed(1), "--lim": limit === null ? -10 : share(limit).toFixed(1) }, el("i", {}))),
       el("td", { class: "n value" }, value === null ? "–" : valueText(id, value)),
-      timed && el("td", { class: "opt" }, over ? curveOf(id, over, i, peak, limit, name) : ""),
+      timed && el("td", { class: "opt" }, over ? curveOf(id, over, i, peak, ofCurves, name) : ""),
         accurate && el("td", { class: "n opt" }, valueText("concept_accuracy", accuracy))) };
 }
 
@@ -150,14 +153,15 @@ function sharedStart(names) {
 }
 
 /**
- * @param {string} id @param {ConceptCurves|null} over @param {number} top @param {number|null} limit @param {string} shared start of all names @returns {Made}
+ * @param {string} id @param {ConceptCurves|null} over @param {number} top
+ * @param {[number|null, number|null]} limits of the values and of the curves @param {string} shared start of all names @returns {Made}
  */
-function multiples(id, over, top, limit, shared) {
+function multiples(id, over, top, [limit, ofCurves], shared) {
   const root = el("div", { class: "multiples" });
   return { root, list: root,
     one: ({ name, i, value }) => el("figure", { class: limit !== null && (value ?? 0) > limit ? "one leak" : "one" },
       el("figcaption", { title: name }, el("span", {}, shortened(name.slice(shared.length), NAME)), el("b", {}, value === null ? "–" : valueText(id, value))),
-        over ? curveOf(id, over, i, top, limit, name) : "") };
+        over ? curveOf(id, over, i, top, ofCurves, name) : "") };
 }
 
 /** @param {string} id @param {ConceptCurves} over @param {number} i @param {number} top @param {number|null} limit @param {string} name */

@@ -5,8 +5,8 @@ import { options } from "./overview.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
 import { change } from "../data/state.js";
-import { el, number } from "../text.js";
-import { nameOf, scoreOf, tipOf, withNames } from "../labels.js";
+import { el, number, upper } from "../text.js";
+import { nameOf, ofTask, scoreOf, tipOf, whoseText, withNames } from "../labels.js";
 
 /**
  * @import { Point } from "../data/api.js"
@@ -27,7 +27,7 @@ export function behindPanel(host, again) {
   // A slow score is that of an evaluation before the newest.
   const earlier = answers("point", again);
 
-  /** @param {Shown} shown @param {Point|null} point the newest evaluation */
+  /** @param {Shown} shown @param {Point|null} point the newest evaluation, of the task that decides */
   return function draw(shown, point) {
     const { run, split, behind } = shown.view;
     const line = shown.lines[0];
@@ -39,12 +39,14 @@ export function behindPanel(host, again) {
     options(choose, withNames(having), score);
     choose.hidden = having.length < 2;
     const axes = scoreOf(score)?.curve;
+    const task = shown.rows.get(run)?.verdict?.task;
+    const whose = whoseText(score, line.run, task);
     let from = point;
     if (!point?.scores[score]?.curve) {
       const series = line.series;
       const values = series?.scores.get(score)?.value ?? [];
       const at = values.findLastIndex((value) => value !== null);
-      from = at < 0 || !series ? null : earlier({ run, split, step: String(series.step[at]) }, String(series.step[at])).body;
+      from = at < 0 || !series ? null : ofTask(earlier({ run, split, step: String(series.step[at]) }, String(series.step[at])).body, line.run, task);
     }
     const curve = from?.scores[score]?.curve ?? [];
     if (!axes || !from) return;
@@ -70,7 +72,7 @@ export function behindPanel(host, again) {
         JSON.stringify([curve, beside, score, shown.theme, line.slot]));
     const undefinedAt = curve.filter(([, y]) => y === null).length;
     const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];
-    said.textContent = [
+    said.textContent = [whose && `${upper(whose)}.`,
       interventions && typeof start === "number" && typeof end === "number"
         ? (end < start - 0.05 ? "Setting concepts to their true values should not cost accuracy. Here it does."
         : "Setting concepts to their true values costs no accuracy.") : "",

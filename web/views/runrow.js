@@ -3,8 +3,9 @@ import { MARKS, hueOf, lookOf } from "../palette.js";
 import { isHidden, isPinned, prefsAt, titleOf, toggleHidden, togglePin } from "../data/prefs.js";
 import { spark } from "../charts/spark.js";
 import { address, change, current } from "../data/state.js";
-import { el, icon, lower } from "../text.js";
-import { halfText, momentText, nameOf, newestOf, runStateText, updatedText, valueText, verdictOf } from "../labels.js";
+import { el, icon, lower, upper } from "../text.js";
+import { limitIn } from "../charts/lines.js";
+import { halfText, momentText, nameOf, newestOf, runStateText, updatedText, valueText, verdictOf, whoseText } from "../labels.js";
 import { cellClass } from "./columns.js";
 
 /**
@@ -72,10 +73,11 @@ export class RunRows {
     const node = el("tr", { class: `${told.look}${isPinned(run.name) ? " pinned" : ""}`, role: "row", "data-run": run.name, onpointerenter: offer,
       onfocusin: offer },
       el("td", { role: "cell" }, swatch.root), el("th", { scope: "row", class: "name", role: "rowheader" }, label),
-      cell("vd", verdictMark(told, shown, row)), cell("sp", row?.spark ? sparkOf(row.spark, this.scale, shown.limitOf(row.spark.score)?.limit ?? null) : ""),
+      cell("vd", verdictMark(told, shown, row)),
+      cell("sp", row?.spark ? sparkOf(row.spark, this.scale, limitIn(shown, row.spark.score, [run])?.value ?? null, whoseText(row.spark.score, run)) : ""),
       ...this.columns.map((column) => (column.label ? el("td", { class: cellClass(column), role: "cell", title: run.labels[column.id] ?? "" },
         run.labels[column.id] ?? "")
-        : valueCell(row, column))));
+        : valueCell(row, column, run))));
     this.drawn.set(run.name, { signature, node, of: now, swatch });
     return node;
   }
@@ -146,8 +148,8 @@ function toggle(run, shown) {
   change({ show: now.includes(run) ? now.filter((one) => one !== run) : [...now, run] });
 }
 
-/** @param {Row|undefined} row @param {Column} column */
-function valueCell(row, column) {
+/** @param {Row|undefined} row @param {Column} column @param {Run} run */
+function valueCell(row, column, run) {
   const { id } = column;
   const newest = newestOf(row, id);
   if (newest?.value === undefined) {
@@ -155,12 +157,13 @@ function valueCell(row, column) {
     return el("td", { class: cellClass(column), role: "cell", title: why ? `Undefined: ${why}` : "" }, why ? "–" : "");
   }
   const half = id === "ctl_conditional" || id === "icl_conditional" ? halfText(id, newest.standard_error) : "";
-  return el("td", { class: cellClass(column), role: "cell" }, valueText(id, newest.value), half && el("small", {}, `±${half}`));
+  const title = upper(whoseText(id, run, row?.verdict?.task)) || null;
+  return el("td", { class: cellClass(column), role: "cell", title }, valueText(id, newest.value), half && el("small", {}, `±${half}`));
 }
 
-/** @param {NonNullable<Row["spark"]>} curve @param {ReturnType<typeof sparkScale>} scale @param {number|null} limit */
-function sparkOf({ score, steps, values }, scale, limit) {
-  const label = `${nameOf(score)} from ${valueText(score, values[0])} to ${valueText(score, values.at(-1))}`;
+/** @param {NonNullable<Row["spark"]>} curve @param {ReturnType<typeof sparkScale>} scale @param {number|null} limit @param {string} whose */
+function sparkOf({ score, steps, values }, scale, limit, whose) {
+  const label = `${nameOf(score)}${whose && `, ${whose},`} from ${valueText(score, values[0])} to ${valueText(score, values.at(-1))}`;
   return spark({ x: steps, y: values, ...scale, limit, label });
 }
 

@@ -76,9 +76,9 @@ function tableOf(shown, columns) {
   const labels = shown.labels.map(({ name }) => name);
   const scores = [...new Set(listed.flatMap(({ row }) => Object.keys(row?.scores ?? {})))];
   const of = (/** @type {Listed} */ { run, row }) => [run.name, titleOf(run.name), shown.view.split, stateOf(row),
-    row?.verdict?.since?.step, row?.step, row?.epoch, row?.time, row?.rows, ...labels.map((label) => run.labels[label]),
+    row?.verdict?.task, row?.verdict?.since?.step, row?.step, row?.epoch, row?.time, row?.rows, ...labels.map((label) => run.labels[label]),
     ...scores.flatMap((id) => [row?.scores[id]?.value, row?.scores[id]?.standard_error])];
   return { name: `runs ${shown.view.split}`, rows: listed.map(of),
-    columns: ["run", "title", "split", "verdict", "since_step", "step", "epoch", "time", "rows", ...labels.map((label) => `label:${label}`),
+    columns: ["run", "title", "split", "verdict", "task", "since_step", "step", "epoch", "time", "rows", ...labels.map((label) => `label:${label}`),
       ...scores.flatMap((id) => [id, `${id}_standard_error`])] };
 }

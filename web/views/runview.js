@@ -16,7 +16,7 @@ import { statsPanel } from "./stats.js";
 import { el } from "../text.js";
 import { afterFrame } from "../scheduler.js";
 import { verdictPanel } from "./verdict.js";
-import { OF_RUN, PUBLISHED, curved, rangeOf, suited, tipOf, wordOf } from "../labels.js";
+import { OF_RUN, PUBLISHED, curved, ofTask, rangeOf, suited, tipOf, whoseText, wordOf } from "../labels.js";
 
 /**
  * @import { Point, Unscored } from "../data/api.js"
@@ -77,37 +77,38 @@ export function runView(again) {
     const asked = { run, split };
     const nothing = { body: null, why: null };
     const known = (row?.evaluations ?? 0) > 0;
-    const { body: point } = known ? points(asked, `${series?.version}/${row?.step}/${row?.time}/${row?.evaluations}`) : nothing;
+    const { body: whole } = known ? points(asked, `${series?.version}/${row?.step}/${row?.time}/${row?.evaluations}`) : nothing;
     const { body: found, why } = known ? assessments(asked, `${row?.step}/${row?.time}/${JSON.stringify([row?.scores, row?.verdict])}`) : nothing;
     const unscored = passes(asked, `${series?.version}/${series?.step.length}/${row?.step}`).body?.passes ?? [];
+    const point = ofTask(whole, shown.lines[0]?.run, row?.verdict?.task);
     drawVerdict(shown, row, point, found, why);
     const numbers = /** @type {Record<string, any>} */ (point?.scores ?? {});
     drawStats(shown, { ...numbers, ...row?.scores }, row !== undefined, suited(OF_RUN, point), unscored);
-    drawCurves(shown, point, unscored);
+    drawCurves(shown, whole, unscored);
     root.classList.toggle("stale", shown.down);
-    afterFrame(root, () => drawRest(shown, point, unscored));
+    afterFrame(root, () => drawRest(shown, point, whole, unscored));
   }
 
   /**
    * Panels below the first window.
-   * @param {Shown} shown @param {Point|null} point @param {Unscored[]} unscored
+   * @param {Shown} shown @param {Point|null} point of the task that decides @param {Point|null} whole @param {Unscored[]} unscored
    */
-  function* drawRest(shown, point, unscored) {
+  function* drawRest(shown, point, whole, unscored) {
     for (const quality of qualities) quality.draw(shown);
     yield;
     drawLanes(shown, unscored);
     drawBehind(shown, point);
     lanes.classList.toggle("w12", behind.hidden);
     yield;
-    drawConcepts(shown, point);
+    drawConcepts(shown, point, whole);
     drawPairs(shown);
     concepts.classList.toggle("w12", pairs.hidden);
     yield;
     const vectors = Object.fromEntries(Object.entries(point?.scores ?? {}).filter(([id]) => EMBEDDINGS.includes(id)));
     embeddings.hidden = Object.keys(vectors).length === 0;
     if (!embeddings.hidden) drawEmbeddings(shown, /** @type {any} */ (vectors), true, EMBEDDINGS);
-    drawAll(point, shown.runs.find((one) => one.name === shown.view.run)?.tasks ?? []);
-    drawRows(shown, point);
+    drawAll(whole, shown.runs.find((one) => one.name === shown.view.run)?.tasks ?? []);
+    drawRows(shown, whole);
   }
 
   return { root, draw };
@@ -153,8 +154,9 @@ function qualityFigure({ id, name, task, concepts }) {
     // Most models are of classes: their chart is there before its curves.
     chart.root.hidden = lines.length === 0 && (Boolean(series) || id !== "accuracy");
     const { zoom, logx, logy, smooth } = view;
+    const said = line && whoseText(task, line.run);
     chart.show({ lines, along: shown.along, zoom, logx, logy, smooth, least: [0.5, 1], range: rangeOf(task), text: chartText(task) },
-      [shown.along, zoom, logx, logy, smooth, shown.theme, series?.version, series?.step.length, lines.length].join());
+      [shown.along, zoom, logx, logy, smooth, shown.theme, series?.version, series?.step.length, lines.length].join(), said && `Task: ${said}`);
   }
   return { root: chart.root, draw };
 }

@@ -40,7 +40,7 @@ export function scatterPanel(host) {
       if (begun || x === undefined || y === undefined || !matches(run, titleOf(run.name), row)) return [];
       const value = run.labels[label];
       const name = `${titleOf(run.name)}${value === undefined ? "" : `, ${labelName(label)} = ${value}`}`;
-      return [{ run, name, state: stateOf(row), x, y }];
+      return [{ run, name, state: stateOf(row), task: row?.verdict?.task, x, y }];
     }).slice(0, MOST);
     host.hidden = runs.length < 2;
     if (host.hidden) return;
@@ -57,6 +57,7 @@ export function scatterPanel(host) {
       ...runs.map(({ name, state, x, y }) => ({ name, color: COLORS[STATES.indexOf(state)], look: SHAPES[STATES.indexOf(state)], x: [x], y: [y] }))];
     chart.show({ lines, along: nameOf(ACROSS).toLowerCase(), zoom: null, logx: false, logy: false, smooth: 0, least: wordOf(DOWN).axis, range: rangeOf(DOWN),
       within: rangeOf(ACROSS),
-      text: chartText(DOWN), points: true, scatter: true, limit: limitIn(shown, DOWN) }, JSON.stringify([lines, shown.theme]));
+      text: chartText(DOWN), points: true, scatter: true,
+      limit: limitIn(shown, DOWN, runs.flatMap(({ run, task }) => (task ? [] : [run]))) }, JSON.stringify([lines, shown.theme]));
   };
 }

@@ -2,7 +2,7 @@
 import { HALF } from "../charts/lines.js";
 import { el } from "../text.js";
 import { term } from "../tip.js";
-import { absenceOf, halfText, nameOf, tipOf, valueText } from "../labels.js";
+import { absenceOf, halfText, nameOf, tipOf, valueText, whoseText } from "../labels.js";
 import { watcher } from "../scheduler.js";
 
 /**
@@ -18,16 +18,20 @@ export function statsPanel(host) {
    * @param {string[]} ids @param {Unscored[]} [unscored]
    */
   return function draw(shown, scores, known, ids, unscored = []) {
-    const { view: { split }, lines: [line] } = shown;
+    const { view: { run, split }, lines: [line] } = shown;
+    const task = shown.rows.get(run)?.verdict?.task;
     const why = ids.map((id) => (scores[id]?.undefined ? /** @type {[string, string]} */ (["Undefined", scores[id].undefined])
       : absenceOf(id, line?.run, split, unscored)));
-    if (!isNew(ids, ids.map((id) => scores[id]), known, why, shown.theme)) return;
-    host.replaceChildren(...ids.map((id, i) => stat(shown, id, scores[id], known, why[i])));
+    if (!isNew(ids, ids.map((id) => scores[id]), known, why, task, shown.theme)) return;
+    host.replaceChildren(...ids.map((id, i) => stat(shown, id, scores[id], known, why[i], whoseText(id, line?.run, task), task)));
   };
 }
 
-/** @param {Shown} shown @param {string} id @param {Newest|undefined} newest @param {boolean} known @param {[string, string]} why there is no value */
-function stat(shown, id, newest, known, why) {
+/**
+ * @param {Shown} shown @param {string} id @param {Newest|undefined} newest @param {boolean} known @param {[string, string]} why there is no value
+ * @param {string} whose of several tasks the value is @param {string} [task] the one that decides
+ */
+function stat(shown, id, newest, known, why, whose, task) {
   const head = el("h3", {}, term(nameOf(id), tipOf(id)));
   if (newest?.value === undefined) {
     if (!known) return el("div", { class: "stat", "data-score": id }, head, el("div", { class: "val" }, "…"));
@@ -35,7 +39,8 @@ function stat(shown, id, newest, known, why) {
       el("p", { class: "small" }, why[1]));
   }
   const { value, standard_error: error } = newest;
-  const limit = shown.limitOf(id);
+  // Each task is judged by its own value.
+  const limit = whose && !task ? undefined : shown.limitOf(id);
   const half = error === undefined ? 0 : HALF * error;
   const beyond = limit ? (limit.bad === "above" ? value - half > limit.limit : value + half < limit.limit) : false;
   const [from, to] = limit?.bad === "below" || /accuracy$|^(task|concept)_r2$/.test(id) ? [Math.min(0.5, value - half), 1]
@@ -49,5 +54,5 @@ function stat(shown, id, newest, known, why) {
       limit && el("u", { style: `left: ${place(limit.limit)}` }),
         half > 0 && el("i", { style: `left: ${place(value - half)}; width: calc(${place(value + half)} - ${place(value - half)})` }),
         el("b", { style: `left: ${place(value)}` })),
-    el("p", { class: "small dim" }, text || " "));
+    el("p", { class: "small dim" }, [whose, text].filter(Boolean).join(" · ") || " "));
 }

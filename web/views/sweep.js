@@ -46,7 +46,7 @@ export function sweepPanel(host) {
       const means = groups.map(({ scores }) => scores.find(({ score }) => score === id)?.interval ?? null);
       const gap = smallest([...place.values()]) / 2;
       const bands = (least?.values ?? []).map((value) => [Number(place.get(value)) - gap, Number(place.get(value)) + gap]);
-      const limit = limitIn(shown, id);
+      const limit = limitIn(shown, id, shown.runs.filter(({ name }) => groups.some(({ runs }) => runs.includes(name))));
       one.show({
         lines: [{ name: "mean", color: "--s1", look: 0, x: values.map((value) => Number(place.get(value))),
           y: means.map((mean) => (mean ? mean.mean : null)),

@@ -122,8 +122,7 @@ function sentence(row, point, ended) {
   const { deciding, concepts, state, task } = row.verdict;
   if (task) said.push(`Of the tasks, ${task} decides. `);
   if (deciding && deciding.score !== "intervention_drop") said.push(...decided(deciding));
-  // The row has the mean over tasks.
-  const drop = task && deciding?.score === "intervention_drop" ? deciding : row.scores.intervention_drop;
+  const drop = row.scores.intervention_drop;
   if (drop?.value !== undefined) {
     const half = drop.standard_error ? ` ± ${halfText("intervention_drop", drop.standard_error)}` : "";
     const by = `${valueText("intervention_drop", Math.abs(drop.value))}${half}`;

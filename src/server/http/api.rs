@@ -20,8 +20,8 @@ use crate::server::scoring::compute::MOST_ROWS;
 use leakage::field_error::in_short;
 use leakage::limits;
 use leakage::point::Point;
-use leakage::score::SCORE_OF_ROWS;
 use leakage::score::catalogue::{self, CATALOGUE};
+use leakage::score::{SCORE_OF_ROWS, reads_task};
 
 /// Evaluations of one answer.
 const MOST_POINTS: usize = 1000;
@@ -73,7 +73,8 @@ pub(super) fn catalogue(app: &App, _: &Parameters) -> Answer {
         .iter()
         .map(|&(score, limit, above)| json!({"score": score, "limit": limit, "bad": if above { "above" } else { "below" }}))
         .collect();
-    json(json!({"scores": app.scores, "limits": limits, "rows": limits::ROWS}))
+    let of_task: Vec<_> = app.scores.iter().filter(|score| reads_task(score)).map(|score| score.id).collect();
+    json(json!({"scores": app.scores, "of_task": of_task, "limits": limits, "rows": limits::ROWS}))
 }
 
 /// Runs, newest first: all, or a page of those that a search names.

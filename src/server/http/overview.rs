@@ -22,7 +22,7 @@ use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised,
 use leakage::limits;
 use leakage::lock::lock;
 use leakage::point::Point;
-use leakage::run::Run;
+use leakage::run::{LabelKind, Run};
 
 /// Time after which an answer is given without the rows that are still missing.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -181,12 +181,13 @@ fn version(
     }
 }
 
-/// `points` are the newest evaluations, at most [`LOOKED_BACK`].
+/// `points` are the newest evaluations, at most [`LOOKED_BACK`]. Where one of several tasks decides, the values are its
+/// own, which a mean over tasks would contradict.
 fn row(
     app: &App,
     stored: &StoredRun,
     split: &str,
-    (points, spark): (Vec<Point>, Option<Spark>),
+    (mut points, spark): (Vec<Point>, Option<Spark>),
     version: &Version,
     before: Option<&Row>,
 ) -> Result<Row, Refusal> {
@@ -195,12 +196,19 @@ fn row(
         Some(judged) => Some(judged.clone()),
         None => judge(app, stored, split, &points, version, before)?,
     };
+    let deciding = found.as_ref().and_then(|found| found.task.as_deref());
+    let deciding = deciding.and_then(|task| stored.run.tasks.iter().position(|one| one.name == task));
+    if let Some(task) = deciding {
+        points = points.iter().map(|point| point.of_task(task, &stored.run.tasks[task].name)).collect();
+    }
+    let is_number = |task| stored.run.task_kind(task) == LabelKind::Continuous;
+    let only_numbers = deciding.map_or_else(|| stored.run.has_only_numbers(), is_number);
     let newest = points.last();
     let mut scores = BTreeMap::new();
     let at = |id: &str| points.iter().rev().find_map(|point| Some((point, point.score(id)?)));
-    let of_all_tasks = |id: &str| id != OF_NUMBERS || stored.run.has_only_numbers();
+    let of_all_tasks = |id: &str| id != OF_NUMBERS || only_numbers;
     let has_value = |id: &str| at(id).is_some_and(|(_, outcome)| outcome.value().is_some());
-    for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, stored.run.has_only_numbers(), has_value)) {
+    for id in USUAL_OF_GROUPS.into_iter().filter(|id| fits(id, only_numbers, has_value)) {
         if let Some((point, outcome)) = at(id) {
             let (value, undefined) = (outcome.value(), outcome.why().map(str::to_owned));
             let (value, standard_error) = (value.map(|of| of.value), value.and_then(|of| of.standard_error));

@@ -17,7 +17,7 @@ pub struct Row {
     pub time: Option<f64>,
     pub rows: Option<u64>,
     pub evaluations: u64,
-    /// By catalogue id, at the newest evaluation that has the score.
+    /// By catalogue id, at the newest evaluation that has the score. Where one of several tasks decides, its own.
     pub scores: BTreeMap<&'static str, Value>,
     /// Concepts whose own value is above the limit of the mean.
     pub concepts: Option<Concepts>,
