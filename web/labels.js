@@ -79,7 +79,7 @@ export const suited = (ids, point) => ids.map((id) => {
   return has(of) && (id === "ctl_conditional" || !has(id)) ? OF_NUMBERS[id] : id;
 });
 
-/** The inputs to log so that a score appears. @type {Record<string, string>} */
+/** The inputs to log so that a score appears, where none has been. @type {Record<string, string>} */
 export const TO_LOG = {
   ctl_conditional: "Log concept_activations, concept_labels and task_labels",
   icl_conditional: "Log concept_activations and concept_labels",
@@ -109,15 +109,18 @@ export const waitingText = (/** @type {number} */ n) => `${plural(n, "evaluation
 
 /**
  * Why no evaluation has a score: a word, and a sentence with the number behind it.
- * @param {string} score @param {Run|undefined} run @param {string} split @param {Unscored[]} [unscored] @returns {[string, string]}
+ * @param {string} score @param {Run|undefined} run @param {string} split @param {Row|undefined} row @param {Unscored[]} [unscored]
+ * @returns {[string, string]}
  */
-export function absenceOf(score, run, split, unscored = []) {
+export function absenceOf(score, run, split, row, unscored = []) {
   const of = run?.splits.find((one) => one.split === split);
   const waiting = waitingOf(run, split);
   if (waiting > 0) return ["Waiting", `${waitingText(waiting)}.`];
   if (!of?.points && unscored.length > 0) return ["Skipped", `${plural(unscored.length, "evaluation")}: ${unscored[unscored.length - 1].reason}.`];
   if (!of?.points && of?.rows_dropped) return ["Refused", `${count(of.rows_dropped)} rows of ${split} were not accepted; the job’s log says why.`];
-  return ["Not sent", TO_LOG[score] ? `${TO_LOG[score]}.` : "No evaluation has it."];
+  // Scores of concepts alone say that those were sent.
+  const text = row?.scores.icl_conditional ? TO_LOG[score]?.replace("concept_activations, concept_labels and ", "") : TO_LOG[score];
+  return ["Not sent", text ? `${text}.` : "No evaluation has it."];
 }
 
 /** @type {Map<string, Score>} */

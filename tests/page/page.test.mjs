@@ -413,6 +413,21 @@ test("runs whose task is a number are listed, drawn and searched by its own scor
   assert.deepEqual(complaints, []);
 });
 
+test("charts of runs of classes ask for nothing that runs of numbers have", async (t) => {
+  const { page } = await scene(t);
+  await page.route("**/api/v1/overview*", async (route) => {
+    const answer = await route.fetch();
+    const { runs, ...rest } = await answer.json();
+    for (const { name, scores } of runs) if (name === LEAKY) scores.task_r2 = scores.task_accuracy;
+    await route.fulfill({ response: answer, json: { ...rest, runs } });
+  });
+  await page.goto(`${page.url().replace(/#.*/, "")}#/?show=${SOUND}`);
+  await page.reload();
+  const missing = page.locator(".missing").first();
+  await eventually("what is missing", async () => (await missing.innerText()).startsWith("Intervention drop: not sent.") || missing.innerText());
+  assert.doesNotMatch(await missing.innerText(), /R²/);
+});
+
 test("a hundred runs are listed, and all their curves drawn", async (t) => {
   const { page, complaints } = await scene(t, { runs: 100, points: 60 });
   assert.match(await page.locator("h1").innerText(), /^\d+ of 100 runs leak$/);

@@ -78,7 +78,7 @@ test("a score that is not sent has no chart, and says what to log", async (t) =>
     await route.fulfill({ response: answer, json: JSON.parse(JSON.stringify(await answer.json(), bare)) });
   });
   await page.reload();
-  await eventually("what is missing", async () => /Leakage to the task: not sent\. Log concept_activations, concept_labels and task_labels\./
+  await eventually("what is missing", async () => /Leakage to the task: not sent\. Log task_labels\./
     .test(await page.getByRole("region", { name: "Curves", exact: true }).innerText()));
   await eventually("its published scores", async () => /CTL, published: not sent\./
     .test(await page.getByRole("region", { name: "Published scores" }).innerText()));

@@ -49,7 +49,7 @@ export function curves(host, group) {
     const found = scores.map((score) => ({ score, having: runs.filter(({ series }) => hasScore(series, score)) }));
     const waiting = runs.some(({ series }) => series === null);
     const begun = runs.some(({ run }) => run.splits.some((one) => one.split === view.split && one.points > 0));
-    const why = new Map(scores.map((score) => [score, reason(score, runs, view.split, unscored)]));
+    const why = new Map(scores.map((score) => [score, reason(score, shown, unscored)]));
     const comes = (/** @type {string} */ score) => all && !(begun && why.get(score)?.[0] === "Not sent");
     const drawn = found.filter(({ score, having }) => waiting || runs.length === 0 || having.length > 0 || comes(score));
     for (const [score, one] of figures) {
@@ -117,10 +117,10 @@ function meanLine({ name, slot, members }, having, linesOfRun) {
 
 /**
  * Why no run has a score: it waits, where it does in one of them.
- * @param {string} score @param {Shown["lines"]} runs @param {string} split @param {Unscored[]} [unscored] @returns {[string, string]|undefined}
+ * @param {string} score @param {Shown} shown @param {Unscored[]} [unscored] @returns {[string, string]|undefined}
  */
-function reason(score, runs, split, unscored) {
-  const all = runs.map(({ run }) => absenceOf(score, run, split, runs.length === 1 ? unscored : []));
+function reason(score, { view: { split }, rows, lines: runs }, unscored) {
+  const all = runs.map(({ run }) => absenceOf(score, run, split, rows.get(run.name), runs.length === 1 ? unscored : []));
   return all.find(([word]) => word !== "Not sent") ?? all[0];
 }
 

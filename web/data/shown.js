@@ -68,7 +68,7 @@ function byNeed(listed, standings) {
 /**
  * @typedef {{inputs: any[], runs: Run[], projects: string[], splits: string[], labels: {name: string, values: string[]}[]}} OfRuns
  * @typedef {{inputs: any[], searched: Listed[], listed: Listed[], counts: Record<string, number>, known: number, hidden: number, usual: string[],
- *   valued: Set<string>, rested: () => string}} Found
+ *   rested: () => string}} Found
  */
 /** @type {OfRuns|null} */
 let ofRuns = null;
@@ -108,24 +108,23 @@ function find(runs, view) {
   }
   let rested = "";
   found = { inputs, searched, listed, counts, known, hidden: runs.filter((run) => isHidden(run.name)).length, usual: usual(listed.length ? listed : searched),
-    valued: valuedIn(searched.flatMap(({ row }) => row ?? [])),
     rested: () => { rested ||= JSON.stringify(searched.map(({ row }) => [row?.name, row?.step])); return rested; } };
   return found;
 }
 
 /**
- * @param {View} view @param {(valued: Set<string>) => string[]} scoresOf whose curves are drawn, given which the runs have
+ * @param {View} view @param {(valued: Set<string>) => string[]} scoresOf whose curves are drawn, given which the chosen runs have
  * @returns {Shown}
  */
 export function shownOf(view, scoresOf) {
   const { runs, projects, splits, labels } = runsOf(view.project);
   const of = find(runs, view);
   const { searched, listed, counts, known: withRow, hidden, rested } = of;
-  const scores = scoresOf(of.valued);
   const grouped = view.page === "runs" && view.means && view.group !== "";
   const usual = grouped ? listed.slice(0, MEANT).map(({ run }) => run.name) : of.usual;
   const names = view.page === "run" ? [view.run] : view.show ?? usual;
   const chosen = names.flatMap((name) => store.runs?.find((run) => run.name === name) ?? []);
+  const scores = scoresOf(valuedIn(chosen.flatMap(({ name }) => store.rows.get(name) ?? [])));
   const groups = grouped ? groupsOf(chosen, view.group) : null;
   const slot = groups ? new Map(groups.flatMap((group) => group.members.map((name) => [name, group.slot]))) : slots(chosen.map((run) => run.name));
   const lines = chosen.map((run) => {

@@ -19,9 +19,10 @@ export function statsPanel(host) {
    */
   return function draw(shown, scores, known, ids, unscored = []) {
     const { view: { run, split }, lines: [line] } = shown;
-    const task = shown.rows.get(run)?.verdict?.task;
+    const row = shown.rows.get(run);
+    const task = row?.verdict?.task;
     const why = ids.map((id) => (scores[id]?.undefined ? /** @type {[string, string]} */ (["Undefined", scores[id].undefined])
-      : absenceOf(id, line?.run, split, unscored)));
+      : absenceOf(id, line?.run, split, row, unscored)));
     if (!isNew(ids, ids.map((id) => scores[id]), known, why, task, shown.theme)) return;
     host.replaceChildren(...ids.map((id, i) => stat(shown, id, scores[id], known, why[i], whoseText(id, line?.run, task), task)));
   };
