@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import conceptwatch
 from conceptwatch._home import curves_in, stated_page, user_home
 from conceptwatch._protocol import messages
 from conceptwatch._sidecar import Wish
@@ -193,6 +194,22 @@ def test_dropped_rows_are_counted_by_reason() -> None:
     assert dropped_rows(stats) == "1 row dropped (wrong name, shape or type)"
     stats.drop("queue_full", 2, 1200)
     assert dropped_rows(stats) == ("1,201 rows dropped (1 wrong name, shape or type; 1,200 no room in queue_bytes)")
+
+
+def test_the_end_of_a_resumed_run_names_no_alert_of_evaluations_that_it_has_left(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rows, step, says in (
+        (200, 5, "  alert at step 5, warning: few rows: "),
+        (600, 6, "  alert at step 5, warning: few rows: "),
+        (600, 3, "  no alert has fired\n"),
+    ):
+        run = conceptwatch.init("again", concepts=3, address=address, spawn=False, resume=step != 5)
+        with run.evaluation("val", step=step) as p:
+            p.log(**batch(rows))
+        assert p.scores(timeout=60) is not None
+        assert run.finish()
+        assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("data_dir", ["", "/curves"])

@@ -49,10 +49,11 @@ impl AlertLog {
         self.notifier.tell(Arc::new(firing));
     }
 
-    /// The alerts of a run that have fired, each as when it fired last, by rule.
-    pub fn fired(&self, run: &str) -> Vec<Arc<AlertChange>> {
+    /// The alerts of a run that have fired at evaluations that it still has, each as when it fired last, by rule.
+    pub fn fired(&self, run: &str, still_has: impl Fn(&AlertChange) -> bool) -> Vec<Arc<AlertChange>> {
         let changes = lock(&self.changes);
         let of_run = changes.iter().filter(|change| change.run == run && change.state == State::Firing);
+        let of_run = of_run.filter(|change| still_has(change));
         let newest: BTreeMap<_, _> = of_run.map(|change| ((&change.rule, &change.split), change)).collect();
         newest.into_values().cloned().collect()
     }

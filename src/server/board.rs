@@ -173,8 +173,13 @@ impl Board {
     /// Whether a stored point belongs to the current attempt of its split or precedes it. Points that an earlier training
     /// left at the attempt's first step or later do not.
     pub fn admits(&self, point: &Point) -> bool {
-        let admits = |curve: &Curve| point.time >= curve.since || point.step < curve.first_step.get();
-        self.read(&point.split, admits).unwrap_or(true)
+        self.has(&point.split, point.step, point.time)
+    }
+
+    /// Whether a step of a split at a time, in seconds since 1970-01-01 UTC, belongs to the current attempt or precedes it.
+    pub fn has(&self, split: &str, step: u64, time: f64) -> bool {
+        let has = |curve: &Curve| time >= curve.since || step < curve.first_step.get();
+        self.read(split, has).unwrap_or(true)
     }
 
     /// Whether a stored point from `time`, in seconds since 1970-01-01 UTC, belongs to the attempt of `evaluation`.

@@ -7,7 +7,7 @@ import { meanOf } from "../../web/charts/means.js";
 import { axesOf, placeOn } from "../../web/charts/spec.js";
 import { smooth, thin } from "../../web/charts/thin.js";
 import { Silence, ahead } from "../../web/data/marks.js";
-import { seriesOf, take } from "../../web/data/series.js";
+import { isLeft, seriesOf, take } from "../../web/data/series.js";
 import { differenceText, suited, withNames } from "../../web/labels.js";
 import { csv } from "../../web/saving.js";
 import { overText, signed } from "../../web/text.js";
@@ -120,6 +120,13 @@ test("a provisional value is replaced by the final one of its step, never the ot
   point(30, 3, true); point(30, 4, false); point(30, 5, true); point(20, 2, false); point(25, 6, true); point(40, 7, true); point(50, null, false);
   const { value, why } = series.scores.get("ctl");
   assert.deepEqual([series.step, value, [...why], [...series.provisional]], [[10, 20, 30, 50], [1, 2, 4, null], [[50, "why"]], []]);
+});
+
+test("an alert is of an attempt that was left where its step, or an earlier one, has a newer evaluation", () => {
+  const columns = { step: [10, 20, 20, 30], epoch: [], time: [1, 5, 2, 3], rows: [], tie_fraction: [], provisional: [], incomplete: [], scores: {} };
+  const left = (superseded, step, since) => isLeft(seriesOf({ ...columns, superseded }), { step, since });
+  assert.deepEqual(
+    [left([[2, 3]], 10, 1), left([[2, 3]], 20, 2), left([[2, 3]], 30, 3), left([[2, 3]], 20, 5), left([], 30, 3)], [false, true, true, false, false]);
 });
 
 test("files are quoted, and nothing in them is a formula", () => {

@@ -343,6 +343,24 @@ test("earlier alerts are one button away", async (t) => {
   await eventually("seven again", async () => (await panel.locator(".log li").count()) === 8);
 });
 
+test("alerts of an attempt that was left end where the run has gone on from, and mark no curve", async (t) => {
+  const { page } = await open(t);
+  const panel = page.getByRole("region", { name: "Alerts" });
+  const marks = async () => (await lines(page, "icl")).flatMap(({ alerts }) => alerts ?? []).length;
+  await eventually("its alert", async () => /epoch 10\s+Stop advised\./.test(await panel.locator(".log").innerText()) && await marks() === 1);
+  // The run returns to step 160, and the evaluations since then are newer than the alert of step 200.
+  await page.route("**/api/v1/curves*", async (route) => {
+    const answer = await route.fetch();
+    const columns = await answer.json();
+    const time = columns.time.map((one, i) => (i > 8 ? one + 1000 : one));
+    await route.fulfill({ response: answer, json: { ...columns, time, superseded: [columns.step.map((_, i) => i).slice(11)] } });
+  });
+  await page.reload();
+  await eventually("none", async () => /^\s*No rule has fired since the run went back to an earlier step\./.test(await panel.locator(".log").innerText())
+    || panel.innerText());
+  assert.deepEqual([await panel.locator(".lane .leak").count(), await marks()], [1, 0]);
+});
+
 test("a run that has not learnt its concepts is not called sound", async (t) => {
   const { page } = await open(t, { run: SOUND, rename: (run) => { run.poor = run.lambda === 5; } });
   assert.match(await page.locator(".verdict h1").innerText(), /^Can’t tell: the concept c0 is hardly learnt/);

@@ -1,6 +1,7 @@
 // From a run's evaluations to a line of a chart.
 import { firedOf, store } from "../data/store.js";
 import { epochText, localTime, number, overText, probability, signed } from "../text.js";
+import { isLeft } from "../data/series.js";
 import { whoseText, wordOf } from "../labels.js";
 
 /**
@@ -90,7 +91,7 @@ function made({ series, score, run, split, name, color, look, along, started, un
     const at = between(series.step, x, pass.step);
     if (at !== null && !scored.has(pass.step)) gaps.push({ x: along === "step" ? pass.step : at, text: `No evaluation at step ${pass.step}: ${pass.reason}` });
   }
-  const alerts = firedOf(run, split, score).flatMap((alert) => {
+  const alerts = firedOf(run, split, score).filter((alert) => !isLeft(series, alert)).flatMap((alert) => {
     const at = series.step.indexOf(alert.step);
     return at >= 0 && y[at] !== null && !Number.isNaN(x[at]) ? [{ x: x[at], y: Number(y[at]), text: `${alert.rule}: ${alert.evidence}` }] : [];
   });

@@ -37,6 +37,14 @@ function partOf(columns, places) {
     provisional: steps(columns.provisional), incomplete: steps(columns.incomplete), scores, branches: [], version: 0 };
 }
 
+/**
+ * Whether an alert changed at an evaluation of an attempt that was left: the run has a newer one of its step or an earlier step.
+ * Times of evaluations are rounded to milliseconds.
+ * @param {Series|null|undefined} series @param {{step: number, since: number}} change
+ */
+export const isLeft = (series, { step, since }) => (series?.branches.length ?? 0) > 0
+  && series?.step.some((one, at) => one <= step && series.time[at] > since + 0.001) === true;
+
 /** While a sample fills, only its newest provisional value stands. @param {Series} series */
 function dropTrail(series) {
   for (let at = series.step.length - 2; at >= 0; at -= 1) if (series.provisional.has(series.step[at])) remove(series, at);

@@ -1,5 +1,6 @@
 // The times at which rules fired: a lane for each, and a list in words. Also evaluations without a value.
 import { carried } from "../data/api.js";
+import { isLeft } from "../data/series.js";
 import { store } from "../data/store.js";
 import { count, el } from "../text.js";
 import { momentText, verdictOf } from "../labels.js";
@@ -31,9 +32,15 @@ export function lanesPanel(host) {
     const { run, split } = shown.view;
     const series = shown.lines[0]?.series;
     const row = shown.rows.get(run);
-    const changes = store.changes.filter((one) => one.run === run && one.split === split);
-    if (!isNew(changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), unscored.length, whole)) return;
     const steps = series?.step ?? [];
+    // Of attempts that were left, the alerts ended where the run has gone on from.
+    const end = (/** @type {Alert} */ { step, since }) =>
+      steps.filter((one, at) => one <= step && (series?.time[at] ?? 0) <= since + 0.001).at(-1) ?? steps[0];
+    const own = store.changes.filter((one) => one.run === run && one.split === split);
+    const wentBack = own.some((one) => one.state === "firing" && isLeft(series, one));
+    const changes = own.map((one) => (isLeft(series, one) ? /** @type {Alert} */ ({ ...one, state: "inactive", step: end(one) }) : one));
+    if (!isNew(changes.length, store.standings.length, row?.verdict, row?.step, series?.step.length, series?.step.at(-1), series?.version, unscored.length,
+      whole)) return;
     const [first, last] = [steps[0] ?? 0, steps.at(-1) ?? 1];
     const epochOf = (/** @type {number} */ step) => { const at = steps.indexOf(step); return at < 0 ? null : series?.epoch[at] ?? null; };
     const when = (/** @type {number} */ step) => momentText({ step, epoch: epochOf(step) });
@@ -88,7 +95,8 @@ export function lanesPanel(host) {
       el("li", {}, el("span", {}, when(step)), el("span", {}, head && el("b", { class: look ? "leak" : "" }, head), text))),
     ...(entries.length > LISTED ? [el("li", {}, el("span", {}), el("span", {}, more))] : []),
     ...(entries.length ? [] : [el("li", {}, el("span", {}),
-      el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split) ? "No rule has fired since this sidecar started."
+      el("span", { class: "dim" }, store.rules.some((rule) => rule.split === split)
+      ? `No rule has fired since ${wentBack ? "the run went back to an earlier step" : "this sidecar started"}.`
       : carried && store.rules.length === 0 ? "The report has no alerts: a running sidecar judges rules." : `No rule judges ${split}.`))]));
   };
 }

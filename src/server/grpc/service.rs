@@ -30,7 +30,7 @@ use crate::server::advice::{Decision, MOST_UNANSWERED, Missed, RESTORED};
 use crate::server::alert_log::AlertLog;
 use crate::server::clock::unix_time;
 use crate::server::events::{Events, Watcher};
-use crate::server::live::{AT_END, Event};
+use crate::server::live::{AT_END, AlertChange, Event};
 use crate::server::pass_outcomes::Settlement;
 use crate::server::refusal::Refusal;
 use crate::server::runs::{Finished, Joining, Origin, Running};
@@ -362,7 +362,9 @@ impl Service {
             while awaits() && Instant::now() < deadline && !stop.is_cancelled() {
                 next_look(Some(&mut looks), deadline).await;
             }
-            let fired: Vec<_> = log.fired(&name).iter().map(|change| alert(change)).collect();
+            let board = running.as_ref().map(|running| &running.board);
+            let still_has = |one: &AlertChange| board.is_none_or(|board| board.has(&one.split, one.step, one.since));
+            let fired: Vec<_> = log.fired(&name, still_has).iter().map(|change| alert(change)).collect();
             if let Some(running) = running.filter(|_| !runs.is_running(&name)) {
                 running.advice.end(AT_END, unix_time());
             }
