@@ -90,7 +90,7 @@ pub struct Least {
     pub below: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub above: Option<String>,
-    /// A caution that interventions fail even there.
+    /// A caution that interventions fail even there, with the groups of the range that have such runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub caution: Option<String>,
 }
@@ -121,12 +121,15 @@ pub fn compare_groups(
     let looked_at = unbeaten.iter().flatten().any(|at| learns(*at));
     let trains = |at: usize| !looked_at || learns(at);
     let trained: Vec<usize> = (0..all.len()).filter(|at| trains(*at)).collect();
-    let reference = unbeaten.and_then(|unbeaten| {
-        let able: Vec<usize> = unbeaten.into_iter().filter(|at| trains(*at)).collect();
-        let is_steady = |at: &usize| collapsed(&classes[*at], &classes[*at]).is_none();
-        let steady: Vec<usize> = able.iter().copied().filter(is_steady).collect();
-        let able = if steady.is_empty() { able } else { steady };
-        reference(&all, &able, &trained, confidence)
+    let able = unbeaten.map(|unbeaten| unbeaten.into_iter().filter(|at| trains(*at)).collect::<Vec<usize>>());
+    let falls = able.iter().flatten().filter_map(|at| classes[*at].of_runs(DROP)).map(|runs| median(&runs));
+    let least_fall = falls.fold(f64::INFINITY, f64::min);
+    let collapsed: Vec<Collapsed> = classes.iter().map(|class| Collapsed::of(class, least_fall)).collect();
+    let reference = able.and_then(|able| {
+        let share = |at: &usize| collapsed[*at].count as f64 / collapsed[*at].runs.max(1) as f64;
+        let fewest = able.iter().copied().min_by(|a, b| share(a).total_cmp(&share(b))).expect("one of them trains");
+        let steady: Vec<usize> = able.into_iter().filter(|at| !collapsed[*at].exceeds(&collapsed[fewest])).collect();
+        reference(&all, &steady, &trained, confidence)
     });
     let against = |at: usize, least: usize| {
         (Weighed::of(all[at], all[least], confidence), Criterion::between(all[at], all[least], judged, confidence))
@@ -151,33 +154,38 @@ pub fn compare_groups(
                 Some((WeighedVerdict::ScoresDisagree, why)) => return Some(format!("{name}: scores disagree: {why}")),
                 Some((_, why)) => return Some(format!("{name}: {why}")),
             }
-            if let Some(runs) = collapsed(&classes[at], &classes[reference]) {
-                return Some(format!("{name}: {runs}"));
+            if collapsed[at].exceeds(&collapsed[reference]) {
+                return Some(format!("{name}: {}", collapsed[at].in_words()));
             }
             let less_well = behind(all[at], all[reference], confidence);
             let falls = || trained.iter().find_map(|other| falls_further(all[at], all[*other], confidence));
             less_well.or_else(falls).map(|why| format!("{name}: {why}"))
         };
         let inside = |at: &usize| outside(*at).is_none();
-        let name = |at: usize| values[at].clone();
-        let of_some = collapsed(&classes[reference], &classes[reference]);
-        let of_some = of_some.map(|runs| format!("{}: {runs}", all[reference].name()));
-        let remains = Some(remaining_fall(all[reference])).filter(|text| !text.is_empty());
-        let caution = of_some.or_else(|| remains.map(|text| text.trim_start_matches("; ").to_owned()));
-        if !ordered {
-            let values = (0..all.len()).filter(inside).map(name).collect();
-            return Least { reference: name(reference), values, below: None, above: None, caution };
+        let within: Vec<usize> = match ordered {
+            true => {
+                let first = (0..=reference).rev().take_while(inside).last().unwrap_or(reference);
+                (first..all.len()).take_while(inside).collect()
+            }
+            false => (0..all.len()).filter(inside).collect(),
+        };
+        let of_some = within.iter().filter(|at| collapsed[**at].count > 0);
+        let mut cautions: Vec<String> =
+            of_some.map(|at| format!("{}: {}", all[*at].name(), collapsed[*at].in_words())).collect();
+        if cautions.is_empty() {
+            let remains = remaining_fall(all[reference]);
+            cautions.extend(Some(remains.trim_start_matches("; ").to_owned()).filter(|text| !text.is_empty()));
         }
-        let first = (0..=reference).rev().take_while(inside).last().unwrap_or(reference);
-        let last = (reference..all.len()).take_while(inside).last().unwrap_or(reference);
-        let end =
-            |at: Option<usize>, none: &str| at.filter(|at| *at < all.len()).map_or(Some(none.to_owned()), outside);
+        let end = |at: Option<usize>, none: &str| {
+            ordered.then(|| at.filter(|at| *at < all.len()).map_or(Some(none.to_owned()), outside)).flatten()
+        };
+        let [first, last] = [within.first(), within.last()].map(|at| at.copied().unwrap_or(reference));
         Least {
-            reference: name(reference),
-            values: (first..=last).map(name).collect(),
+            reference: values[reference].clone(),
+            values: within.iter().map(|at| values[*at].clone()).collect(),
             below: end(first.checked_sub(1), "no smaller value was tried"),
             above: end(Some(last + 1), "no larger value was tried"),
-            caution,
+            caution: (!cautions.is_empty()).then(|| cautions.join("; ")),
         }
     });
     let groups =
@@ -234,15 +242,32 @@ impl GroupScore {
     }
 }
 
-/// The runs of a group that lose far more accuracy under intervention than those of the reference mostly do, in words. Their
-/// mean hides them: a single one among five also widens its interval.
-fn collapsed(class: &Class, reference: &Class) -> Option<String> {
-    let mostly = median(&reference.of_runs(DROP)?);
-    let runs = class.of_runs(DROP)?;
-    let worst: Vec<f64> = runs.iter().copied().filter(|drop| drop - mostly > INTERVENTION_DROP).collect();
-    let most = worst.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let count = worst.len();
-    (count > 0).then(|| format!("{count} of {} runs lose up to {most:.2} of accuracy under intervention", runs.len()))
+/// The runs of a group that lose far more accuracy under intervention than models of its task must. Their mean hides them: a
+/// single one among five also widens its interval.
+struct Collapsed {
+    count: usize,
+    /// Of this many.
+    runs: usize,
+    /// The greatest loss.
+    most: f64,
+}
+
+impl Collapsed {
+    /// `least_fall`: the lowest median loss of a group.
+    fn of(class: &Class, least_fall: f64) -> Self {
+        let runs = class.of_runs(DROP).unwrap_or_default();
+        let count = runs.iter().filter(|drop| **drop - least_fall > INTERVENTION_DROP).count();
+        Self { count, runs: runs.len(), most: runs.into_iter().fold(f64::NEG_INFINITY, f64::max) }
+    }
+
+    /// Whether these are more runs than the share of the other group comes to, rounded up.
+    fn exceeds(&self, other: &Self) -> bool {
+        self.count > (other.count * self.runs).div_ceil(other.runs.max(1))
+    }
+
+    fn in_words(&self) -> String {
+        format!("{} of {} runs lose up to {:.2} of accuracy under intervention", self.count, self.runs, self.most)
+    }
 }
 
 fn median(values: &[f64]) -> f64 {

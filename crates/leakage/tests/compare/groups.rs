@@ -119,6 +119,16 @@ fn a_run_that_collapses_is_not_hidden_by_the_others_of_its_group() {
     // Where all fall, as those of an incomplete concept set, none collapses.
     let all = of([0.4, 0.41, 0.4, 0.39, 0.4]).least;
     assert!(all.is_none_or(|least| !least.below.unwrap_or_default().contains("1 of 5 runs")));
+    // Where as many collapse in each group, this excludes none of them, and all are named.
+    let least = of([0.45, 0.0, 0.001, 0.0, 0.001]).least.unwrap();
+    assert_eq!(least.values, ["0.1", "1"]);
+    let named =
+        |name: &str, most: &str| format!("{name}: 1 of 5 runs lose up to {most} of accuracy under intervention");
+    assert_eq!(least.caution.unwrap(), [named("lambda=0.1", "0.50"), named("lambda=1", "0.45")].join("; "));
+    // Where more collapse in one, it is the one that is excluded, whichever leaks less.
+    let least = of([0.45, 0.0, 0.45, 0.0, 0.45]).least.unwrap();
+    assert_eq!((least.reference.as_str(), least.values.as_slice()), ("0.1", ["0.1".to_owned()].as_slice()));
+    assert_eq!(least.above.unwrap(), "lambda=1: 3 of 5 runs lose up to 0.45 of accuracy under intervention");
 }
 
 #[test]
