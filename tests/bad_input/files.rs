@@ -65,6 +65,7 @@ fn cases() -> Vec<Case> {
             { table("task_labels;concept_labels.a\n1;0,5\n") },
         ),
         ("a row too short", csv, "FILE", "line 3 has 1 fields, expected 2", table("task_labels,c\n1,0\n1\n")),
+        ("a row too short, of Windows", csv, "FILE", "line 3 has 1 fields", table("task_labels,c\r\n1,0\r\n1\r\n")),
         ("no text", csv, "FILE", "is not valid UTF-8", b"task_labels,c\n1,\xff\n".to_vec()),
         ("a line without end", csv, "FILE", "a line is longer than 4 MiB", unending),
         ("a column twice", csv, "task_labels", "is in", table("task_labels,task_labels\n1,1\n")),

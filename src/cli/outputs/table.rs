@@ -71,10 +71,13 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
     let file = File::open(path).map_err(|e| file_fault(format!("cannot be opened: {e}")))?;
     let since = Rc::new(Cell::new(0));
     let mut file = BufReader::new(file);
-    let separator = separator(file.fill_buf().map_err(|e| file_fault(format!("cannot be read: {e}")))?);
+    let beginning = file.fill_buf().map_err(|e| file_fault(format!("cannot be read: {e}")))?;
+    let separator = separator(beginning);
+    // The reader counts a line at its \n, and ends a row at the \r before it.
+    let uncounted = u64::from(beginning.split(|byte| *byte == b'\n').next().is_some_and(|line| line.ends_with(b"\r")));
     let lines = Lines { inner: file, since: since.clone() };
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).trim(csv::Trim::All).from_reader(lines);
-    let unreadable = |e: csv::Error| file_fault(format!("cannot be read: {}", in_short(&told(&e))));
+    let unreadable = |e: csv::Error| file_fault(format!("cannot be read: {}", in_short(&told(&e, uncounted))));
     let header = reader.headers().map_err(unreadable)?.clone();
     since.set(0);
     let mut columns = columns(&header, names);
@@ -190,20 +193,18 @@ fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
             memory.used = memory.used.saturating_add(size_of::<String>() + cell.len());
             texts.push(cell.to_owned());
         }
+        csv::ErrorKind::Utf8 { pos, .. } => format!("line {} is not valid UTF-8", line(pos)),
         Values::Whole(_) => {}
     }
     Some(())
 }
 
 /// Describes what is wrong, without the crate's positions in bytes.
-fn told(error: &csv::Error) -> String {
+fn told(error: &csv::Error, uncounted: u64) -> String {
+    let line = |at: &Option<csv::Position>| at.as_ref().map_or(0, |at| at.line() + uncounted);
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            let line = pos.as_ref().map_or(0, csv::Position::line);
-            format!("line {line} has {len} fields, expected {expected_len} as in the header")
-        }
-        csv::ErrorKind::Utf8 { pos, .. } => {
-            format!("line {} is not valid UTF-8", pos.as_ref().map_or(0, csv::Position::line))
+            format!("line {} has {len} fields, expected {expected_len} as in the header", line(pos))
         }
         csv::ErrorKind::Io(error) => error.to_string(),
         _ => error.to_string(),
