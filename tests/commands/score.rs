@@ -481,6 +481,21 @@ fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
 }
 
 #[test]
+fn two_values_for_each_concept_that_sum_to_1_are_no_samples() {
+    let (logits, labels, _) = values();
+    let both = logits.iter().map(|logit| 1.0 / (1.0 + logit.exp())).flat_map(|absent| [absent, 1.0 - absent]);
+    let output = score(
+        &[
+            Array::new("concept_activations", "<f4", &[ROWS, K, 2], &both.collect::<Vec<_>>()),
+            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+        ],
+        &[],
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("concept_activations: has two values for each concept that sum to 1"), "{said}");
+}
+
+#[test]
 fn a_mapped_array_takes_the_place_of_the_one_with_its_name() {
     let (logits, labels, task) = values();
     let turned: Vec<f64> = labels.iter().map(|label| 1.0 - label).collect();

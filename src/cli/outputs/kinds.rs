@@ -12,6 +12,8 @@ use super::array::each_element;
 const FEW: f64 = 0.01;
 /// Share of rows by which predictions and labels differ where a threshold separates nothing.
 const OTHER_SHARE: f64 = 0.1;
+/// As far as the means of pairs that sum to 1 may differ, in float16.
+const PAIRED: f64 = 2e-3;
 /// So many different whole numbers are classes whatever they are.
 const FEW_CLASSES: usize = 20;
 
@@ -35,8 +37,9 @@ struct Span {
 /// averaged first, because their mean is scored.
 ///
 /// Hard where all are class numbers of their concepts. Probabilities where all lie from 0 to 1, but for rounding and at
-/// most one in a hundred. Otherwise logits. Either is continuous where its threshold separates nothing: most concepts have
-/// all activations on one side of it, and their labels do not agree.
+/// most one in a hundred. Otherwise logits. Either is continuous where its threshold separates nothing: most concepts
+/// have all activations on one side of it, and their labels do not agree. Pairs whose means do not differ are the
+/// probabilities of absence and presence, which are refused later.
 pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) -> (ActivationKind, Option<String>) {
     let columns = activations.shape().get(1).copied().unwrap_or(1);
     let blocks = run.activation_blocks(columns).unwrap_or_default();
@@ -69,7 +72,9 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     let crossed = binary.iter().filter(|(_, at)| spans[*at].low <= threshold && spans[*at].high > threshold).count();
     let labels = labels.filter(|_| run.concept_label_kind == LabelKind::Class);
     let positive = kind == ActivationKind::Logit && !binary.is_empty() && spans.iter().all(|span| span.low >= 0.0);
+    let are_pairs = activations.shape().get(2) == Some(&2) && spans.iter().all(|span| span.high - span.low <= PAIRED);
     let separates_nothing = 2 * crossed < binary.len()
+        && !are_pairs
         && labels.is_some_and(|labels| share_off(activations, labels, &binary, threshold) > OTHER_SHARE);
     if separates_nothing || positive {
         let low = spans.iter().map(|span| span.low).fold(f64::INFINITY, f64::min);
