@@ -235,6 +235,29 @@ fn a_code_for_unknown_labels_does_not_make_classes_numbers() {
 }
 
 #[test]
+fn whole_numbers_are_read_as_the_same_floats() {
+    let data = data();
+    let ages: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| 20.0 + 30.0 * c + (at % 29) as f64).collect();
+    assert_eq!(of(&data.logits, &ages).json(&[]).0["concept_kind"], json!("continuous"));
+    let with = |task: Vec<f64>| {
+        let labels = ("concept_labels", K, &data.labels[..]);
+        table(&[("concept_activations", K, &data.logits), labels, ("task_labels", 1, &task)])
+    };
+    let amounts = |from: f64| (0..ROWS).map(|row| from + (row % 41) as f64).collect();
+    for from in [-10.0, 70_000.0] {
+        assert_eq!(with(amounts(from)).json(&[]).0["task_kind"], json!("continuous"), "{from}");
+    }
+    // Few of them may be codes.
+    let error = with(data.task.iter().map(|y| y - 9.0).collect()).refused(&[]);
+    assert!(error.contains("--missing-labels") && error.ends_with("pass --task-kind continuous\n"), "{error}");
+    let error = of(&data.logits, &data.labels.iter().map(|c| 5.0 * c).collect::<Vec<_>>()).refused(&[]);
+    assert!(
+        error.ends_with("expected 0 to 1; for measured quantities pass --concept-kind NAME=continuous\n"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_concept_is_told_its_kinds_by_name() {
     let data = data();
     // The first concept is a number in a unit of its own, the second has probabilities, the third logits.

@@ -89,15 +89,12 @@ pub fn of_activations(activations: &Tensor, labels: Option<&Tensor>, run: &Run) 
     (kind, None)
 }
 
-/// Whether the floats of each of `columns` columns are class numbers, in column i below `classes(i)`. −1, `unknown` and NaN are
-/// unknown labels, or refused later. Few different whole numbers, and whole ones with a single negative value, are classes
-/// with a code such as −999 for unknown labels, or counted from 1: they are refused later, as integers are. The columns of
+/// Whether the values of each of `columns` columns are class numbers, in column i below `classes(i)`. −1, `unknown` and
+/// NaN are unknown labels, or refused later. Few different whole numbers, and whole ones with a single negative value,
+/// are classes with a code such as −999 for unknown labels, or counted from 1: they are refused later. The columns of
 /// another shape are refused later.
 pub fn of_labels(labels: &Tensor, columns: usize, unknown: f64, classes: impl Fn(usize) -> u32) -> Vec<LabelKind> {
     let mut kinds = vec![LabelKind::Class; columns];
-    if !labels.dtype().is_float() {
-        return kinds;
-    }
     // For each column: its different values, those that are no classes, and whether all are whole. Large sets are cut.
     let mut found = vec![(BTreeSet::new(), BTreeSet::new(), true); columns];
     let add = |set: &mut BTreeSet<i64>, value: f64| {

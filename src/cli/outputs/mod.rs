@@ -209,7 +209,22 @@ pub fn read(
         });
         run = Run::try_from(fields).map_err(in_array_terms)?;
     }
-    let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|fault| {
+    let batch = Batch::new(tensors, &run, NonFinite::Reject).map_err(in_array_terms).map_err(|mut fault| {
+        // Of floats it is said.
+        let is_said = fault.message.contains("-kind ");
+        fault.message += match fault.field.as_str() {
+            _ if is_said => "",
+            "concept_labels" if fault.message.contains(" for concept '") => {
+                "; for measured quantities pass --concept-kind NAME=continuous"
+            }
+            "task_labels" if fault.message.contains(" for task '") => {
+                "; for measured quantities pass --task-kind NAME=continuous"
+            }
+            "task_labels" if fault.message.contains("(classes)") => {
+                "; for measured quantities pass --task-kind continuous"
+            }
+            _ => "",
+        };
         // Either of the two arrays may be wrong, so the message names both.
         match counted.filter(|name| fault.field.strip_suffix(".shape").is_some_and(|field| field != name.text())) {
             Some(name) => FieldError::new(fault.field, format!("{}; {name} has {k} columns", fault.message)),
