@@ -228,7 +228,7 @@ def _pytorch(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
             raise Unreadable(
                 f"{path}: holds more than tensors{what}, which is not read: its code could do anything"
             ) from error
-        named = dict(_tensors(found, path.stem, torch))
+        named = dict(_tensors(found, path.stem, torch, mapped))
         if not named:
             raise Unreadable(f"{path}: holds {type(found).__name__} without a tensor, expected a dict of tensors")
         for name, tensor in named.items():
@@ -237,6 +237,10 @@ def _pytorch(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
                 continue
             if isinstance(tensor, list):
                 yield name, _texts(name, tensor, limit)
+                continue
+            if isinstance(tensor, np.ndarray):
+                _check_size(name, tensor.shape, tensor.itemsize, limit)
+                yield name, tensor
                 continue
             if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
                 raise Unreadable(
@@ -248,15 +252,34 @@ def _pytorch(path: Path, mapped: list[str], limit: int) -> Iterator[tuple[str, A
             yield name, (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
 
 
-def _tensors(found: Any, name: str, torch: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The tensors and lists of texts in nested dicts.
+def _tensors(found: Any, name: str, torch: Any, mapped: list[str], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The tensors, and the lists of texts and numbers, in nested dicts; single ones under names of arrays.
 
-    Names are joined by full stops; a tensor alone has the name of its file.
+    Names are joined by full stops; a tensor alone has the name of its file. Raises `Unreadable` for another value of
+    such a name.
     """
+    is_list = isinstance(found, (list, tuple)) and bool(found)
     if isinstance(found, torch.Tensor):
         yield name, found
-    elif isinstance(found, (list, tuple)) and found and all(isinstance(one, str) for one in found):
+    elif is_list and all(isinstance(one, str) for one in found):
         yield name, list(found)
     elif isinstance(found, Mapping) and depth < 8:
         for key, value in found.items():
-            yield from _tensors(value, f"{name}.{key}" if depth else str(key), torch, depth + 1)
+            yield from _tensors(value, f"{name}.{key}" if depth else str(key), torch, mapped, depth + 1)
+    elif is_list and _are_numbers(found) and (array := np.asarray(found)).dtype != object:
+        yield name, array
+    elif wanted(name, mapped) and found is not None:
+        if isinstance(found, str):
+            yield name, [found]
+        elif isinstance(found, (int, float)) and (array := np.asarray(found)).dtype != object:
+            yield name, array
+        else:
+            are_batches = is_list and all(isinstance(one, torch.Tensor) for one in found)
+            hint = "; join the tensors of batches with torch.cat" if are_batches else ""
+            raise Unreadable(f"{name}: is a {type(found).__name__}, expected a tensor, numbers or texts{hint}")
+
+
+def _are_numbers(found: Any) -> bool:
+    if isinstance(found, (list, tuple)):
+        return bool(found) and all(map(_are_numbers, found))
+    return isinstance(found, (int, float))

@@ -98,6 +98,17 @@ def test_names_of_classes_give_the_scores_of_their_numbers(tmp_path: Path, array
         assert scores(tmp_path / file, "--missing-labels")["scores"] == expected, file
 
 
+def test_numbers_lists_and_texts_of_pytorch_are_arrays(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    given = {"reference_task_accuracy": 0.9, "activation_kind": "logit", "image_size": torch.Size([8, 9])}
+    np.savez(tmp_path / "plain.npz", **arrays, **given)
+    expected = scores(tmp_path / "plain.npz")
+    held = {name: array.tolist() for name, array in arrays.items()}
+    torch.save({**held, **given, "task_logits": None, "epoch": 3, "rates": [0.1, 0.2]}, tmp_path / "o.pt")
+    found = scores(tmp_path / "o.pt")
+    assert found["scores"] == expected["scores"]
+    assert (found["activation_kind"], found["passed_over"]) == ("logit", ["rates"])
+
+
 class Code:
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return os.mkdir, ("ran",)
@@ -131,7 +142,11 @@ def _hostile(folder: Path) -> list[tuple[str, Path, str]]:
         ("code", made("code.pt", lambda path: torch.save({"concept_labels": Code()}, path)), "which is not read"),
         ("a bomb", made("bomb.pt", bomb), "needs 257 MiB, expected at most 64: see --memory-mib"),
         ("any shape of one number", made("h.pt", lambda p: torch.save({"task_logits": huge}, p)), "see --memory-mib"),
-        ("no tensor", made("n.pt", lambda path: torch.save([1, 2], path)), "holds list without a tensor"),
+        ("no tensor", made("n.pt", lambda path: torch.save({"epoch": 3}, path)), "holds dict without a tensor"),
+        ("numbers alone", made("n2.pt", lambda path: torch.save([1, 2], path)), "holds no known array, got n2"),
+        ("batches", made("b.pt", lambda p: torch.save({"task_labels": [torch.ones(2)] * 2}, p)), "is a list, expected"),
+        ("a ragged list", made("r.pt", lambda p: torch.save({"task_labels": [[1], [2, 3]]}, p)), "cannot be read"),
+        ("a large number", made("l.pt", lambda p: torch.save({"task_labels": [1 << 70]}, p)), "is a list, expected"),
         ("a sparse tensor", made("s.pt", lambda p: torch.save({"task_labels": torch.eye(2).to_sparse()}, p)), "layout"),
         ("a table cut off", made("cut.parquet", table.read_bytes()[:-9]), "cannot be read"),
         ("an empty table", made("empty.parquet", b""), "cannot be read"),
