@@ -66,6 +66,12 @@ fn cases() -> Vec<Case> {
         ),
         ("a row too short", csv, "FILE", "line 3 has 1 fields, expected 2", table("task_labels,c\n1,0\n1\n")),
         ("a row too short, of Windows", csv, "FILE", "line 3 has 1 fields", table("task_labels,c\r\n1,0\r\n1\r\n")),
+        ("names and numbers of classes", csv, "task_predictions", "holds numbers, but task_labels names of classes", {
+            table("concept_labels.a,task_labels,task_predictions\n1,owl,0\n0,elk,1\n")
+        }),
+        ("tasks in another order", csv, "task_predictions", "got 'b' as column 0, expected 'a' as of task_labels", {
+            table("task_labels.a,task_labels.b,task_predictions.b,task_predictions.a\n1,0,1,0\n")
+        }),
         ("no text", csv, "FILE", "is not valid UTF-8", b"task_labels,c\n1,\xff\n".to_vec()),
         ("a line without end", csv, "FILE", "a line is longer than 4 MiB", unending),
         ("a column twice", csv, "task_labels", "is in", table("task_labels,task_labels\n1,1\n")),

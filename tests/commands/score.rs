@@ -481,6 +481,38 @@ fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
 }
 
 #[test]
+fn columns_of_logits_are_those_of_their_classes() {
+    let (logits, labels, task) = values();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.csv");
+    // Twelve classes; the logits are right in three of four rows.
+    let class = |row: usize| (row % 6) * 2 + usize::from(task[row] > 0.0);
+    let accuracy = |order: [usize; 12], column: &dyn Fn(usize) -> String, name: &dyn Fn(usize) -> String| {
+        let columns = order.map(|class| format!("task_logits.{}", column(class)));
+        let mut table = format!("concept_activations.a,concept_labels.a,task_labels,{}\n", columns.join(","));
+        for row in 0..ROWS {
+            let predicted = if row % 4 == 0 { (class(row) + 1) % 12 } else { class(row) };
+            let cells = order.map(|class| if class == predicted { "3.5" } else { "-3.5" });
+            table += &format!("{},{},{},{}\n", logits[row * K], labels[row * K], name(class(row)), cells.join(","));
+        }
+        std::fs::write(&path, table).unwrap();
+        let (found, said) = scored(&[&path], &["--scores", "task_accuracy"]);
+        (found["scores"]["task_accuracy"]["value"].as_f64().unwrap(), said)
+    };
+    let sorted_as_text = [0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9];
+    let number = |class: usize| class.to_string();
+    let name = |class: usize| format!("bird {}", 20 - class);
+    let in_order = std::array::from_fn(|class| class);
+    assert_eq!(accuracy(sorted_as_text, &number, &number), (0.75, String::new()));
+    assert_eq!(accuracy(sorted_as_text, &name, &name), (0.75, String::new()));
+    let (_, said) = accuracy(in_order, &number, &name);
+    assert!(
+        said.starts_with("task_labels: classes are numbered in the order of their names, bird 10 0, bird 11 1"),
+        "{said}"
+    );
+}
+
+#[test]
 fn two_values_for_each_concept_that_sum_to_1_are_no_samples() {
     let (logits, labels, _) = values();
     let both = logits.iter().map(|logit| 1.0 / (1.0 + logit.exp())).flat_map(|absent| [absent, 1.0 - absent]);

@@ -12,8 +12,14 @@ use super::{npy, npz, table, tensors};
 /// Files of a folder that are looked at.
 const MOST_FILES: usize = 4096;
 
-/// Reads all arrays of these files and folders that scores know, each under its name for scores.
-pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) -> Result<Vec<Array>, FieldError> {
+/// Reads all arrays of these files and folders that scores know, each under its name for scores. Returns them, and a
+/// note on how they were read.
+pub fn read(
+    paths: &[PathBuf],
+    names: &Names,
+    memory: &mut Memory,
+    say: &Say,
+) -> Result<(Vec<Array>, Option<String>), FieldError> {
     let mut sink = Sink::new(say);
     for path in paths {
         if path.is_dir() {
@@ -23,7 +29,7 @@ pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) ->
         }
     }
     names.check_used()?;
-    let arrays = sink.finish(memory)?;
+    let (arrays, note) = sink.finish(memory)?;
     if arrays.is_empty() {
         let place = if let [path] = paths { path.display().to_string() } else { "files".to_owned() };
         let found = names.passed_over();
@@ -36,7 +42,7 @@ pub fn read(paths: &[PathBuf], names: &Names, memory: &mut Memory, say: &Say) ->
             },
         ));
     }
-    Ok(arrays)
+    Ok((arrays, note))
 }
 
 fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Result<(), FieldError> {

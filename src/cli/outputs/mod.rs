@@ -83,7 +83,8 @@ pub fn read(
     memory: &mut Memory,
     say: &Say,
 ) -> Result<(Run, Batch, Guesses), FieldError> {
-    let arrays = files::read(paths, names, memory, say)?;
+    let (arrays, note) = files::read(paths, names, memory, say)?;
+    let mut guesses = Guesses { doubts: note.into_iter().collect(), ..Guesses::default() };
     let mut fields = RunFields { name: "file".into(), ..RunFields::default() };
     let mut tensors = Vec::new();
     let mut concept_names: Vec<String> = Vec::new();
@@ -131,7 +132,6 @@ pub fn read(
     let (stated_activations, of_activations) =
         stated::by_name("--activation-kind", "concept", &layout.activation_kind, &names)?;
     let (stated_labels, of_labels) = stated::by_name("--concept-kind", "concept", &layout.concept_kind, &names)?;
-    let mut guesses = Guesses::default();
     if let Some(at) = tensors.iter().position(|tensor| tensor.name() == TensorName::ConceptLabels) {
         if layout.signed_labels {
             tensors[at] = signed::unsigned(&tensors[at], &fields.concepts, layout.missing_labels)?;

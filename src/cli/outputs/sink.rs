@@ -6,12 +6,15 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::TensorName;
 
 use super::array::{Array, Elements, Memory};
-use super::classes::Classes;
+use super::classes::{Classes, has_tasks_in_columns};
 use super::names::Target;
 
 const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
 const LABELS: &str = TensorName::ConceptLabels.text();
 const TASKS: &str = TensorName::TaskLabels.text();
+const LOGITS: &str = TensorName::TaskLogits.text();
+/// Arrays in the order of the task's classes.
+const OF_CLASSES: [&str; 2] = [LOGITS, "head_weights"];
 
 /// A receiver of messages while files are read.
 pub type Say<'a> = dyn Fn(&str) + 'a;
@@ -75,50 +78,65 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
-    /// All arrays; names of classes are numbered, columns are put together, and their suffixes name the concepts.
-    pub fn finish(mut self, memory: &mut Memory) -> Result<Vec<Array>, FieldError> {
-        let whole = self.arrays.iter().map(|(array, _)| (array, 0));
-        let columns = self.columns.iter().flat_map(|(_, columns)| columns.iter().map(|column| &column.array).zip(0..));
-        let classes = Classes::of(whole.chain(columns));
-        self.arrays.iter_mut().for_each(|(array, _)| classes.number(array, 0));
+    /// All arrays, and a note on the order of classes. Names of classes are numbered; columns are put together, those
+    /// with numbers for suffixes in the order of these; other suffixes name the concepts and tasks.
+    pub fn finish(mut self, memory: &mut Memory) -> Result<(Vec<Array>, Option<String>), FieldError> {
         for (_, columns) in &mut self.columns {
-            columns.iter_mut().enumerate().for_each(|(task, column)| classes.number(&mut column.array, task));
+            let numbers = columns.iter().map(|column| column.suffix.parse().ok()).collect::<Option<Vec<u64>>>();
+            if numbers.is_some() {
+                columns.sort_by_key(|column| column.suffix.parse::<u64>().ok());
+            }
+        }
+        let task = |name: &str, column: usize| if has_tasks_in_columns(name) { column } else { 0 };
+        let whole = self.arrays.iter().map(|(array, _)| (array, 0));
+        let columns = self.columns.iter().flat_map(|(name, columns)| {
+            columns.iter().enumerate().map(move |(at, column)| (&column.array, task(name, at)))
+        });
+        let logits = self.columns.iter().find(|(name, _)| name == LOGITS).map_or(&[][..], |(_, columns)| columns);
+        let logits: Vec<String> = logits.iter().map(|column| column.suffix.clone()).collect();
+        let classes = Classes::of(whole.chain(columns), &logits)?;
+        self.arrays.iter_mut().for_each(|(array, _)| classes.number(array, 0));
+        for (name, columns) in &mut self.columns {
+            columns.iter_mut().enumerate().for_each(|(at, column)| classes.number(&mut column.array, task(name, at)));
         }
         let mut arrays: Vec<Array> = self.arrays.into_iter().map(|(array, _)| array).collect();
-        let mut of_concepts: Option<(String, Vec<String>)> = None;
-        let mut of_tasks: Option<Vec<String>> = None;
+        let (mut of_concepts, mut of_tasks): (Option<(String, Vec<String>)>, _) = (None, None);
         for (name, columns) in self.columns {
             let suffixes: Vec<String> = columns.iter().map(|column| column.suffix.clone()).collect();
             arrays.push(stacked(&name, columns, memory)?);
-            if name == TASKS {
-                of_tasks = Some(suffixes);
-                continue;
+            let is_of_tasks = has_tasks_in_columns(&name);
+            let known = match name.as_str() {
+                ACTIVATIONS | LABELS => &mut of_concepts,
+                _ if is_of_tasks => &mut of_tasks,
+                _ => continue,
+            };
+            // Predictions of tasks may have names of their own, in the same order.
+            if let Some((other, expected)) = known
+                && expected.len() == suffixes.len()
+                && let Some(at) = expected.iter().zip(&suffixes).position(|(a, b)| a != b)
+                && (!is_of_tasks || expected.contains(&suffixes[at]))
+            {
+                let (got, expected) = (in_short(&suffixes[at]), in_short(&expected[at]));
+                let message = format!("got '{got}' as column {at}, expected '{expected}' as of {other}");
+                return Err(FieldError::new(name, message));
             }
-            if name != ACTIVATIONS && name != LABELS {
-                continue;
-            }
-            match &of_concepts {
-                Some((other, expected)) if expected.len() == suffixes.len() && *expected != suffixes => {
-                    let at = expected.iter().zip(&suffixes).position(|(a, b)| a != b).unwrap_or_default();
-                    let (got, expected) = (in_short(&suffixes[at]), in_short(&expected[at]));
-                    let message = format!("got '{got}' as column {at}, expected '{expected}' as of {other}");
-                    return Err(FieldError::new(name, message));
-                }
-                // Activations may have several columns a concept; the labels have one each.
-                Some(_) if name == ACTIVATIONS => {}
-                _ => of_concepts = Some((name, suffixes)),
+            // Activations may have several columns a concept; the labels have one each.
+            if known.is_none() || [LABELS, TASKS].contains(&name.as_str()) {
+                *known = Some((name, suffixes));
             }
         }
         let named = |suffixes: &[String]| suffixes.iter().any(|suffix| suffix.bytes().any(|b| !b.is_ascii_digit()));
-        let of_labels = of_concepts.and_then(|(name, suffixes)| (name == LABELS).then_some(suffixes));
-        for (of, suffixes) in [("concept_names", of_labels), ("task_names", of_tasks)] {
+        for (of, labels, known) in [("concept_names", LABELS, of_concepts), ("task_names", TASKS, of_tasks)] {
+            let suffixes = known.and_then(|(name, suffixes)| (name == labels).then_some(suffixes));
             let given = arrays.iter().any(|array| array.name == of);
             if let Some(suffixes) = suffixes.filter(|suffixes| !given && named(suffixes)) {
                 let shape = vec![suffixes.len() as u64];
                 arrays.push(Array { name: of.into(), shape, elements: Elements::Texts(suffixes) });
             }
         }
-        Ok(arrays)
+        let beside = OF_CLASSES.into_iter().find(|of| arrays.iter().any(|array| array.name == *of));
+        let note = beside.and_then(|of| classes.note(of));
+        Ok((arrays, note))
     }
 }
 

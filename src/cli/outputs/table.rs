@@ -10,7 +10,7 @@ use leakage::field_error::{FieldError, in_short};
 use leakage::tensor::{Content, DataType, TensorName};
 
 use super::array::{Array, Elements, Memory};
-use super::classes::{are_of_tasks, is_missing};
+use super::classes::{are_of_tasks, flag, is_missing, number};
 use super::names::{Names, Target};
 use super::sink::Sink;
 
@@ -101,11 +101,11 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
                     format!("got '{cell}' in row {rows}, expected {expected}; cells are separated by '{separator}'");
                 FieldError::new(title, message)
             };
-            if column.of_tasks && is_name(cell) && column.values.are_missing() {
+            if column.of_tasks && number(cell).is_none() && column.values.are_missing() {
                 column.values = Values::Texts(vec![String::new(); rows as usize]);
             }
             let is_class = column.of_tasks && matches!(column.values, Values::Texts(_));
-            if is_class && !is_name(cell) && !is_missing(cell) {
+            if is_class && number(cell).is_some() && !is_missing(cell) {
                 return Err(fault("the name of a class, as in rows before it"));
             }
             push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
@@ -164,18 +164,6 @@ fn separator(beginning: &[u8]) -> u8 {
     SEPARATORS[counts.iter().position(|&count| count == most).unwrap_or_default()]
 }
 
-fn flag(cell: &str) -> Option<i64> {
-    match cell {
-        "true" | "True" | "TRUE" => Some(1),
-        "false" | "False" | "FALSE" => Some(0),
-        _ => None,
-    }
-}
-
-fn is_name(cell: &str) -> bool {
-    !is_missing(cell) && flag(cell).is_none() && cell.parse::<f64>().is_err()
-}
-
 /// Adds a cell, `None` if it is no number. A missing one is NaN: an unknown label.
 fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
     let flag = flag(cell);
@@ -193,7 +181,6 @@ fn push(values: &mut Values, cell: &str, memory: &mut Memory) -> Option<()> {
             memory.used = memory.used.saturating_add(size_of::<String>() + cell.len());
             texts.push(cell.to_owned());
         }
-        csv::ErrorKind::Utf8 { pos, .. } => format!("line {} is not valid UTF-8", line(pos)),
         Values::Whole(_) => {}
     }
     Some(())
@@ -206,6 +193,7 @@ fn told(error: &csv::Error, uncounted: u64) -> String {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
             format!("line {} has {len} fields, expected {expected_len} as in the header", line(pos))
         }
+        csv::ErrorKind::Utf8 { pos, .. } => format!("line {} is not valid UTF-8", line(pos)),
         csv::ErrorKind::Io(error) => error.to_string(),
         _ => error.to_string(),
     }
