@@ -261,6 +261,9 @@ fn names_the_invalid_flag() {
         let output = score(&path, &["--scores", id]);
         check(&mut faults, &format!("--scores {id:?}"), &output, "--scores: ", "expected a score of");
     }
+    let similar = score(&path, &["--scores", "ctl,ctl_conditonal"]);
+    let says = "got 'ctl_conditonal', expected a score of docs/scores.md, such as ctl_conditional, ";
+    check(&mut faults, "--scores with a typing error", &similar, "--scores: ", says);
     for map in ["c=concept_labels", "concept_labels", "=c", "concept_labels=", "wing=c", "a\nb=c"] {
         let output = score(&path, &["--map", map]);
         let (name, error) = (format!("--map {map:?}"), String::from_utf8_lossy(&output.stderr));
@@ -305,25 +308,4 @@ fn names_the_invalid_flag() {
         faults.check(&name, output.stdout.is_empty(), "wrote to standard output");
     }
     faults.report();
-}
-
-#[test]
-fn column_major_arrays_score_as_row_major_ones() {
-    let directory = tempfile::tempdir().unwrap();
-    let (rows, columns) = (directory.path().join("rows.npz"), directory.path().join("columns.npz"));
-    std::fs::write(&rows, archive(&good())).unwrap();
-    let mut entries = good();
-    for (at, (item, descr)) in [(4, "'<f4'"), (8, "'<i8'")].into_iter().enumerate() {
-        let data = &entries[at].1[entries[at].1.len() - 2 * N * item..];
-        let column = |k: usize| data.chunks(item).skip(k).step_by(2).flatten().copied();
-        entries[at].1 = npy(descr, true, "(32, 2)", &column(0).chain(column(1)).collect::<Vec<u8>>());
-    }
-    std::fs::write(&columns, archive(&entries)).unwrap();
-    let scores = |path: &Path| {
-        let output = score(path, &["--json"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["scores"].clone()
-    };
-    assert!(scores(&rows)["ctl"]["value"].is_number());
-    assert_eq!(scores(&rows), scores(&columns));
 }
