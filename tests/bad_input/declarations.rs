@@ -67,6 +67,12 @@ fn cases() -> Vec<Case> {
             r.labels.insert("lambda".into(), NO_NAME.into());
         }),
         case("a client that is no name", "client", NOT_SHOWN, |r| r.client = NO_NAME.into()),
+        case("a job that is no name", "job", NOT_SHOWN, |r| r.job = NO_NAME.into()),
+        case("a process that is no name", "process", NOT_SHOWN, |r| (r.job, r.process) = ("a".into(), NO_NAME.into())),
+        case("a host that is no name", "host", NOT_SHOWN, |r| r.host = NO_NAME.into()),
+        case("a job of a scheduler that is no name", "scheduler_job", NOT_SHOWN, |r| r.scheduler_job = NO_NAME.into()),
+        case("attempt 2^31", "attempt", "expected", |r| (r.job, r.attempt) = ("a".into(), 1 << 31)),
+        case("rank 1 of 1", "rank", "got 1, expected 0 to 0", |r| (r.job, r.rank) = ("a".into(), 1)),
         Case {
             code: Code::FailedPrecondition,
             ..declared("other concepts than before", "run.concepts[0].name", "was declared with", |r| {

@@ -106,23 +106,6 @@ async fn another_job_gets_a_new_name_unless_it_resumes() {
         sidecar.kill();
         sidecar = Sidecar::start(&data);
     }
-    let mut client = sidecar.client().await;
-    let long = "λ".repeat(200);
-    assert_eq!(start(&mut client, launched(&long, "a", "one")).await, long);
-    assert_eq!(start(&mut client, launched(&long, "b", "two")).await, format!("{}-2", "λ".repeat(198)));
-    let bad = [
-        (launched("r", "h", "a\nb"), "job"),
-        (StartRunRequest { attempt: 1 << 31, ..launched("r", "h", "six") }, "attempt"),
-        (StartRunRequest { rank: 1, ..launched("r", "h", "six") }, "rank"),
-        (StartRunRequest { process: "\n".into(), ..launched("r", "h", "six") }, "process"),
-        (StartRunRequest { host: "\n".into(), ..launched("r", "h", "six") }, "host"),
-        (StartRunRequest { scheduler_job: "\n".into(), ..launched("r", "h", "six") }, "scheduler_job"),
-    ];
-    for (request, field) in bad {
-        let status = client.start_run(request).await.unwrap_err();
-        assert_eq!(status.code(), Code::InvalidArgument);
-        assert!(status.message().starts_with(field), "{status}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -213,29 +196,6 @@ async fn advice_is_kept_for_each_attempt_and_an_evaluator_that_finishes_leaves_t
     client.finish_run(finish("trainer")).await.unwrap();
     let refused = stream.ask(trainer.batch(4, 0..64)).await;
     assert_eq!((refused.outcome(), refused.field.as_str()), (Outcome::Refused, "run"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ranks_of_one_launch_state_one_world_size() {
-    let sidecar = Sidecar::start(&[]);
-    let mut client = sidecar.client().await;
-    let of = |number: u32, attempt: u32, world_size: u32| StartRunRequest {
-        client: format!("rank {number} of attempt {attempt}"),
-        job: "launch".into(),
-        rank: number,
-        attempt,
-        ..run_of_ranks("r", world_size)
-    };
-    start(&mut client, of(0, 0, 2)).await;
-    let refused = client.start_run(of(1, 0, 3)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
-    let message = refused.message();
-    assert!(
-        message.starts_with("run.world_size: got 3 from rank 1, expected 2 as other ranks of the job"),
-        "{message}"
-    );
-    start(&mut client, of(1, 0, 2)).await;
-    start(&mut client, of(2, 1, 3)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

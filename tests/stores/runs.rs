@@ -167,6 +167,13 @@ pub fn a_name_belongs_to_the_job_that_declared_it(history: &dyn Store) {
     history.finish_run("a-2", 9.0, &RunOutcome::Finished).unwrap();
     assert_eq!(known(&declare("two", 0, 0, false)), ("a-2".into(), true, false));
     assert_eq!(history.listed("a-2").unwrap().0.finished, None);
+    // A name as long as names may be is cut for its number.
+    let long = "λ".repeat(200);
+    let names = ["one", "two"].map(|job| {
+        let identity = Identity { job, ..Identity::default() };
+        history.record_run(&run(&long, 2), &identity, 1.0).unwrap().run.name.clone()
+    });
+    assert_eq!(names, [long.clone(), format!("{}-2", "λ".repeat(198))]);
 }
 
 fn failed(rank: u32) -> RunOutcome {
