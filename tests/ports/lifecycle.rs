@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use conceptwatch::history::{FILE_NAME, Store};
+use conceptwatch::history::Store;
 use conceptwatch::server::proto::settled::Outcome;
 use conceptwatch::server::proto::{BatchChunk, GetScoresRequest, GetSeriesRequest, WatchRequest};
 use tonic::Code;
@@ -85,22 +85,6 @@ async fn points_survive_a_kill() {
     let request = GetSeriesRequest { run: "r".into(), split: "val".into(), score: "ctl".into(), ..Default::default() };
     let steps = client.get_series(request).await.unwrap().into_inner().points;
     assert_eq!(steps.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_file_alone_has_every_point_after_a_clean_stop() {
-    let directory = tempfile::tempdir().unwrap();
-    let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
-    let mut client = sidecar.client().await;
-    client.start_run(run("r")).await.unwrap();
-    for step in 1..=5 {
-        pass(&mut client, step).await;
-    }
-    sidecar.stop().await;
-    let copy = tempfile::tempdir().unwrap();
-    std::fs::copy(directory.path().join(FILE_NAME), copy.path().join(FILE_NAME)).unwrap();
-    let history = open_history(copy.path());
-    assert_eq!(history.newest_steps("r", "val", 9).unwrap(), [1, 2, 3, 4, 5]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

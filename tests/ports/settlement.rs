@@ -240,26 +240,6 @@ async fn finishing_waits_until_everything_is_settled_or_says_what_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backlog_is_scored_oldest_first_and_none_of_it_is_skipped() {
-    let sidecar = Sidecar::start(&[]);
-    let rank = Rank::of(0, 1);
-    let (_client, mut stream) = rank.join(&sidecar).await;
-    // As a client sends it: at most four unsettled passes at a time.
-    for step in 1..=60 {
-        stream.ask(rank.batch(step)).await;
-        let ended = stream.ask(rank.backlog(step)).await;
-        assert_eq!((ended.outcome(), ended.keep_ms), (Answer::Accepted, 0));
-        if step > 4 {
-            stream.settled(step - 4).await;
-        }
-    }
-    stream.settled(60).await;
-    let settled: Vec<(u64, Outcome)> = stream.settled.iter().map(|settled| (settled.step, settled.outcome())).collect();
-    assert_eq!(settled, (1..=60).map(|step| (step, Outcome::Point)).collect::<Vec<_>>());
-    assert_eq!(sidecar.metric("conceptwatch_points_skipped_total", ""), 0.0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_outruns_scoring_is_skipped_with_a_record_and_clients_are_told_to_hold_back() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = Sidecar::start(&[&SLOW[..], &["--data-dir", text(directory.path())]].concat());
@@ -326,23 +306,6 @@ async fn after_a_stop_under_load_every_acknowledged_pass_has_a_point_or_a_record
         let (_, records) = stored(directory.path());
         assert!(records.iter().all(|record| record.outcome == Ending::Skipped), "{records:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_passes_are_scored_while_the_sidecar_stops() {
-    let directory = tempfile::tempdir().unwrap();
-    let sidecar = Sidecar::start(&[&SLOW[..], &["--data-dir", text(directory.path())]].concat());
-    let rank = Rank::of(0, 1);
-    let (_client, mut stream) = rank.join(&sidecar).await;
-    for step in 1..=8 {
-        stream.ask(rank.batch(step)).await;
-        stream.ask(rank.backlog(step)).await;
-    }
-    assert!(sidecar.metric("conceptwatch_passes_unsettled", "") > 0.0);
-    sidecar.stop().await;
-    let (points, records) = stored(directory.path());
-    assert_eq!(points.len() + records.len(), 8);
-    assert!(points.len() > 1, "{points:?}, {records:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -190,23 +190,6 @@ async fn only_its_user_can_read_what_a_sidecar_keeps_whatever_the_umask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_directory_is_not_created_to_save_a_window() {
-    let parent = tempfile::tempdir().unwrap();
-    let directory = parent.path().join("data");
-    let sidecar = Sidecar::start(&options(&directory));
-    let mut client = sidecar.client().await;
-    client.start_run(start("job")).await.unwrap();
-    let mut stream = Stream::open(&mut client).await;
-    stream.ask(batch(1)).await;
-    until("the window is saved", || windows(&directory).len() == 1).await;
-    std::fs::remove_dir_all(&directory).unwrap();
-    stream.ask(batch(2)).await;
-    // A stop saves every window that has changed.
-    sidecar.stop().await;
-    assert!(!directory.exists(), "it may be where a volume is mounted");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn windows_that_no_run_will_continue_are_removed() {
     let directory = tempfile::tempdir().unwrap();
     let saved = async |name: &str| {
