@@ -1,8 +1,5 @@
 //! Alerts as users see them: metrics, API, watch stream, webhook, stop advice.
 
-use std::io::{ErrorKind, Read};
-use std::net::{TcpListener, TcpStream};
-
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{AlertState, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest};
 use serde_json::Value;
@@ -91,45 +88,6 @@ async fn an_alert_keeps_its_state_across_a_restart() {
     assert_eq!(after["standings"], before["standings"]);
     assert_eq!(after["changes"], before["changes"]);
     assert!(advice(&mut client, 3).await.stop, "without another evaluation");
-}
-
-/// Whether the peer of a connection still waits for an answer.
-fn is_open(stream: &mut TcpStream) -> bool {
-    stream.set_nonblocking(true).unwrap();
-    let mut request = [0; 4096];
-    loop {
-        match stream.read(&mut request) {
-            Ok(0) => return false,
-            Ok(_) => {}
-            Err(error) => return error.kind() == ErrorKind::WouldBlock,
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_hangs_never_delays_scoring() {
-    let hanging = TcpListener::bind("127.0.0.1:0").unwrap();
-    hanging.set_nonblocking(true).unwrap();
-    let address = hanging.local_addr().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let receivers = format!("webhook = \"http://{address}/\"\nalertmanager = \"http://{address}\"\n");
-    let rule = FEW.replace("evaluations = 2", "evaluations = 1");
-    let sidecar = configured(&directory, &format!("{receivers}{rule}"));
-    let mut client = sidecar.client().await;
-    client.start_run(run("r")).await.unwrap();
-    let (mut deliveries, mut during_a_delivery) = (Vec::new(), 0);
-    for step in 1..=10 {
-        pass(&mut client, step).await;
-        deliveries.extend(std::iter::from_fn(|| hanging.accept().ok()).map(|(stream, _)| stream));
-        during_a_delivery += usize::from(deliveries.iter_mut().any(is_open));
-    }
-    assert!(during_a_delivery > 0, "every pass waited until no delivery was in flight");
-    assert!(advice(&mut client, 10).await.stop);
-    until("the failures are counted", || {
-        sidecar.metric("conceptwatch_notifications_failed_total", "alertmanager") >= 1.0
-            && sidecar.metric("conceptwatch_notifications_failed_total", "webhook") >= 1.0
-    })
-    .await;
 }
 
 /// A TLS receiver, the file of its authority, and a channel of the bodies it receives.

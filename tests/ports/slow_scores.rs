@@ -98,31 +98,3 @@ async fn slow_scores_join_the_point_of_their_sample() {
     assert_eq!(published(&mut watch).await.step, 2);
     assert!(sidecar.metric("conceptwatch_ois", "val") > 0.0, "a newer point without them does not remove the gauge");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_scores_are_the_same_with_any_number_of_threads() {
-    let mut found = Vec::new();
-    for threads in ["1", "3"] {
-        let sidecar = Sidecar::start(&["--threads", threads]);
-        let mut client = sidecar.client().await;
-        let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
-        client.start_run(run_of("r", 4)).await.unwrap();
-        pass(&mut client, "r", 4, 1).await;
-        let late = loop {
-            let point = published(&mut watch).await;
-            if has(&point, "ois") {
-                break point;
-            }
-        };
-        assert_eq!(threads_named("slow-score-", sidecar.process_id()), threads.parse::<usize>().unwrap());
-        found.push(late.scores);
-    }
-    assert_eq!(found[0], found[1]);
-}
-
-fn threads_named(start: &str, process: u32) -> usize {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
-    threads
-        .filter(|thread| std::fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.starts_with(start)))
-        .count()
-}
