@@ -15,4 +15,6 @@ mod ports;
 mod read_only;
 mod replay;
 mod score;
+#[cfg(target_os = "linux")]
+mod score_memory;
 mod usual_page;

@@ -1,10 +1,12 @@
 //! A sidecar with `--upstream` tells a hub every change of its runs exactly once, whatever happens to either, and training
-//! never waits for it. Against a hub in this process that hangs, refuses, loses answers and vanishes, and against real ones.
+//! never waits for it. Against a hub in this process that hangs, refuses, loses answers and vanishes, and against real ones;
+//! and what a hub serves.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod hub;
 mod real;
+mod served;
 
 use std::collections::BTreeMap;
 use std::path::Path;

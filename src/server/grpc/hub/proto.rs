@@ -1,5 +1,5 @@
 //! The messages and service of `proto/conceptwatch/hub/v1`. `make protocol` generates their code, which
-//! `tests/protocol.rs` compares with the protocol.
+//! `tests/repository/protocol.rs` compares with the protocol.
 #![allow(missing_docs, clippy::all, clippy::pedantic)]
 
 include!("generated.rs");

@@ -1,9 +1,6 @@
 //! Hubs over one database in PostgreSQL: what sidecars push arrives exactly once, whichever hub gets it and however often,
 //! all hubs show the same as the sidecars judged, and nothing of another project can be changed.
 
-#[path = "common/mod.rs"]
-mod common;
-
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, Stdio};
 
@@ -20,7 +17,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_types::StatusExt;
 
-use common::{Sidecar, metric, postgres as database, text, until, write_secret};
+use crate::common::{self, PATIENCE, Sidecar, metric, postgres as database, text, until, write_secret};
 
 const SOURCE: &str = "11111111-2222-4333-8444-555555555555";
 const OTHER: &str = "99999999-2222-4333-8444-555555555555";
@@ -235,7 +232,7 @@ async fn entries_pushed_twice_to_several_hubs_are_applied_once_and_all_hubs_show
     })
     .await;
     // A hub that started later shows what one shows that was there. The verdicts in its metrics follow its points.
-    let deadline = std::time::Instant::now() + common::PATIENCE;
+    let deadline = std::time::Instant::now() + PATIENCE;
     while shown(&first) != shown(&third) && std::time::Instant::now() < deadline {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
@@ -367,7 +364,7 @@ fn a_hub_is_ready_only_while_its_database_takes_a_change() {
     run(&format!("CREATE ROLE hub LOGIN; ALTER DATABASE {name} OWNER TO hub"));
     let hub = hub(&server.address("hub", &name), &[]);
     let is = |what: &str, reason: Option<&str>| {
-        let deadline = std::time::Instant::now() + common::PATIENCE;
+        let deadline = std::time::Instant::now() + PATIENCE;
         // Between two questions the hub may look again.
         let found = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| health(&hub))).ok();
         let expected = (if reason.is_none() { 200 } else { 503 }, reason.map(str::to_owned));

@@ -1,12 +1,8 @@
 //! `conceptwatch score` with archives that unfold to more than the memory it may take.
-#![cfg(target_os = "linux")]
-
-#[path = "common/mod.rs"]
-mod common;
 
 use std::process::{Command, Output};
 
-use common::npy::{archive, compressed, f32s, i64s, npy, zeros};
+use crate::common::npy::{archive, compressed, f32s, i64s, npy, zeros};
 
 /// Scores a file within an address space of 400 MB, so that what it must not take cannot be had.
 fn score(file: &[u8], arguments: &[&str]) -> Output {
