@@ -165,43 +165,6 @@ fn kind(change: &Change) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn points_of_several_requests_wait_for_a_hub_that_is_away_and_none_is_told_twice() {
-    let told = told();
-    let hub = FakeHub::start(&told);
-    let address = format!("http://{}", hub.address);
-    let sidecar = Sidecar::start(&["--upstream", &address]);
-    let mut job = Job::start(&sidecar).await;
-    job.settled(1..20).await;
-    let place = hub.vanish();
-    // A request holds at most 1,024 changes.
-    job.settled(20..1120).await;
-    let now = upstream(&sidecar);
-    assert_eq!(now["reached"], false, "{now}");
-    assert!(now["waiting"].as_u64().unwrap() >= 1100, "{now}");
-    assert_eq!(sidecar.metric("conceptwatch_upstream_reached", ""), 0.0);
-    let _hub = FakeHub::at(place, &told);
-    drained(&sidecar).await;
-    assert_eq!(told.lock().unwrap().steps(), once(1..1120));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn answers_that_are_lost_do_not_repeat_a_change() {
-    let told = told();
-    let hub = FakeHub::start(&told);
-    let sidecar = Sidecar::start(&["--upstream", &format!("http://{}", hub.address)]);
-    let mut job = Job::start(&sidecar).await;
-    for round in 0..4 {
-        set(&told, Manner::LosesAnswers);
-        let calls = told.lock().unwrap().calls;
-        job.settled(1 + 10 * round..11 + 10 * round).await;
-        until("a call is lost", || told.lock().unwrap().calls > calls).await;
-        set(&told, Manner::Applies);
-        drained(&sidecar).await;
-    }
-    assert_eq!(told.lock().unwrap().steps(), once(1..41));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_hub_that_never_answers_stops_neither_scoring_nor_the_end() {
     let (told, directory) = (told(), tempfile::tempdir().unwrap());
     let hub = FakeHub::start(&told);
