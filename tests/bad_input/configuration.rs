@@ -28,6 +28,11 @@ fn file(name: &str, file: &'static str, says: &[&'static str]) -> Case {
     Case { file: Some(file), ..flags(&format!("configuration: {name}"), &[], says) }
 }
 
+/// A hub, whose database is not asked.
+fn hub(name: &str, arguments: &[&str], says: &[&'static str]) -> Case {
+    flags(&format!("a hub {name}"), &[&["--store", "postgres://u@localhost/d"], arguments].concat(), says)
+}
+
 /// The environment of a case, with a separate directory.
 const PLACES: [&str; 4] = ["a-file", "short-token", "wide-token", "two-line-token"];
 
@@ -144,6 +149,41 @@ fn cases() -> Vec<Case> {
             &["--otlp-endpoint", "host:1", "--otlp-interval", "0"],
             &["otlp_interval: got 0, expected 1 to 86400"],
         ),
+        flags(
+            "a hub of another scheme",
+            &["--upstream", "ftp://hub:1"],
+            &["upstream: got 'ftp://hub:1', expected HOST:PORT"],
+        ),
+        flags("a hub without a port", &["--upstream", "hub"], &["upstream: got 'hub', expected HOST:PORT"]),
+        flags(
+            "a token for no hub",
+            &["--upstream-token-file", "DIR/token"],
+            &["upstream_token_file: got one without upstream"],
+        ),
+        flags(
+            "a token for a hub that others can read",
+            &["--upstream", "hub:1", "--upstream-token-file", "DIR/open-token"],
+            &["upstream_token_file: others can read"],
+        ),
+        flags("no authority of a hub", &["--upstream", "https://hub:1", "--upstream-ca", "/nowhere"], &["upstream_ca"]),
+        hub("with a webhook", &["--webhook", "http://x/y"], &["webhook: is an option of sidecars"]),
+        hub("without a project", &["--projects", "DIR/empty.toml"], &["got no project"]),
+        hub(
+            "without a token for its page",
+            &["--projects", "DIR/vision.toml"],
+            &["got it without a token for the page"],
+        ),
+        flags(
+            "days of a history without a hub",
+            &["--history-days", "7"],
+            &["history_days: is an option of a hub, expected store as well"],
+        ),
+        flags(
+            "projects without a hub",
+            &["--projects", "DIR/vision.toml"],
+            &["projects: is an option of a hub, expected store as well"],
+        ),
+        flags("a store with a password", &["--store", "postgres://u:s3cret@localhost/d"], &["store: got a password"]),
         file("a webhook that cannot be posted to", "webhook = \"ftp://x/\"\n", &["webhook: got 'ftp://x/'", "https"]),
         file(
             "a NaN threshold",
@@ -200,7 +240,11 @@ fn does_not_start_with_an_invalid_configuration() {
     {
         write_secret(&path(name), content);
     }
-    write_secret(&path("token"), "0123456789abcdef\n");
+    for name in ["token", "vision"] {
+        write_secret(&path(name), "0123456789abcdef\n");
+    }
+    std::fs::write(path("empty.toml"), "[projects]\n").unwrap();
+    std::fs::write(path("vision.toml"), "[projects]\nvision = \"vision\"\n").unwrap();
     std::fs::write(path("open-token"), "0123456789abcdef\n").unwrap();
     std::fs::set_permissions(path("open-token"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -222,6 +266,7 @@ fn does_not_start_with_an_invalid_configuration() {
             faults.check(&case.name, error.contains(&says), format!("'{says}' is missing from: {error}"));
         }
         faults.check(&case.name, !error.contains("panicked"), format!("panicked: {error}"));
+        faults.check(&case.name, !error.contains("s3cret"), format!("repeats a secret: {error}"));
         // A program that waits for the port file must not get ports that close at once.
         faults.check(&case.name, !ports.exists(), "it wrote the port file");
         let _ = std::fs::remove_file(&ports);

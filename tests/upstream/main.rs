@@ -481,22 +481,3 @@ async fn a_command_sends_what_a_stopped_sidecar_left() {
     assert!(kinds.contains(&"judged"), "{kinds:?}");
     assert_eq!(push(), (Some(0), "nothing waits for a hub\n".to_owned()));
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn options_that_cannot_be_used_are_refused_by_name() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = directory.path().join("open");
-    std::fs::write(&open, "a-token-that-others-can-read").unwrap();
-    for (arguments, expected) in [
-        (vec!["--upstream", "ftp://hub:1"], "upstream: got 'ftp://hub:1', expected HOST:PORT"),
-        (vec!["--upstream", "hub"], "upstream: got 'hub', expected HOST:PORT"),
-        (vec!["--upstream-token-file", text(&open)], "upstream_token_file: got one without upstream"),
-        (vec!["--upstream", "hub:1", "--upstream-token-file", text(&open)], "upstream_token_file: others can read"),
-        (vec!["--upstream", "https://hub:1", "--upstream-ca", "/nowhere"], "upstream_ca"),
-    ] {
-        let output = program().arg("serve").args(&arguments).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.lines().count() == 1 && said.contains(expected), "{arguments:?}: {said}");
-    }
-}

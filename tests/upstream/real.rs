@@ -8,12 +8,9 @@ use conceptwatch::server::proto::{GetSeriesRequest, ListRunsRequest, SeriesPoint
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Request;
 
+use super::served::a_database;
 use super::{Job, drained, upstream};
-use crate::common::{Client, Sidecar, postgres, text, write_secret};
-
-fn a_database() -> Option<String> {
-    std::thread::scope(|scope| scope.spawn(postgres::database).join().unwrap())
-}
+use crate::common::{Client, Sidecar, text, write_secret};
 
 /// An address whose hub can be replaced.
 struct Front {
