@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::size_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
@@ -136,83 +135,65 @@ impl Watch {
     }
 }
 
-/// The file that SQLite holds; the one below it follows in memory.
-#[repr(C)]
-struct Layer {
-    base: ffi::sqlite3_file,
-    watched: *mut (Arc<Watch>, String),
+/// An open file of a watched directory.
+#[derive(Clone)]
+struct Opened {
+    watch: Arc<Watch>,
+    name: String,
+    /// The methods of the system's own layer.
+    below: &'static ffi::sqlite3_io_methods,
+    /// A copy of them with those of this layer, which SQLite calls.
+    methods: Arc<ffi::sqlite3_io_methods>,
 }
 
-unsafe fn below(file: *mut ffi::sqlite3_file) -> *mut ffi::sqlite3_file {
-    // SAFETY: SQLite allocates szOsFile bytes, and `register` asks for both files.
-    unsafe { file.cast::<u8>().add(size_of::<Layer>()).cast() }
-}
+/// By the address of the file.
+static OPENED: LazyLock<Mutex<HashMap<usize, Opened>>> = LazyLock::new(Mutex::default);
 
-/// The watch and name of a file; `None` for one that passes through.
-unsafe fn watched<'a>(file: *mut ffi::sqlite3_file) -> Option<&'a (Arc<Watch>, String)> {
-    // SAFETY: every file with these methods was opened by `open`, which sets the pointer to a box or to null.
-    unsafe { (*file.cast::<Layer>()).watched.as_ref() }
-}
-
-macro_rules! down {
-    ($file:expr, $method:ident $(, $argument:expr)*) => {{
-        // SAFETY: the file below was opened, so it has its methods.
-        unsafe {
-            let file = below($file);
-            ((*(*file).pMethods).$method.unwrap())(file $(, $argument)*)
-        }
-    }};
+fn opened(file: *mut ffi::sqlite3_file) -> Opened {
+    OPENED.lock().unwrap()[&file.addr()].clone()
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
-    let result = down!(file, xClose);
-    // SAFETY: closed once; the box was made by `open`.
-    unsafe {
-        let layer = file.cast::<Layer>();
-        if !(*layer).watched.is_null() {
-            drop(Box::from_raw((*layer).watched));
-            (*layer).watched = std::ptr::null_mut();
-        }
-    }
+    let Opened { below, methods, .. } = OPENED.lock().unwrap().remove(&file.addr()).unwrap();
+    // SAFETY: the arguments are SQLite's, for the method of an open file.
+    let result = unsafe { below.xClose.unwrap()(file) };
+    drop(methods);
     result
 }
 
 unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, to: *mut c_void, length: c_int, at: i64) -> c_int {
-    // SAFETY: a file of this layer.
-    if unsafe { watched(file) }.is_some_and(|(watch, _)| watch.fails(&[Failing::All])) {
+    let Opened { watch, below, .. } = opened(file);
+    if watch.fails(&[Failing::All]) {
         return ffi::SQLITE_IOERR_READ;
     }
-    down!(file, xRead, to, length, at)
+    // SAFETY: as in `close`.
+    unsafe { below.xRead.unwrap()(file, to, length, at) }
 }
 
 unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, from: *const c_void, length: c_int, at: i64) -> c_int {
-    // SAFETY: a file of this layer.
-    if let Some((watch, name)) = unsafe { watched(file) } {
-        if watch.fails(&[Failing::Full, Failing::Writes, Failing::All]) {
-            // Half of it arrives.
-            let _ = down!(file, xWrite, from, length / 2, at);
-            return if watch.is_full() { ffi::SQLITE_FULL } else { ffi::SQLITE_IOERR_WRITE };
-        }
-        // SAFETY: SQLite gives `length` readable bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length as usize) }.to_vec();
-        watch.push(Event::Write { name: name.clone(), at: at as usize, bytes });
+    let Opened { watch, name, below, .. } = opened(file);
+    let written = below.xWrite.unwrap();
+    if watch.fails(&[Failing::Full, Failing::Writes, Failing::All]) {
+        // Half of it arrives.
+        // SAFETY: as in `close`.
+        let _ = unsafe { written(file, from, length / 2, at) };
+        return if watch.is_full() { ffi::SQLITE_FULL } else { ffi::SQLITE_IOERR_WRITE };
     }
-    down!(file, xWrite, from, length, at)
+    // SAFETY: SQLite gives `length` readable bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length as usize) }.to_vec();
+    watch.push(Event::Write { name, at: at as usize, bytes });
+    // SAFETY: as in `close`.
+    unsafe { written(file, from, length, at) }
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, length: i64) -> c_int {
-    // SAFETY: a file of this layer.
-    if let Some((watch, name)) = unsafe { watched(file) } {
-        if watch.fails(&[Failing::Writes, Failing::All]) {
-            return ffi::SQLITE_IOERR_TRUNCATE;
-        }
-        watch.push(Event::Truncate { name: name.clone(), length: length as usize });
+    let Opened { watch, name, below, .. } = opened(file);
+    if watch.fails(&[Failing::Writes, Failing::All]) {
+        return ffi::SQLITE_IOERR_TRUNCATE;
     }
-    down!(file, xTruncate, length)
-}
-
-unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
-    down!(file, xSync, flags)
+    watch.push(Event::Truncate { name, length: length as usize });
+    // SAFETY: as in `close`.
+    unsafe { below.xTruncate.unwrap()(file, length) }
 }
 
 /// Takes the place of the C library's, for SQLite and for the program's own syncs.
@@ -250,79 +231,6 @@ fn synced(call: libc::c_long, descriptor: c_int) -> c_int {
     unsafe { libc::syscall(call, descriptor) as c_int }
 }
 
-unsafe extern "C" fn size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
-    down!(file, xFileSize, size)
-}
-
-unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    down!(file, xLock, level)
-}
-
-unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    down!(file, xUnlock, level)
-}
-
-unsafe extern "C" fn reserved(file: *mut ffi::sqlite3_file, result: *mut c_int) -> c_int {
-    down!(file, xCheckReservedLock, result)
-}
-
-unsafe extern "C" fn control(file: *mut ffi::sqlite3_file, operation: c_int, argument: *mut c_void) -> c_int {
-    down!(file, xFileControl, operation, argument)
-}
-
-unsafe extern "C" fn sector(file: *mut ffi::sqlite3_file) -> c_int {
-    down!(file, xSectorSize)
-}
-
-unsafe extern "C" fn characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    down!(file, xDeviceCharacteristics)
-}
-
-unsafe extern "C" fn map(
-    file: *mut ffi::sqlite3_file,
-    region: c_int,
-    bytes: c_int,
-    extend: c_int,
-    mapped: *mut *mut c_void,
-) -> c_int {
-    down!(file, xShmMap, region, bytes, extend, mapped)
-}
-
-unsafe extern "C" fn lock_shared(file: *mut ffi::sqlite3_file, first: c_int, count: c_int, flags: c_int) -> c_int {
-    down!(file, xShmLock, first, count, flags)
-}
-
-unsafe extern "C" fn barrier(file: *mut ffi::sqlite3_file) {
-    down!(file, xShmBarrier)
-}
-
-unsafe extern "C" fn unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
-    down!(file, xShmUnmap, delete)
-}
-
-/// Version 2: with the memory that connections share, which never fails.
-static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
-    iVersion: 2,
-    xClose: Some(close),
-    xRead: Some(read),
-    xWrite: Some(write),
-    xTruncate: Some(truncate),
-    xSync: Some(sync),
-    xFileSize: Some(size),
-    xLock: Some(lock),
-    xUnlock: Some(unlock),
-    xCheckReservedLock: Some(reserved),
-    xFileControl: Some(control),
-    xSectorSize: Some(sector),
-    xDeviceCharacteristics: Some(characteristics),
-    xShmMap: Some(map),
-    xShmLock: Some(lock_shared),
-    xShmBarrier: Some(barrier),
-    xShmUnmap: Some(unmap),
-    xFetch: None,
-    xUnfetch: None,
-};
-
 /// The system's own layer.
 fn system() -> *mut ffi::sqlite3_vfs {
     static SYSTEM: LazyLock<usize> = LazyLock::new(|| {
@@ -337,49 +245,61 @@ fn watch_of(path: &Path) -> Option<(Arc<Watch>, String)> {
     Some((watch, path.file_name()?.to_str()?.to_owned()))
 }
 
+unsafe fn watch_of_name(name: *const c_char) -> Option<(Arc<Watch>, String)> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: SQLite's names end with NUL.
+    watch_of(Path::new(unsafe { CStr::from_ptr(name) }.to_str().ok()?))
+}
+
 unsafe extern "C" fn open(
     _: *mut ffi::sqlite3_vfs,
-    name: ffi::sqlite3_filename,
+    path: ffi::sqlite3_filename,
     file: *mut ffi::sqlite3_file,
     flags: c_int,
-    opened: *mut c_int,
+    result: *mut c_int,
 ) -> c_int {
-    let watched = match name.is_null() {
-        true => None,
-        // SAFETY: SQLite's names end with NUL.
-        false => watch_of(Path::new(unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default())),
-    };
-    let layer = file.cast::<Layer>();
-    // SAFETY: the memory is SQLite's, of szOsFile bytes. Without methods it does not close the file.
-    unsafe {
-        (*layer).base.pMethods = std::ptr::null();
-        (*layer).watched = std::ptr::null_mut();
-    }
+    // SAFETY: a name of SQLite's.
+    let watched = unsafe { watch_of_name(path) };
     if watched.as_ref().is_some_and(|(watch, _)| watch.fails(&[Failing::All])) {
+        // SAFETY: the memory is SQLite's. Without methods it does not close the file.
+        unsafe { (*file).pMethods = std::ptr::null() };
         return ffi::SQLITE_CANTOPEN;
     }
     // SAFETY: the arguments are SQLite's, for the layer below.
-    let result = unsafe { ((*system()).xOpen.unwrap())(system(), name, below(file), flags, opened) };
-    if result == ffi::SQLITE_OK {
-        // SAFETY: as above; the file is open, so it may be closed.
+    let code = unsafe { (*system()).xOpen.unwrap()(system(), path, file, flags, result) };
+    if let (ffi::SQLITE_OK, Some((watch, name))) = (code, watched) {
+        // SAFETY: the file is open, so it has methods, which are constants of SQLite's. Copies live until it is closed.
         unsafe {
-            (*layer).watched = watched.map_or(std::ptr::null_mut(), |watched| Box::into_raw(Box::new(watched)));
-            (*layer).base.pMethods = &METHODS;
+            let below = &*(*file).pMethods;
+            // Version 2 reads no mapped memory.
+            let methods = ffi::sqlite3_io_methods {
+                iVersion: 2,
+                xClose: Some(close),
+                xRead: Some(read),
+                xWrite: Some(write),
+                xTruncate: Some(truncate),
+                ..*below
+            };
+            let methods = Arc::new(methods);
+            (*file).pMethods = Arc::as_ptr(&methods);
+            OPENED.lock().unwrap().insert(file.addr(), Opened { watch, name, below, methods });
         }
     }
-    result
+    code
 }
 
 unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, name: *const c_char, sync: c_int) -> c_int {
-    // SAFETY: SQLite's names end with NUL.
-    if let Some((watch, name)) = watch_of(Path::new(unsafe { CStr::from_ptr(name) }.to_str().unwrap_or_default())) {
+    // SAFETY: a name of SQLite's.
+    if let Some((watch, name)) = unsafe { watch_of_name(name) } {
         if watch.fails(&[Failing::Writes, Failing::All]) {
             return ffi::SQLITE_IOERR_DELETE;
         }
         watch.push(Event::Delete { name });
     }
     // SAFETY: the arguments are SQLite's, for the layer below.
-    unsafe { ((*system()).xDelete.unwrap())(system(), name, sync) }
+    unsafe { (*system()).xDelete.unwrap()(system(), name, sync) }
 }
 
 fn register() {
@@ -387,7 +307,6 @@ fn register() {
     // lives as long as the process.
     unsafe {
         let mut layer = *system();
-        layer.szOsFile += size_of::<Layer>() as c_int;
         layer.pNext = std::ptr::null_mut();
         layer.zName = c"watched".as_ptr();
         layer.xOpen = Some(open);
