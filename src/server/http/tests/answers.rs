@@ -195,20 +195,6 @@ async fn points_come_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pairs_of_earlier_samples_come_with_their_ages() {
-    let port = port().await;
-    let mut aged = point(4);
-    if let Outcome::Value(icl) = &mut aged.scores[0].1 {
-        (icl.age, icl.ages) = (Some(15.0), Some(vec![vec![0.0, 15.0], vec![7.5, 0.0]]));
-    }
-    port.app.history.record_point(&aged, None).unwrap();
-    let matrix = port.get(&format!("/api/v1/matrix?run={ENCODED}&split=val&score=icl")).await.json();
-    assert_eq!((&matrix["step"], &matrix["ages"]), (&json!(4), &json!([[0.0, 15.0], [7.5, 0.0]])));
-    let shown = port.get(&format!("/api/v1/point?run={ENCODED}&split=val&step=4")).await.json();
-    assert_eq!((&shown["scores"]["icl"]["age"], shown["scores"]["icl"].get("ages")), (&json!(15.0), None));
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_sent_again_only_where_it_changed() {
     let port = port().await;
     let ask =
