@@ -6,12 +6,8 @@ pub mod boundary;
 pub mod by_class;
 pub mod count_within;
 pub mod dot_products;
-#[cfg(test)]
-mod exhaustive;
 pub mod knn_lanes;
 pub mod lanes;
-#[cfg(test)]
-mod oracle;
 pub mod padded;
 pub mod rows;
 pub mod search;

@@ -41,21 +41,3 @@ impl<T: Real> Padded<T> {
         &self.padded
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn margins_are_infinite_and_as_long_as_they_say() {
-        for length in [0, 1, 100] {
-            let padded = Padded::new((0..length).map(|value| value as f32));
-            assert_eq!(padded.len(), length);
-            assert!(padded.values().iter().zip(0..).all(|(&value, at)| value == at as f32));
-            let all = padded.with_margins();
-            assert_eq!(all.len(), length + 2 * MARGIN);
-            assert!(all[..MARGIN].iter().all(|&value| value == f32::NEG_INFINITY));
-            assert!(all[MARGIN + length..].iter().all(|&value| value == f32::INFINITY));
-        }
-    }
-}

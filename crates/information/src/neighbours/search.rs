@@ -52,7 +52,6 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::exhaustive::assert_nearest;
     use super::super::sorted::Sorted;
     use super::*;
 
@@ -68,7 +67,16 @@ mod tests {
         let plane = Plane::new(x, y);
         let mut found = Found::new(N);
         search(&plane, &(0..N as u32).collect::<Vec<_>>(), K, &mut found);
-        (0..N).for_each(|at| assert_nearest(&plane, at, K, &found));
+        for at in 0..N {
+            let [centre_x, centre_y] = [plane.x()[at], plane.across()[at]];
+            let to = |(&x, &y): (&f32, &f32)| (x - centre_x).abs().max((y - centre_y).abs());
+            let mut distances: Vec<f32> = plane.x().iter().zip(plane.across()).map(to).collect();
+            // The point itself is at 0.
+            let radius = *distances.select_nth_unstable_by(K, f32::total_cmp).1;
+            assert_eq!(found.radii[at], radius, "position {at}");
+            let inside = distances.iter().filter(|&&distance| distance < radius).count().saturating_sub(1);
+            assert_eq!(found.at_radius[at] as usize, K - inside, "position {at}");
+        }
     }
 
     #[test]
