@@ -136,13 +136,4 @@ mod tests {
         // √v = 1e-8·√0.001: −0.1 · √0.001/(√0.001 + 1).
         assert!((step(Epsilon::Uncorrected) + 0.003_065_3).abs() < 1e-5, "{}", step(Epsilon::Uncorrected));
     }
-
-    #[test]
-    fn the_first_step_has_the_length_of_the_learning_rate_whatever_the_gradient() {
-        for gradient in [1e-3, 1.0, 1e6] {
-            let (mut network, mut adam) = one_weight(0.0);
-            adam.step(&mut network, &[Parameters { weights: array![[gradient]], bias: array![0.0] }]);
-            assert!((weight(&network) + 0.1).abs() < 1e-5, "{gradient}: {}", weight(&network));
-        }
-    }
 }

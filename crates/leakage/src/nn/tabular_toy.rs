@@ -87,8 +87,6 @@ impl TabularToy {
 
 #[cfg(test)]
 mod tests {
-    use std::f64::consts::PI;
-
     use super::*;
 
     const ROWS: usize = 40_000;
@@ -108,27 +106,6 @@ mod tests {
                     let expected = if i == j { 1.0 } else { delta };
                     let found = mean(&|z| z[i] * z[j]);
                     assert!((found - expected).abs() < room * 2.0_f64.sqrt(), "δ {delta}, ({i}, {j}): {found}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn classes_are_balanced_and_pairs_of_concepts_follow_the_orthant_probability() {
-        for delta in [-0.4, 0.0, 0.25, 0.75] {
-            let rows = TabularToy::new(delta).unwrap().rows(ROWS, 12);
-            let share =
-                |holds: &dyn Fn(usize) -> bool| (0..ROWS).filter(|&row| holds(row)).count() as f64 / ROWS as f64;
-            let concept = |row: usize, i: usize| rows.concepts()[[row, i]] == 1.0;
-            // Four standard errors of a share of one half.
-            let room = 4.0 * 0.5 / (ROWS as f64).sqrt();
-            assert!((share(&|row| rows.tasks()[[row, 0]] == 1.0) - 0.5).abs() < room);
-            let both = 0.25 + delta.asin() / (2.0 * PI);
-            for i in 0..CONCEPTS {
-                assert!((share(&|row| concept(row, i)) - 0.5).abs() < room);
-                for j in 0..i {
-                    let found = share(&|row| concept(row, i) && concept(row, j));
-                    assert!((found - both).abs() < room, "δ {delta}, ({i}, {j}): {found} for {both}");
                 }
             }
         }
