@@ -94,23 +94,6 @@ fn each_concept_has_its_own_kinds_or_those_of_the_run() {
 }
 
 #[test]
-fn kinds_that_contradict_each_other_are_refused() {
-    let with = |change: &dyn Fn(&mut Concept)| {
-        let mut fields = mixed();
-        change(&mut fields.concepts[2]);
-        Run::try_from(fields)
-    };
-    let classes = with(&|size| size.cardinality = 5);
-    assert_fault(classes, "run.concepts[2].label_kind", "got continuous for 'size' with 5 classes, expected class");
-    let probability = with(&|size| size.activation_kind = Some(ActivationKind::Probability));
-    assert_fault(
-        probability,
-        "run.concepts[2].activation_kind",
-        "got probability for 'size', whose labels are continuous, expected continuous",
-    );
-}
-
-#[test]
 fn a_mixed_batch_is_checked_concept_by_concept() {
     let run = Run::try_from(mixed()).unwrap();
     let missing = Run::try_from(RunFields { missing_concept_labels: true, ..mixed() }).unwrap();
@@ -650,6 +633,22 @@ fn wrong_declarations_are_refused() {
     let counts = |c: &[u32]| constants(RunConstants { intervention_counts: c.to_vec(), ..Default::default() });
     let clarity = |w: &[f64]| constants(RunConstants { clarity_weights: w.to_vec(), ..Default::default() });
     let head = |w: &[f64]| constants(RunConstants { head_weights: w.to_vec(), ..Default::default() });
+    let biased = |weights: usize, b: &[f64]| {
+        constants(RunConstants { head_weights: vec![1.0; weights], head_bias: b.to_vec(), ..Default::default() })
+    };
+    let latents = |latents, of: RunFields| RunFields { latents: Some(latents), ..of };
+    let with_size = |size: Concept| {
+        let mut fields = mixed();
+        fields.concepts[2] = Concept { name: "size".into(), label_kind: Some(LabelKind::Continuous), ..size };
+        fields
+    };
+    let probability = Concept { activation_kind: Some(ActivationKind::Probability), ..Concept::default() };
+    let in_two = RunFields { activation_columns: ActivationColumns::TwoPerConcept, ..fields(&[2, 2]) };
+    for valid in
+        [biased(6, &[0.5; 3]), latents(2, fields(&[2, 2])), latents(65_536, head(&[])), latents(7, head(&[1.0; 14]))]
+    {
+        Run::try_from(valid).unwrap();
+    }
     let image = |size| constants(RunConstants { image_size: Some(size), ..Default::default() });
     let parts = |parts: &[Vec<u32>]| constants(RunConstants { concept_parts: parts.to_vec(), ..Default::default() });
     let cases: Vec<(RunFields, &str, &str)> = vec![
@@ -684,6 +683,27 @@ fn wrong_declarations_are_refused() {
         (counts(&[1, 0]), "run.constants.intervention_counts", "strictly ascending"),
         (head(&[1.0; 3]), "run.constants.head_weights", "multiple of 2"),
         (head(&[1.0, f64::INFINITY]), "run.constants.head_weights", "finite"),
+        (
+            biased(6, &[0.5; 2]),
+            "run.constants.head_bias",
+            "got 2 biases, expected 3 finite ones, one for each class of head_weights",
+        ),
+        (biased(0, &[0.5]), "run.constants.head_bias", "got 1 biases, expected 0"),
+        (biased(2, &[f64::NAN]), "run.constants.head_bias", "expected 1 finite ones"),
+        (latents(1, fields(&[2, 2])), "run.latents", "got 1, expected at least one for each of 2 concepts"),
+        (latents(65_537, fields(&[2])), "run.latents", "at most 65536"),
+        (latents(7, head(&[1.0; 6])), "run.constants.head_weights", "got 6 weights, expected a multiple of 7"),
+        (latents(6, in_two), "run.activation_columns", "got two_per_concept with 6 latents"),
+        (
+            with_size(concept("", 5, None)),
+            "run.concepts[2].label_kind",
+            "got continuous for 'size' with 5 classes, expected class",
+        ),
+        (
+            with_size(probability),
+            "run.concepts[2].activation_kind",
+            "got probability for 'size', whose labels are continuous, expected continuous",
+        ),
         (image((0, 5)), "run.constants.image_size", "got 0 x 5"),
         (image((5, 65_537)), "run.constants.image_size", "got 5 x 65537"),
         (parts(&[vec![1]]), "run.constants.concept_parts", "got 1 lists, expected 2"),
@@ -700,9 +720,13 @@ fn the_largest_declaration_passes_and_survives_json() {
     assert_eq!(widest.activation_blocks(65_536 * 4096).map(|blocks| blocks.len()), Some(4096));
     let run = run(&[0, 1, 2, 5]);
     assert_eq!(run.world_size, 1, "0 means 1");
+    for run in [&run, &in_two_columns(&[2, 2]), &with_latents(&[2, 2], 9)] {
+        let json = serde_json::to_string(run).unwrap();
+        assert_eq!(&serde_json::from_str::<Run>(&json).unwrap(), run);
+    }
+    // The usual layout is not written, and a run read from a file is checked as well.
     let json = serde_json::to_string(&run).unwrap();
-    assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
-    // A run read from a file is checked as well.
+    assert!(!json.contains("activation_columns") && !json.contains("latents"), "{json}");
     assert!(serde_json::from_str::<Run>(&json.replace("\"c1\"", "\"c0\"")).is_err());
 }
 
@@ -716,47 +740,6 @@ fn activation_columns_are_one_or_two_for_binary_concepts_as_declared() {
     }
     let latents = with_latents(&[2, 4, 0], 6);
     assert_eq!((latents.activation_width(), latents.activation_blocks(6)), (6, None), "none belongs to a concept");
-}
-
-#[test]
-fn a_bias_stands_for_each_class_of_the_head() {
-    let declared = |weights: usize, head_bias: Vec<f64>| {
-        let constants = RunConstants { head_weights: vec![1.0; weights], head_bias, ..RunConstants::default() };
-        Run::try_from(RunFields { constants, ..fields(&[2, 2]) })
-    };
-    assert!(declared(6, vec![0.5; 3]).is_ok() && declared(6, Vec::new()).is_ok());
-    let field = "run.constants.head_bias";
-    assert_fault(
-        declared(6, vec![0.5; 2]),
-        field,
-        "got 2 biases, expected 3 finite ones, one for each class of head_weights",
-    );
-    assert_fault(declared(0, vec![0.5]), field, "got 1 biases, expected 0");
-    assert_fault(declared(2, vec![f64::NAN]), field, "expected 1 finite ones");
-}
-
-#[test]
-fn a_layout_survives_json_and_the_usual_one_is_not_written() {
-    for run in [run(&[2, 2]), in_two_columns(&[2, 2]), with_latents(&[2, 2], 9)] {
-        let json = serde_json::to_string(&run).unwrap();
-        assert_eq!(serde_json::from_str::<Run>(&json).unwrap(), run);
-    }
-    let json = serde_json::to_string(&run(&[2, 2])).unwrap();
-    assert!(!json.contains("activation_columns") && !json.contains("latents"), "{json}");
-}
-
-#[test]
-fn latents_are_no_fewer_than_the_concepts_and_weigh_in_the_head() {
-    let declared = |latents: u32, weights: usize| {
-        let constants = RunConstants { head_weights: vec![1.0; weights], ..RunConstants::default() };
-        Run::try_from(RunFields { latents: Some(latents), constants, ..fields(&[2, 2, 2]) })
-    };
-    assert!(declared(3, 0).is_ok() && declared(65_536, 0).is_ok() && declared(7, 14).is_ok());
-    assert_fault(declared(2, 0), "run.latents", "got 2, expected at least one for each of 3 concepts");
-    assert_fault(declared(65_537, 0), "run.latents", "at most 65536");
-    assert_fault(declared(7, 6), "run.constants.head_weights", "got 6 weights, expected a multiple of 7");
-    let both = RunFields { latents: Some(6), activation_columns: ActivationColumns::TwoPerConcept, ..fields(&[2, 2]) };
-    assert_fault(Run::try_from(both), "run.activation_columns", "got two_per_concept with 6 latents");
 }
 
 // ---------------------------------------------------------------- several tasks

@@ -254,22 +254,8 @@ proptest! {
     }
 
     #[test]
-    fn chunks_make_no_difference(ids in prop::collection::vec(0u64..200, 1..60), chunk in 1usize..70, rows in 1usize..40) {
-        let batch = Logged::with_ids(0, 1, 3, ids);
-        let close = |chunk_rows| {
-            let mut split = Watched::new(options(WindowKind::Pass, rows), 1);
-            let staged = batch.stage(&split, chunk_rows);
-            split.commit(staged, None, 0, at(0)).unwrap();
-            end(&mut split, 3, 0, 1).remove(0)
-        };
-        let (whole, chunked) = (close(1000), close(chunk));
-        prop_assert_eq!(content(&whole.sample), content(&chunked.sample));
-        prop_assert_eq!(whole.rows_seen, chunked.rows_seen);
-    }
-
-    #[test]
     fn batches_staged_at_once_commit_to_the_same_sample_in_any_order(
-        batches in prop::collection::vec(prop::collection::vec(0u64..300, 1..30), 1..8), rows in 1usize..40,
+        batches in prop::collection::vec(prop::collection::vec(0u64..300, 1..30), 1..8), rows in 1usize..40, chunk in 1usize..40,
         window in prop_oneof![Just(WindowKind::Pass), Just(WindowKind::All), Just(WindowKind::Recent)],
     ) {
         let step_of = |sequence: u64| if window == WindowKind::Pass { 1 } else { sequence % 3 };
@@ -282,7 +268,7 @@ proptest! {
                 order.reverse();
             }
             if staged_first {
-                let staged: Vec<Staged> = order.iter().map(|batch| batch.stage(&split, 5)).collect();
+                let staged: Vec<Staged> = order.iter().map(|batch| batch.stage(&split, chunk)).collect();
                 for staged in staged {
                     split.commit(staged, None, 0, at(0)).unwrap();
                 }

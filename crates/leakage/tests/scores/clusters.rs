@@ -42,13 +42,3 @@ fn clusters_of_separate_labels_are_homogeneous() {
     let without = rotated.clone().without(TensorName::ConceptEmbeddings).value("concept_alignment_score");
     assert_ne!(a, without, "embeddings are scored where there are any");
 }
-
-#[test]
-fn a_concept_of_one_class_has_no_concept_alignment_score() {
-    let columns = model(300, 4, 0.5, 11).changed(TensorName::ConceptLabels, |_, i, c| if i == 2 { 0.0 } else { c });
-    let outcome = columns.score("concept_alignment_score");
-    assert!(outcome.value().is_some(), "{outcome:?}");
-    assert_eq!(outcome.left_out().map(|left_out| &left_out.concepts[..]), Some(&[2][..]));
-    let continuous = model(60, 3, 0.5, 12).continuous_labels(true, false);
-    assert!(continuous.why("concept_alignment_score").starts_with("the concepts are continuous"));
-}

@@ -176,14 +176,6 @@ fn concepts_that_are_numbers_are_conditioned_on_as_numbers() {
 }
 
 #[test]
-fn a_task_label_without_classes_is_named() {
-    let columns = model(100, 3, 0.5, 3).changed(TensorName::TaskLabels, |_, _, _| 1.0);
-    for id in ["ctl_conditional", "concept_gap", "embedding_ct_conditional", "embedding_ct_conditional_positive"] {
-        assert_eq!(columns.why(id), "task_labels: there is one class only", "{id}");
-    }
-}
-
-#[test]
 fn of_a_number_it_is_the_share_of_explained_variance() {
     // Given c, activation and task are jointly normal with correlation ρ.
     for (rho, seed) in [(0.0_f64, 1), (0.4, 2), (0.8, 3)] {

@@ -97,19 +97,3 @@ fn the_published_table_has_these_r4_and_disentanglement() {
         assert!((disentanglement - published).abs() < 0.6, "impure {impure}: {disentanglement}");
     }
 }
-
-#[test]
-fn a_concept_of_one_class_is_left_out() {
-    let columns = model(300, 4, 0.5, 11).changed(TensorName::ConceptLabels, |_, i, c| if i == 2 { 0.0 } else { c });
-    for id in ["dci_disentanglement", "dci_completeness", "dci_informativeness", "r4"] {
-        let outcome = columns.score(id);
-        assert!(outcome.value().is_some(), "{id}: {outcome:?}");
-        if id != "dci_disentanglement" {
-            assert_eq!(outcome.left_out().map(|left_out| &left_out.concepts[..]), Some(&[2][..]), "{id}");
-        }
-    }
-    let continuous = model(60, 3, 0.5, 12).continuous_labels(true, false);
-    for id in ["dci_disentanglement", "r4"] {
-        assert!(continuous.why(id).starts_with("the concepts are continuous"), "{id}");
-    }
-}

@@ -187,8 +187,8 @@ fn a_concept_that_no_network_can_be_tested_on_is_left_out() {
     assert_eq!(huge.why("nis"), "an activation is outside the range of single precision");
     assert!(huge.why("sap").contains("an activation is too large for a linear classifier"));
     let continuous = model(100, 2, 0.5, 77).continuous_labels(true, false);
-    for id in ["ois", "nis", "mig", "sap"] {
-        assert_eq!(continuous.why(id), "the concepts are continuous and have no classes to predict", "{id}");
+    for id in ["ois", "nis", "mig", "sap", "dci_disentanglement", "r4", "concept_alignment_score"] {
+        assert!(continuous.why(id).starts_with("the concepts are continuous and have no classes"), "{id}");
     }
     let single = model(100, 1, 0.5, 78);
     assert_eq!(single.why("mig"), "there is one concept, a gap needs at least two");

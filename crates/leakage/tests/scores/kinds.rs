@@ -1,6 +1,5 @@
 //! Hard, categorical and continuous concepts, and regression tasks.
 
-use leakage::sample::Sample;
 use leakage::score::catalogue::find;
 use leakage::score::{OTHER_ORDER, Wanted};
 
@@ -102,20 +101,6 @@ fn the_activation_kind_and_not_the_values_decides_the_threshold() {
     let id = "concept_average_precision";
     assert_eq!(measured.why(id), "the concepts are continuous, they predict no class");
     assert!(measured.value("concept_r2") < 1.0);
-}
-
-#[test]
-fn rounding_errors_beyond_0_and_1_are_probabilities_of_0_and_1() {
-    let labels = vec![0.0, 0.0, 1.0, 1.0];
-    let of = |activations: Vec<f64>| {
-        Columns::new(4, 1)
-            .kind(ActivationKind::Probability)
-            .with(TensorName::ConceptActivations, &[1], activations)
-            .with(TensorName::ConceptLabels, &[1], labels.clone())
-            .sample()
-    };
-    let column = |sample: &Sample| sample.column(TensorName::ConceptActivations).unwrap().floats(0);
-    assert_eq!(column(&of(vec![-1e-7, 0.25, 1.0 + 1e-6, 1.5])), [0.0, 0.25, 1.0, 1.5]);
 }
 
 /// Two Gaussian concepts regressed with some noise, and a task that is their sum; `leak` of it enters both.

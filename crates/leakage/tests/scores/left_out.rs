@@ -58,6 +58,10 @@ fn one_dead_concept_among_twenty_leaves_every_score_defined() {
         "aligned_ois",
         "nis",
         "nis_scaled",
+        "concept_alignment_score",
+        "dci_completeness",
+        "dci_informativeness",
+        "r4",
     ] {
         assert!(naming.contains(&id), "{id} names what it leaves out");
     }

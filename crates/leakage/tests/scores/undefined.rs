@@ -9,7 +9,17 @@ fn present(values: Option<&[Option<f64>]>) -> Vec<bool> {
 #[test]
 fn a_task_of_one_class() {
     let columns = model(60, 2, 0.5, 31).changed(TensorName::TaskLabels, |_, _, _| 1.0);
-    for id in ["ctl", "ctl_excess", "embedding_ct", "embedding_ct_positive", "embedding_ct_negative"] {
+    for id in [
+        "ctl",
+        "ctl_excess",
+        "ctl_conditional",
+        "concept_gap",
+        "embedding_ct",
+        "embedding_ct_positive",
+        "embedding_ct_negative",
+        "embedding_ct_conditional",
+        "embedding_ct_conditional_positive",
+    ] {
         assert_eq!(columns.why(id), "task_labels: there is one class only", "{id}");
     }
     assert!(columns.why("alignment_leakage").starts_with("concept 'c0': task labels of a group of "));
