@@ -7,7 +7,6 @@ use std::process::{Command, Output};
 
 use crate::common::{open_history, program, stored, text};
 use conceptwatch::history::{FILE_NAME, Identity, Store};
-use leakage::point::{Outcome, Point, ScoreValue};
 
 /// A user without a right to anything.
 const NOBODY: u32 = 65534;
@@ -23,21 +22,9 @@ fn curves_that_can_only_be_read_are_read_and_not_changed() {
     let data = directory.path().join("data");
     // Its last points are in the log alone, as after a kill.
     let history = open_history(&data);
-    history.record_run(&stored::run("r", 1), &Identity::default(), 1.0).unwrap();
+    history.record_run(&stored::run("r", 2), &Identity::default(), 1.0).unwrap();
     for step in 1..=3 {
-        let score = Outcome::Value(ScoreValue { value: 0.25, ..ScoreValue::default() });
-        let point = Point {
-            run: "r".into(),
-            split: "val".into(),
-            step,
-            time: 1e9 + step as f64,
-            rows: 64,
-            rows_seen: 64,
-            neighbours: 3,
-            scores: vec![("icl".into(), score)],
-            ..Point::default()
-        };
-        history.record_point(&point, None).unwrap();
+        history.record_point(&stored::point("r", "val", step, 2), None).unwrap();
     }
     std::mem::forget(history);
     let log = data.join(format!("{FILE_NAME}-wal"));

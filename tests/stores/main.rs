@@ -40,7 +40,6 @@ stores! {
         evaluations_are_the_newest_finished_points_without_matrices
         evaluation_times_are_those_of_the_newest_of_each_split
         common_steps_are_those_that_both_splits_have_finished
-        the_newest_steps_are_in_ascending_order
         a_step_passed_again_replaces_its_point
         a_series_is_ordered_and_bounded_by_steps
         numbers_that_are_not_finite_are_absent

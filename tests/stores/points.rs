@@ -58,16 +58,6 @@ pub fn common_steps_are_those_that_both_splits_have_finished(history: &dyn Store
     assert!(history.common_steps("c", "val", "test", 9).is_err());
 }
 
-pub fn the_newest_steps_are_in_ascending_order(history: &dyn Store) {
-    history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
-    for step in [4, 1, 3, 2] {
-        history.record_point(&point("a", "val", step, 3), None).unwrap();
-    }
-    assert_eq!(history.newest_steps("a", "val", 3).unwrap(), [2, 3, 4]);
-    assert!(history.newest_steps("a", "test", 3).unwrap().is_empty());
-    assert!(history.newest_steps("b", "val", 3).is_err());
-}
-
 pub fn a_step_passed_again_replaces_its_point(history: &dyn Store) {
     history.record_run(&run("a", 3), &Identity::default(), 0.0).unwrap();
     for step in [1, 2, 3, 2] {
