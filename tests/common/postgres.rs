@@ -117,9 +117,16 @@ impl Server {
         assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
     }
 
-    /// Reads the configuration again.
-    pub fn reload(&self) {
+    /// Reads the configuration again, which later connections have.
+    fn reload(&self) {
+        let read = || -> std::time::SystemTime {
+            self.admin("postgres").query_one("SELECT pg_conf_load_time()", &[]).unwrap().get(0)
+        };
+        let before = read();
         self.control(&["reload"]);
+        while read() <= before {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     /// Lets clients encrypt with this certificate and key.
@@ -133,7 +140,7 @@ impl Server {
             std::os::unix::fs::chown(&file, Some(owner.uid()), Some(owner.gid())).unwrap();
         }
         self.admin("postgres").batch_execute("ALTER SYSTEM SET ssl = on").unwrap();
-        self.crash();
+        self.reload();
     }
 
     /// From now on this user needs a password.
@@ -141,7 +148,7 @@ impl Server {
         let rules = self.directory.join("data/pg_hba.conf");
         let others = std::fs::read_to_string(&rules).unwrap();
         std::fs::write(&rules, format!("host all {user} 127.0.0.1/32 scram-sha-256\n{others}")).unwrap();
-        self.crash();
+        self.reload();
     }
 
     fn control(&self, arguments: &[&str]) {

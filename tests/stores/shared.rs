@@ -263,13 +263,13 @@ fn the_points_that_a_branch_leaves_behind_are_bounded() {
 
 #[test]
 fn an_encrypted_connection_is_only_to_a_server_that_is_vouched_for() {
-    let Some(server) = Server::start() else { return };
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
     let directory = tempfile::tempdir().unwrap();
     let trusted = Authority::new(directory.path(), "trusted");
     let other = Authority::new(directory.path(), "other");
     let [certificate, key] = trusted.issue(directory.path(), "server", 2999);
     server.encrypt(&certificate, &key);
-    let address = |options: &str| format!("postgres://postgres@127.0.0.1:{}/postgres?{options}", server.port);
+    let address = |options: &str| format!("postgres://postgres@127.0.0.1:{}/{}?{options}", server.port, name(&url));
     let roots = |authority: &Authority| format!("sslmode=verify-full&sslrootcert={}", authority.file.display());
     for options in [roots(&other), "sslmode=verify-full".to_owned()] {
         let error = Postgres::open(&address(&options)).err().unwrap();
@@ -278,8 +278,8 @@ fn an_encrypted_connection_is_only_to_a_server_that_is_vouched_for() {
     let store = Postgres::open(&address(&roots(&trusted))).unwrap();
     assert!(store.runs().unwrap().is_empty());
     let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
-                     WHERE application_name = 'conceptwatch'";
-    assert!(server.admin("postgres").query_one(encrypted, &[]).unwrap().get::<_, bool>(0));
+                     WHERE application_name = 'conceptwatch' AND datname = current_database()";
+    assert!(server.admin(name(&url)).query_one(encrypted, &[]).unwrap().get::<_, bool>(0));
 }
 
 /// From now on the database answers a new point with an error of this code, `times` times.
@@ -355,9 +355,8 @@ fn runs_of_which_nothing_was_heard_for_long_are_removed() {
 /// A pooler that hands each transaction to another session keeps no settings.
 #[test]
 fn a_pooler_that_keeps_no_sessions_is_refused_at_the_start() {
-    let Some(server) = Server::start() else { return };
-    let url = server.database();
-    let pooled = Pooler::start(&server);
+    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
+    let pooled = Pooler::start(server);
     let refused = Postgres::open(&format!("postgres://postgres@127.0.0.1:{pooled}/{}", name(&url))).err().unwrap();
     let said = refused.to_string();
     assert!(said.starts_with("store: got the address of a pooler") && said.contains("pool_mode=transaction"), "{said}");
