@@ -13,8 +13,6 @@ use crate::tensor::TensorName::{
     InterventionPredictions, TaskLabels, TaskLogits, WrongInterventionPredictions,
 };
 
-const FAMILY: &str = "accuracy";
-
 const INTERVENED: Input = Input::EitherTensor(IntervenedTaskPredictions, InterventionPredictions);
 
 const OVER_INTERVENTIONS: CurveDescription = CurveDescription {
@@ -46,7 +44,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervention_score",
         title: "Intervention score, S_int",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "5",
         unit: "accuracy",
@@ -65,7 +62,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "reference_accuracy_linear",
         title: "Reference accuracy, linear head",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "5",
         unit: "accuracy",
@@ -82,7 +78,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "reference_accuracy_mlp",
         title: "Reference accuracy, MLP head",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "5",
         unit: "accuracy",
@@ -97,7 +92,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_completeness",
         title: "Concept completeness",
-        family: FAMILY,
         paper: Paper::Completeness,
         equation: "Definition 3.1",
         unit: "share of the model's accuracy",
@@ -116,7 +110,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "label_completeness",
         title: "Completeness of the true concepts",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of the model's accuracy",
         range: UNBOUNDED,
@@ -132,7 +125,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "random_concept_baseline",
         title: "Accuracy of random concepts",
-        family: FAMILY,
         paper: Paper::Guidance,
         unit: "accuracy",
         inputs: &[
@@ -156,7 +148,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_excess",
         title: "Task accuracy beyond the true concepts",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         range: (-1.0, 1.0),
@@ -177,7 +168,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervened_task_accuracy",
         title: "Task accuracy after intervention",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "5",
         unit: "accuracy",
@@ -191,7 +181,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervened_task_balanced_accuracy",
         title: "Balanced task accuracy after intervention",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
@@ -204,7 +193,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervened_task_r2",
         title: "Task R² after intervention",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "R²",
         inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
@@ -218,7 +206,6 @@ pub(super) const ROWS: [Score; 29] = [
         id: "intervention_drop",
         title: "Accuracy lost by intervention",
         plain: "intervention drop",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         range: (-1.0, 1.0),
@@ -239,7 +226,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervention_area",
         title: "Area under the intervention curve",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
@@ -255,7 +241,6 @@ pub(super) const ROWS: [Score; 29] = [
         id: "wrong_intervention_drop",
         title: "Accuracy lost by wrong interventions",
         plain: "drop under wrong interventions",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         range: (-1.0, 1.0),
@@ -271,7 +256,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_accuracy",
         title: "Task accuracy",
-        family: FAMILY,
         unit: "accuracy",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose predicted class is right.",
@@ -284,7 +268,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_balanced_accuracy",
         title: "Balanced task accuracy",
-        family: FAMILY,
         unit: "accuracy",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Recall, mean over the classes that occur.",
@@ -297,7 +280,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_r2",
         title: "Task R²",
-        family: FAMILY,
         unit: "R²",
         range: UNBOUNDED,
         inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
@@ -311,7 +293,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_mae",
         title: "Task MAE",
-        family: FAMILY,
         unit: "the task's unit",
         range: (0.0, f64::INFINITY),
         inputs: &[TASK_PREDICTED, Input::Numbers(TaskLabels)],
@@ -324,7 +305,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_f1",
         title: "Task F1 (macro)",
-        family: FAMILY,
         unit: "F1",
         inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "F1 of class 1 of two; with more classes the mean over those that occur or are predicted.",
@@ -336,7 +316,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "task_auc",
         title: "Task AUC (one class against the rest)",
-        family: FAMILY,
         unit: "AUC",
         inputs: &[Input::Tensor(TaskLogits), Input::Tensor(TaskLabels)],
         help: "Probability that a row of class 1 has the higher logit; with more classes the mean of each against \
@@ -349,7 +328,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_accuracy",
         title: "Concept accuracy",
-        family: FAMILY,
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -367,7 +345,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_balanced_accuracy",
         title: "Balanced concept accuracy",
-        family: FAMILY,
         unit: "accuracy",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -381,7 +358,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_f1",
         title: "Concept F1 (macro)",
-        family: FAMILY,
         unit: "F1",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -394,7 +370,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_auc",
         title: "Concept AUC",
-        family: FAMILY,
         unit: "AUC",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -409,7 +384,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_r2",
         title: "Concept R²",
-        family: FAMILY,
         unit: "R²",
         range: UNBOUNDED,
         per_concept: true,
@@ -425,7 +399,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_average_precision",
         title: "Concept mean average precision (mAP)",
-        family: FAMILY,
         unit: "average precision",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -439,7 +412,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_brier",
         title: "Brier score of concepts",
-        family: FAMILY,
         unit: "squared error",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -453,7 +425,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_ece",
         title: "Expected calibration error of concepts (ECE)",
-        family: FAMILY,
         unit: "probability",
         per_concept: true,
         inputs: ACTIVATIONS_AND_LABELS,
@@ -470,7 +441,6 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_ablation_drop",
         title: "Accuracy lost without concepts",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "accuracy",
         range: (-1.0, 1.0),
@@ -487,7 +457,6 @@ pub(super) const ROWS: [Score; 29] = [
         id: "side_channel_share",
         title: "Share of the logits that bypasses the concepts",
         plain: "side channel share",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of variance",
         inputs: &[Input::HeadWeights, Input::Tensor(ConceptActivations), Input::Tensor(TaskLogits)],

@@ -8,8 +8,6 @@ use crate::run::MAX_LATENTS;
 use crate::score::{clarity, contributions, head};
 use crate::tensor::TensorName::{ActiveConcepts, ConceptActivations, ConceptLabels, TaskLabels};
 
-const FAMILY: &str = "clarity";
-
 const ACTIVITY: Input = Input::EitherTensor(ActiveConcepts, ConceptActivations);
 
 const ACTIVITY_AND_ALL_LABELS: &[Input] =
@@ -22,7 +20,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "sparsity",
         title: "Sparsity",
-        family: FAMILY,
         paper: Paper::Clarity,
         unit: "share of concepts",
         per_concept: true,
@@ -37,7 +34,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "precision",
         title: "Precision of active concepts",
-        family: FAMILY,
         paper: Paper::Clarity,
         unit: "share of active concepts",
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
@@ -49,7 +45,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "rows_without_active",
         title: "Rows without an active concept",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of rows",
         inputs: &[ACTIVITY],
@@ -61,7 +56,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "binary_accuracy",
         title: "Binary accuracy of active concepts",
-        family: FAMILY,
         paper: Paper::Clarity,
         unit: "accuracy",
         per_concept: true,
@@ -74,7 +68,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "clarity",
         title: "Clarity",
-        family: FAMILY,
         paper: Paper::Clarity,
         equation: "23",
         unit: "harmonic mean",
@@ -88,7 +81,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "clarity_dense",
         title: "Clarity without sparsity",
-        family: FAMILY,
         paper: Paper::Clarity,
         equation: "23 without sparsity",
         unit: "harmonic mean",
@@ -101,7 +93,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "clarity_best",
         title: "Highest Clarity over thresholds",
-        family: FAMILY,
         paper: Paper::Clarity,
         equation: "23",
         unit: "harmonic mean",
@@ -121,7 +112,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "clarity_best_threshold",
         title: "Threshold of highest Clarity",
-        family: FAMILY,
         paper: Paper::Clarity,
         unit: "threshold",
         range: (1e-4, 0.9),
@@ -135,7 +125,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "nec",
         title: "Number of effective concepts (NEC)",
-        family: FAMILY,
         paper: Paper::Guidance,
         equation: "Section 4, NEC",
         unit: "concepts a class",
@@ -151,7 +140,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "anec",
         title: "Accuracy at few effective concepts (ANEC)",
-        family: FAMILY,
         paper: Paper::Guidance,
         equation: "Section 4, ANEC-avg",
         unit: "accuracy",
@@ -167,7 +155,6 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "number_of_contributing_concepts",
         title: "Number of contributing concepts (NCC)",
-        family: FAMILY,
         paper: Paper::Mechanistic,
         equation: "NCC",
         unit: "concepts a logit",

@@ -7,8 +7,6 @@ use super::row::{COVERED, ROW, Score};
 use crate::score::{conditional_embedding, conditional_null, embedding};
 use crate::tensor::TensorName::{ConceptEmbeddings, ConceptLabels, NegativeEmbeddings, PositiveEmbeddings, TaskLabels};
 
-const FAMILY: &str = "embedding leakage";
-
 const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
@@ -20,7 +18,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct",
         title: "Task information in embeddings, Ĩ(CT)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
@@ -35,7 +32,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct_positive",
         title: "Task information in positive embeddings",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
@@ -50,7 +46,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct_negative",
         title: "Task information in negative embeddings",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "10",
         unit: "share of H(y)",
@@ -65,7 +60,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ic",
         title: "Interconcept information in embeddings, Ĩ(IC)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "11",
         unit: "share of H(c_j)",
@@ -81,7 +75,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ic_positive",
         title: "Interconcept information in positive embeddings",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "11",
         unit: "share of H(c_j)",
@@ -97,7 +90,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ic_negative",
         title: "Interconcept information in negative embeddings",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "11",
         unit: "share of H(c_j)",
@@ -113,7 +105,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct_conditional",
         title: "Conditional task information in embeddings",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         per_concept: true,
@@ -128,7 +119,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct_conditional_positive",
         title: "Conditional task information in positive embeddings",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         per_concept: true,
@@ -143,7 +133,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ct_conditional_negative",
         title: "Conditional task information in negative embeddings",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         per_concept: true,
@@ -158,7 +147,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_ic_conditional",
         title: "Conditional interconcept information in embeddings",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",
         per_concept: true,
@@ -174,7 +162,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_self",
         title: "Information of embeddings about their own concept, Ĩ(self)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "12",
         unit: "share of H(c_i)",
@@ -189,7 +176,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_self_positive",
         title: "Information of positive embeddings about their own concept",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "12",
         unit: "share of H(c_i)",
@@ -204,7 +190,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "embedding_self_negative",
         title: "Information of negative embeddings about their own concept",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "12",
         unit: "share of H(c_i)",
@@ -219,7 +204,6 @@ pub(super) const ROWS: [Score; 14] = [
     Score {
         id: "alignment_leakage",
         title: "Alignment leakage, Ĩ(align)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "13",
         unit: "share of H(y)",

@@ -8,8 +8,6 @@ use crate::point::CurveDescription;
 use crate::score::{concept_alignment, dci, disentanglement, firing, impurity, niche, r4};
 use crate::tensor::TensorName::{ConceptActivations, ConceptEmbeddings, ConceptLabels};
 
-const FAMILY: &str = "impurity";
-
 const REPRESENTATION_AND_LABELS: &[Input] =
     &[Input::EitherTensor(ConceptActivations, ConceptEmbeddings), Input::Tensor(ConceptLabels)];
 
@@ -31,7 +29,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "mig",
         title: "Mutual information gap (MIG)",
-        family: FAMILY,
         paper: Paper::Impurity,
         unit: "share of H(c_j)",
         per_concept: true,
@@ -47,7 +44,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "sap",
         title: "Separated attribute predictability (SAP)",
-        family: FAMILY,
         paper: Paper::Impurity,
         unit: "accuracy",
         per_concept: true,
@@ -65,7 +61,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "dci_disentanglement",
         title: "Disentanglement (DCI)",
-        family: FAMILY,
         paper: Paper::Disentanglement,
         equation: "Section 2, D",
         unit: "1 - entropy / ln k",
@@ -85,7 +80,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "dci_completeness",
         title: "Completeness (DCI)",
-        family: FAMILY,
         paper: Paper::Disentanglement,
         equation: "Section 2, C",
         unit: "1 - entropy / ln columns",
@@ -103,7 +97,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "dci_informativeness",
         title: "Informativeness (DCI)",
-        family: FAMILY,
         paper: Paper::Disentanglement,
         equation: "Section 2, I",
         unit: "accuracy",
@@ -121,7 +114,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "r4",
         title: "R⁴: concept and activation determine each other",
-        family: FAMILY,
         paper: Paper::Hierarchical,
         equation: "Section 5",
         unit: "√(R² · R²)",
@@ -141,7 +133,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "concept_alignment_score",
         title: "Concept alignment score (CAS)",
-        family: FAMILY,
         paper: Paper::Embeddings,
         equation: "Section 4, CAS",
         unit: "homogeneity",
@@ -160,7 +151,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "ois",
         title: "Oracle impurity (OIS)",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.2",
         unit: "AUC, normalised",
@@ -182,7 +172,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "purity",
         title: "Purity",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.1",
         unit: "AUC",
@@ -200,7 +189,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "oracle_purity",
         title: "Oracle purity",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.1",
         unit: "AUC",
@@ -218,7 +206,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "alignment",
         title: "Alignment of unsupervised concepts",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "A.5",
         unit: "AUC",
@@ -244,7 +231,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "aligned_ois",
         title: "Oracle impurity after alignment",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.2, A.5",
         unit: "AUC, normalised",
@@ -264,7 +250,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "embedding_ois",
         title: "Oracle impurity of embeddings",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.2",
         unit: "AUC, normalised",
@@ -281,7 +266,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "nis",
         title: "Niche impurity (NIS)",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.6",
         unit: "AUC, integrated over [0, 0.95]",
@@ -302,7 +286,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "nis_scaled",
         title: "Niche impurity, 2(NIS - 1/2)",
-        family: FAMILY,
         paper: Paper::Leakage,
         unit: "AUC, scaled",
         range: (-1.0, 0.9),
@@ -320,7 +303,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "embedding_nis",
         title: "Niche impurity of embeddings",
-        family: FAMILY,
         paper: Paper::Impurity,
         equation: "3.6",
         unit: "AUC, integrated over [0, 0.95]",
@@ -338,7 +320,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "dead_latents",
         title: "Dead latents",
-        family: FAMILY,
         unit: "share of latents",
         inputs: &[Input::Latents, Input::Tensor(ConceptActivations)],
         latents: true,
@@ -354,7 +335,6 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "absorption",
         title: "Feature absorption",
-        family: FAMILY,
         paper: Paper::Absorption,
         unit: "share of rows",
         per_concept: true,

@@ -7,8 +7,6 @@ use super::row::{COVERED, Cost, ROW, Score};
 use crate::score::{conditional, conditional_null, joint, leakage};
 use crate::tensor::TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
 
-const FAMILY: &str = "leakage";
-
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
@@ -16,7 +14,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl",
         title: "Concepts-task leakage (CTL)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "6-7",
         unit: "share of H(y)",
@@ -33,7 +30,6 @@ pub(super) const ROWS: [Score; 12] = [
         id: "ctl_excess",
         title: "Concepts-task leakage, unclipped",
         plain: "unclipped concepts-task leakage",
-        family: FAMILY,
         paper: Paper::Own,
         equation: "6-7 unclipped",
         unit: "share of H(y)",
@@ -49,7 +45,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl",
         title: "Interconcept leakage (ICL)",
-        family: FAMILY,
         paper: Paper::Leakage,
         equation: "8-9",
         unit: "normalised MI",
@@ -71,7 +66,6 @@ pub(super) const ROWS: [Score; 12] = [
         id: "icl_excess",
         title: "Interconcept leakage, unclipped",
         plain: "unclipped interconcept leakage",
-        family: FAMILY,
         paper: Paper::Own,
         equation: "8-9 unclipped",
         unit: "normalised MI",
@@ -91,7 +85,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl_label",
         title: "Interconcept leakage against labels",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",
         per_concept: true,
@@ -107,7 +100,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "icl_label_excess",
         title: "Interconcept leakage against labels, unclipped",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",
         range: (-1.0, 1.0),
@@ -124,7 +116,6 @@ pub(super) const ROWS: [Score; 12] = [
         id: "ctl_conditional",
         title: "Conditional concepts-task leakage",
         plain: "leakage to the task",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         per_concept: true,
@@ -145,7 +136,6 @@ pub(super) const ROWS: [Score; 12] = [
         id: "ctl_conditional_r2",
         title: "Conditional concepts-task leakage of a number, as R²",
         plain: "leakage to the task as R²",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "informational R²",
         range: (-1.0, 1.0),
@@ -163,7 +153,6 @@ pub(super) const ROWS: [Score; 12] = [
         id: "icl_conditional",
         title: "Conditional interconcept leakage",
         plain: "leakage between concepts",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(c_j)",
         per_concept: true,
@@ -181,7 +170,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "concept_gap",
         title: "Task information not learnt",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         range: (-1.0, 1.0),
@@ -197,7 +185,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "joint_leakage",
         title: "Joint leakage",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,
@@ -217,7 +204,6 @@ pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "joint_leakage_baseline",
         title: "Task uncertainty left by the true concepts",
-        family: FAMILY,
         paper: Paper::Own,
         unit: "share of H(y)",
         inputs: ACTIVATIONS_AND_ALL_LABELS,

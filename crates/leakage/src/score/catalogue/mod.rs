@@ -21,28 +21,28 @@ pub use row::{Cost, ROW, Score};
 /// Goes up when a score's definition changes, which distinguishes its old points from new ones.
 pub const CATALOGUE_VERSION: u32 = 4;
 
-/// Families in the order in which they are listed and evaluated.
-const FAMILIES: [&[Score]; 7] = [
-    &leakage::ROWS,
-    &embedding::ROWS,
-    &accuracy::ROWS,
-    &clarity::ROWS,
-    &impurity::ROWS,
-    &text::ROWS,
-    &trustworthiness::ROWS,
+/// The families and their scores, in the order in which they are listed and evaluated.
+const FAMILIES: [(&str, &[Score]); 7] = [
+    ("leakage", &leakage::ROWS),
+    ("embedding leakage", &embedding::ROWS),
+    ("accuracy", &accuracy::ROWS),
+    ("clarity", &clarity::ROWS),
+    ("impurity", &impurity::ROWS),
+    ("text and image", &text::ROWS),
+    ("trustworthiness", &trustworthiness::ROWS),
 ];
 
 /// All scores, in catalogue order.
 pub static CATALOGUE: &[Score] = &{
     let mut all = [ROW; SCORES];
-    let (mut family, mut filled) = (0, 0);
-    while family < FAMILIES.len() {
-        let (rows, mut at) = (FAMILIES[family], 0);
+    let (mut at_family, mut filled) = (0, 0);
+    while at_family < FAMILIES.len() {
+        let ((family, rows), mut at) = (FAMILIES[at_family], 0);
         while at < rows.len() {
-            all[filled] = rows[at];
+            all[filled] = Score { family, ..rows[at] };
             (at, filled) = (at + 1, filled + 1);
         }
-        family += 1;
+        at_family += 1;
     }
     all
 };
@@ -50,7 +50,7 @@ pub static CATALOGUE: &[Score] = &{
 const SCORES: usize = {
     let (mut family, mut scores) = (0, 0);
     while family < FAMILIES.len() {
-        scores += FAMILIES[family].len();
+        scores += FAMILIES[family].1.len();
         family += 1;
     }
     scores

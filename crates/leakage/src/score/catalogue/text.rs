@@ -8,8 +8,6 @@ use crate::tensor::TensorName::{
     ImageEmbeddings, PredictedText, PredictedTextEmbeddings, ReferenceText, ReferenceTextEmbeddings,
 };
 
-const FAMILY: &str = "text and image";
-
 const TEXTS: &[Input] = &[Input::Tensor(PredictedText), Input::Tensor(ReferenceText)];
 
 /// The trust remark of cosines between embeddings.
@@ -23,7 +21,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "concept_score",
         title: "ConceptScore",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "1",
         unit: "cosine times ω",
@@ -39,7 +36,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "ref_concept_score",
         title: "Ref-ConceptScore",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "3",
         unit: "harmonic mean of cosines",
@@ -58,7 +54,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "bleu",
         title: "BLEU of predicted concepts",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "4-6",
         unit: "BLEU",
@@ -72,7 +67,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "meteor",
         title: "METEOR of predicted concepts",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "7-10",
         unit: "METEOR",
@@ -86,7 +80,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "meteor_eq9",
         title: "METEOR by equation 9",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "7-10",
         unit: "METEOR",
@@ -100,7 +93,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "rouge_1",
         title: "ROUGE-1 of predicted concepts",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "11, n = 1",
         unit: "F-measure",
@@ -114,7 +106,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "rouge_2",
         title: "ROUGE-2 of predicted concepts",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "11, n = 2",
         unit: "F-measure",
@@ -127,7 +118,6 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "rouge_l",
         title: "ROUGE-L of predicted concepts",
-        family: FAMILY,
         paper: Paper::TextImage,
         equation: "12",
         unit: "F-measure",

@@ -9,8 +9,6 @@ use crate::tensor::TensorName::{
     ShallowFeatures,
 };
 
-const FAMILY: &str = "trustworthiness";
-
 const FEATURES: &[Input] = &[Input::Tensor(DeepFeatures), Input::Tensor(ShallowFeatures)];
 
 /// The trust remark of scores in the units of feature maps.
@@ -23,7 +21,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "concept_trustworthiness",
         title: "Concept trustworthiness",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "1",
         unit: "share of rows",
@@ -44,7 +41,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "prediction_alignment_group",
         title: "Prediction alignment, group term",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "L_grp",
         unit: "squared map pixels",
@@ -60,7 +56,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "prediction_alignment_division",
         title: "Prediction alignment, division term",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "L_div",
         unit: "squared map pixels",
@@ -75,7 +70,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "cross_layer_alignment",
         title: "Cross-layer alignment",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "4",
         unit: "squared similarity",
@@ -91,7 +85,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "cross_layer_alignment_authors",
         title: "Cross-layer alignment, as the authors' code has it",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "4, as trained",
         unit: "similarity",
@@ -106,7 +99,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "cross_image_alignment",
         title: "Cross-image alignment",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "5",
         unit: "squared features",
@@ -121,7 +113,6 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "cross_image_alignment_authors",
         title: "Cross-image alignment, as the authors' code has it",
-        family: FAMILY,
         paper: Paper::Trustworthiness,
         equation: "5, as trained",
         unit: "squared features",
