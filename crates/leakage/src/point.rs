@@ -161,6 +161,14 @@ impl Outcome {
         Self::Undefined(Undefined { why, per_concept, matrix, age, ages, left_out, per_concept_q, matrix_q, per_task })
     }
 
+    /// This outcome with its value changed, where it has one.
+    pub fn map(self, change: impl FnOnce(ScoreValue) -> ScoreValue) -> Self {
+        match self {
+            Self::Value(value) => Self::Value(change(value)),
+            undefined => undefined,
+        }
+    }
+
     /// Adds the result of a test. A score that is undefined as a whole has no p-value.
     pub fn add(&mut self, significance: Significance) {
         let Significance { p_value, per_concept_q, matrix_q, per_task } = significance;

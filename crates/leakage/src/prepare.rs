@@ -419,13 +419,19 @@ impl<'a> Prepared<'a> {
         lock(&self.remarks).clone()
     }
 
+    /// A value that several scores need, or why there is none, cached as by [`shared`](Self::shared).
+    pub fn try_shared<T: Send + Sync + 'static>(
+        &self,
+        name: &'static str,
+        build: impl FnOnce() -> Result<T, String>,
+    ) -> Result<Arc<T>, String> {
+        Result::clone(&self.shared(name, || build().map(Arc::new)))
+    }
+
     /// A value that several scores need, cached under a unique name and built on first use.
     pub fn shared<T: Send + Sync + 'static>(&self, name: &'static str, build: impl FnOnce() -> T) -> Arc<T> {
-        let slot = {
-            // A poisoned lock means that another score panicked; the map itself is intact.
-            let mut slots = self.shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            Arc::clone(slots.entry(name).or_default())
-        };
+        // A poisoned lock means that another score panicked; the map itself is intact.
+        let slot = Arc::clone(lock(&self.shared).entry(name).or_default());
         let value = slot.get_or_init(|| Arc::new(build()));
         Arc::clone(value).downcast().unwrap_or_else(|_| panic!("'{name}' is shared under two types"))
     }

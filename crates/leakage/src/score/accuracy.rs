@@ -13,16 +13,15 @@ use super::misdeclared::{self, are_probabilities};
 use super::term::{Term, mean_over_concepts};
 
 /// Share of rows whose predicted class is the true one; without predictions the class of the largest logit.
-pub fn task_accuracy(p: &Prepared) -> Outcome {
+pub fn task_accuracy(p: &Prepared) -> Result<Outcome, String> {
     misdeclared::task_probabilities(p);
-    task_hits(p).map_or_else(Outcome::undefined, |hits| Term::mean_of_rows(&hits).outcome())
+    Ok(Term::mean_of_rows(&task_hits(p)?).outcome())
 }
 
 /// Balanced accuracy: the share of rows whose predicted class is the true one, by class, mean over the classes that occur.
-pub fn task_balanced_accuracy(p: &Prepared) -> Outcome {
+pub fn task_balanced_accuracy(p: &Prepared) -> Result<Outcome, String> {
     misdeclared::rare_class(p);
-    let term = task_hits(p).and_then(|hits| Ok(mean_over_classes(&hits, &task_classes(p)?)));
-    term.map_or_else(Outcome::undefined, |term| term.outcome())
+    Ok(mean_over_classes(&task_hits(p)?, &task_classes(p)?).outcome())
 }
 
 /// The mean of a quantity given for each row, by class, and of these means: of hits the balanced accuracy. It is the mean of
@@ -71,19 +70,19 @@ pub fn predicted_task(p: &Prepared) -> Result<Vec<i32>, String> {
 }
 
 /// Share of rows whose predicted concept is the true one, mean over concepts.
-pub fn concept_accuracy(p: &Prepared) -> Outcome {
+pub fn concept_accuracy(p: &Prepared) -> Result<Outcome, String> {
     misdeclared::kinds(p);
     over_concepts(p, predicts_class, |concept| Ok(Term::mean_of_rows(&concept.hits()?)))
 }
 
 /// Balanced accuracy of each concept, over those of its classes that occur; mean over concepts.
-pub fn concept_balanced_accuracy(p: &Prepared) -> Outcome {
+pub fn concept_balanced_accuracy(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, predicts_class, |concept| Ok(mean_over_classes(&concept.hits()?, &concept.labels)))
 }
 
 /// F1 of a binary concept's presence, or the mean over those classes of a categorical concept that are present or
 /// predicted in some row; mean over concepts.
-pub fn concept_f1(p: &Prepared) -> Outcome {
+pub fn concept_f1(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, predicts_class, |concept| {
         let predictions = concept.predictions()?;
         if concept.classes <= 2 {
@@ -101,7 +100,7 @@ pub fn concept_f1(p: &Prepared) -> Outcome {
 /// pairs of classes that both occur (Hand & Till 2001, doi:10.1023/A:1010920819831).
 ///
 /// A concept that is a number: its [concordance](concordance::of_concept), which is the AUC where there are two values.
-pub fn concept_auc(p: &Prepared) -> Outcome {
+pub fn concept_auc(p: &Prepared) -> Result<Outcome, String> {
     let of_classes = |concept: &ConceptRows| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
@@ -116,12 +115,12 @@ pub fn concept_auc(p: &Prepared) -> Outcome {
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
     let auc = mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value);
     misdeclared::order(p, &auc);
-    auc
+    Ok(auc)
 }
 
 /// Average precision, Σ (R_t − R_{t−1}) P_t over the distinct activations t in falling order, mean over concepts. A
 /// categorical concept: the mean over its classes that occur, each against the others.
-pub fn concept_average_precision(p: &Prepared) -> Outcome {
+pub fn concept_average_precision(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, orders_rows, |concept| {
         let width = concept.activations.len() / concept.labels.len();
         if width == 1 {
@@ -146,14 +145,14 @@ pub fn over_concepts(
     p: &Prepared,
     applies: fn(ActivationKind) -> Result<(), &'static str>,
     term: impl Fn(&ConceptRows) -> Result<Term, String> + Sync,
-) -> Outcome {
+) -> Result<Outcome, String> {
     let applies = |i: usize| if p.run().is_continuous(i) { Err(NO_CLASS) } else { applies(p.run().activation_kind(i)) };
     if (0..p.concepts()).all(|i| applies(i) == Err(NO_CLASS)) {
-        return Outcome::undefined("the concepts are continuous, they predict no class");
+        return Err("the concepts are continuous, they predict no class".to_owned());
     }
     let term = |i: usize| applies(i).map_err(str::to_owned).and_then(|()| of_concept(p, i, &term));
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
-    mean_over_concepts(p, &p.weights_where(|i| applies(i).is_ok()), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &p.weights_where(|i| applies(i).is_ok()), &terms, |term| term.value))
 }
 
 const NO_CLASS: &str = "it is continuous and predicts no class";

@@ -69,10 +69,7 @@ impl Counted {
             |(why, i): (&Option<String>, usize)| Some(format!("concept '{}': {}", run.concepts[i].name, why.as_ref()?));
         let weights = p.weights_where(|i| whys[i].is_none());
         let (_, Over { left_out, undefined }) = Over::concepts(p.concepts(), &weights, whys.iter().zip(0..).map(named));
-        match undefined {
-            Some(why) => Err(why),
-            None => Ok(Self { whys, left_out }),
-        }
+        undefined.map_or(Ok(Self { whys, left_out }), Err)
     }
 
     pub fn holds(&self, i: usize) -> bool {
@@ -158,8 +155,8 @@ fn sigmoid(x: f64) -> f64 {
 /// Whether each concept is present, by its label.
 ///
 /// Unknown labels count as absent: see [`known`].
-pub fn present(p: &Prepared) -> Arc<Result<Flags, String>> {
-    p.shared("concepts present", || {
+pub fn present(p: &Prepared) -> Result<Arc<Flags>, String> {
+    p.try_shared("concepts present", || {
         let column = p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
         let flags = column.block(0..column.width()).iter().map(|&label| label > 0.0).collect();
         Ok(Flags { flags, concepts: p.concepts() })

@@ -16,7 +16,7 @@ const NO_PROBABILITIES: &str = "its activations are no probabilities";
 
 /// Mean of (p − c)², mean over concepts; of a categorical concept half of the sum over its classes, which for two classes is
 /// the same.
-pub fn brier(p: &Prepared) -> Outcome {
+pub fn brier(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, has_probabilities, |concept| {
         let (probabilities, width) = probabilities(concept)?;
         let row = |(row, &label): (&[f64], &i32)| match row {
@@ -32,7 +32,7 @@ pub fn brier(p: &Prepared) -> Outcome {
 
 /// Σ over 15 equal bins of their share of rows × |mean probability − share of rows with the concept|, mean over concepts. For
 /// a categorical concept: of the probability of the predicted class, and the share of rows in which it is right.
-pub fn expected_error(p: &Prepared) -> Outcome {
+pub fn expected_error(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, has_probabilities, |concept| {
         let (probabilities, width) = probabilities(concept)?;
         let row = |(row, &label): (&[f64], &i32)| match row {

@@ -13,87 +13,69 @@ use super::activity::{Active, Activity, Flags, THRESHOLDS, activity, known, pres
 use super::term::{Term, mean_over_concepts};
 
 /// Mean share of inactive concepts in a row.
-pub fn sparsity(p: &Prepared) -> Outcome {
-    with(p, |parts| match &parts.active {
-        Err(why) => Outcome::undefined(why),
-        Ok(active) => {
-            let inactive = |i: usize| {
-                let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row[i])).collect();
-                Ok(Term::mean_of_rows(&rows))
-            };
-            over_counted(p, active, inactive)
-        }
-    })
+pub fn sparsity(p: &Prepared) -> Result<Outcome, String> {
+    let parts = parts(p);
+    let active = parts.active()?;
+    let inactive = |i: usize| {
+        let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row[i])).collect();
+        Ok(Term::mean_of_rows(&rows))
+    };
+    Ok(over_counted(p, active, inactive))
 }
 
 /// Mean over rows of the share of active concepts with a known label that are present. Rows without any are left out.
-pub fn precision(p: &Prepared) -> Outcome {
-    with(p, |parts| parts.outcome(&parts.precision))
+pub fn precision(p: &Prepared) -> Result<Outcome, String> {
+    let parts = parts(p);
+    parts.outcome(&parts.precision)
 }
 
 /// Share of rows without an active concept: those that [`precision`] leaves out.
-pub fn rows_without_active(p: &Prepared) -> Outcome {
-    with(p, |parts| match &parts.active {
-        Err(why) => Outcome::undefined(why),
-        Ok(active) => {
-            let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row.contains(&true))).collect();
-            Outcome::Value(of_rows(&Term::mean_of_rows(&rows), &active.counted.left_out))
-        }
-    })
+pub fn rows_without_active(p: &Prepared) -> Result<Outcome, String> {
+    let parts = parts(p);
+    let active = parts.active()?;
+    let rows: Vec<f64> = active.flags.rows().map(|row| f64::from(!row.contains(&true))).collect();
+    Ok(Outcome::Value(of_rows(&Term::mean_of_rows(&rows), &active.counted.left_out)))
 }
 
 /// Share of rows in which a concept is active if and only if it is present, mean over concepts.
-pub fn binary_accuracy(p: &Prepared) -> Outcome {
-    with(p, |parts| {
-        let truth = present(p);
-        match (&parts.active, &*truth) {
-            (Err(why), _) | (_, Err(why)) => Outcome::undefined(why),
-            (Ok(active), Ok(truth)) => {
-                let right = |i: usize| {
-                    let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
-                    let rows = active.flags.rows().zip(truth.rows());
-                    let rows: Vec<f64> = rows.map(|(active, truth)| f64::from(active[i] == truth[i])).collect();
-                    Ok(Term::mean_of_rows(&known.of(rows, 1)).spread(&known))
-                };
-                over_counted(p, active, right)
-            }
-        }
-    })
+pub fn binary_accuracy(p: &Prepared) -> Result<Outcome, String> {
+    let parts = parts(p);
+    let (active, truth) = (parts.active()?, present(p)?);
+    let right = |i: usize| {
+        let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+        let rows = active.flags.rows().zip(truth.rows());
+        let rows: Vec<f64> = rows.map(|(active, truth)| f64::from(active[i] == truth[i])).collect();
+        Ok(Term::mean_of_rows(&known.of(rows, 1)).spread(&known))
+    };
+    Ok(over_counted(p, active, right))
 }
 
 /// Harmonic mean of sparsity, precision and task accuracy, eq. 23, weighted by `clarity_weights`.
-pub fn clarity(p: &Prepared) -> Outcome {
-    with(p, |parts| parts.outcome(&parts.clarity(p.clarity_weights())))
+pub fn clarity(p: &Prepared) -> Result<Outcome, String> {
+    let parts = parts(p);
+    parts.outcome(&parts.clarity(p.clarity_weights()))
 }
 
 /// Harmonic mean of precision and task accuracy: Clarity of models that do not aim at sparsity (Section 5, Clarity
 /// Beyond Sparsity).
-pub fn clarity_dense(p: &Prepared) -> Outcome {
-    let [_, precision, accuracy] = p.clarity_weights();
-    with(p, |parts| parts.outcome(&parts.clarity([0.0, precision, accuracy])))
+pub fn clarity_dense(p: &Prepared) -> Result<Outcome, String> {
+    let ([_, precision, accuracy], parts) = (p.clarity_weights(), parts(p));
+    parts.outcome(&parts.clarity([0.0, precision, accuracy]))
 }
 
 /// Clarity at the threshold that gives the highest, with the curve over [`THRESHOLDS`]. Task accuracy is the model's
 /// as it is; the paper retrains the head at each threshold.
-pub fn clarity_best(p: &Prepared) -> Outcome {
-    match &*sweep(p) {
-        Err(why) => Outcome::undefined(why),
-        Ok(sweep) => {
-            let curve = Some(sweep.curve.clone());
-            Outcome::Value(ScoreValue { curve, ..of_rows(&sweep.best, &sweep.left_out) })
-        }
-    }
+pub fn clarity_best(p: &Prepared) -> Result<Outcome, String> {
+    let sweep = sweep(p)?;
+    let curve = Some(sweep.curve.clone());
+    Ok(Outcome::Value(ScoreValue { curve, ..of_rows(&sweep.best, &sweep.left_out) }))
 }
 
 /// The threshold of highest Clarity, the lowest of equals.
-pub fn clarity_best_threshold(p: &Prepared) -> Outcome {
-    match &*sweep(p) {
-        Err(why) => Outcome::undefined(why),
-        Ok(sweep) => {
-            let left_out = sweep.left_out.clone();
-            Outcome::Value(ScoreValue { value: sweep.threshold, left_out, ..ScoreValue::default() })
-        }
-    }
+pub fn clarity_best_threshold(p: &Prepared) -> Result<Outcome, String> {
+    let sweep = sweep(p)?;
+    let left_out = sweep.left_out.clone();
+    Ok(Outcome::Value(ScoreValue { value: sweep.threshold, left_out, ..ScoreValue::default() }))
 }
 
 /// The weighted harmonic mean Σw / Σ(w/x) of (w, x); 0 when an x with a weight is 0. Weights at least 0, not all 0; x
@@ -118,10 +100,8 @@ struct Parts {
 impl Parts {
     fn new(p: &Prepared, active: Result<Active, String>) -> Self {
         let sparsity = active.as_ref().map_err(String::clone).map(mean_sparsity);
-        let precision = match (&active, &*present(p)) {
-            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            (Ok(active), Ok(truth)) => mean_precision(&active.flags, truth, &known(p)),
-        };
+        let flags = active.as_ref().map_err(String::clone).map(|active| &active.flags);
+        let precision = flags.and_then(|flags| mean_precision(flags, &*present(p)?, &known(p)));
         let accuracy = task_hits(p).map(|hits| Term::mean_of_rows(&hits));
         Self { active, sparsity, precision, accuracy }
     }
@@ -136,11 +116,13 @@ impl Parts {
         if parts.is_empty() { Err("clarity_weights leaves no part".into()) } else { Ok(harmonic_term(&parts)) }
     }
 
-    fn outcome(&self, term: &Result<Term, String>) -> Outcome {
-        match (term, &self.active) {
-            (Ok(term), Ok(active)) => Outcome::Value(of_rows(term, &active.counted.left_out)),
-            (Err(why), _) | (_, Err(why)) => Outcome::undefined(why),
-        }
+    fn active(&self) -> Result<&Active, String> {
+        self.active.as_ref().map_err(String::clone)
+    }
+
+    fn outcome(&self, term: &Result<Term, String>) -> Result<Outcome, String> {
+        let term = term.as_ref().map_err(String::clone)?;
+        Ok(Outcome::Value(of_rows(term, &self.active()?.counted.left_out)))
     }
 }
 
@@ -164,8 +146,8 @@ struct Sweep {
     left_out: Option<LeftOut>,
 }
 
-fn with(p: &Prepared, score: impl FnOnce(&Parts) -> Outcome) -> Outcome {
-    score(&p.shared("active concepts", || Parts::new(p, active(p))))
+fn parts(p: &Prepared) -> Arc<Parts> {
+    p.shared("active concepts", || Parts::new(p, active(p)))
 }
 
 fn active(p: &Prepared) -> Result<Active, String> {
@@ -174,17 +156,14 @@ fn active(p: &Prepared) -> Result<Active, String> {
         Activity::Compared(strength) => strength,
     };
     let stated = p.run().constants.activity_threshold.or(strength.natural_threshold);
-    match stated {
-        Some(threshold) => Ok(strength.above(threshold)),
-        None => match &*sweep(p) {
-            Ok(sweep) => Ok(strength.above(sweep.threshold)),
-            Err(why) => Err(format!("contributions have no threshold: activity_threshold is not stated, and {why}")),
-        },
-    }
+    let threshold = stated.map_or_else(|| sweep(p).map(|sweep| sweep.threshold), Ok);
+    let threshold = threshold
+        .map_err(|why| format!("contributions have no threshold: activity_threshold is not stated, and {why}"))?;
+    Ok(strength.above(threshold))
 }
 
-fn sweep(p: &Prepared) -> Arc<Result<Sweep, String>> {
-    p.shared("clarity by threshold", || {
+fn sweep(p: &Prepared) -> Result<Arc<Sweep>, String> {
+    p.try_shared("clarity by threshold", || {
         let strength = strength(p)?;
         let mut best: Option<(f64, Term)> = None;
         let mut curve = Vec::new();

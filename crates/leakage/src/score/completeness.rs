@@ -14,23 +14,20 @@ use super::reference::{Heads, on_activations, on_true_concepts};
 use super::term::Term;
 
 /// Returns the completeness of the activations, as the model predicts them.
-pub fn of_activations(p: &Prepared) -> Outcome {
-    completeness(p, on_activations(p).as_ref().as_ref())
+pub fn of_activations(p: &Prepared) -> Result<Outcome, String> {
+    completeness(p, &*on_activations(p)?)
 }
 
 /// Returns the completeness of the true concepts.
-pub fn of_labels(p: &Prepared) -> Outcome {
-    completeness(p, on_true_concepts(p).as_ref().as_ref())
+pub fn of_labels(p: &Prepared) -> Result<Outcome, String> {
+    completeness(p, &*on_true_concepts(p)?)
 }
 
-fn completeness(p: &Prepared, heads: Result<&Heads, &String>) -> Outcome {
-    let score = heads.map_err(String::clone).and_then(|heads| {
-        let hits = task_hits(p)?;
-        let of_test: Vec<f64> = heads.holdout.test.iter().map(|&row| hits[row]).collect();
-        let model = heads.holdout.spread(&Term::mean_of_rows(&of_test));
-        ratio(heads.accuracy.better(), &model, &heads.constant)
-    });
-    score.map_or_else(Outcome::undefined, |score| score.outcome())
+fn completeness(p: &Prepared, heads: &Heads) -> Result<Outcome, String> {
+    let hits = task_hits(p)?;
+    let of_test: Vec<f64> = heads.holdout.test.iter().map(|&row| hits[row]).collect();
+    let model = heads.holdout.spread(&Term::mean_of_rows(&of_test));
+    Ok(ratio(heads.accuracy.better(), &model, &heads.constant)?.outcome())
 }
 
 /// (a − r) / (f − r), with each row's influence by the delta method.

@@ -30,7 +30,8 @@ pub fn compute(
             if before_each(at, score).is_break() {
                 return None;
             }
-            guarded(prepared, score.id, || finite((score.compute)(prepared))).unwrap_or_else(Outcome::undefined)
+            let found = guarded(prepared, score.id, || (score.compute)(prepared).map(finite));
+            found.flatten().unwrap_or_else(Outcome::undefined)
         };
         Some((score, outcome))
     };

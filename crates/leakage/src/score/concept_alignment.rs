@@ -26,13 +26,11 @@ const MOST_ROUNDS: usize = 300;
 const STREAM: u64 = 0x636c_7573_7465_7200;
 
 /// Mean over concepts.
-pub fn concept_alignment(p: &Prepared) -> Outcome {
+pub fn concept_alignment(p: &Prepared) -> Result<Outcome, String> {
     if p.run().is_all_continuous() {
-        return Outcome::undefined("the concepts are continuous and have no classes that clusters could share");
+        return Err("the concepts are continuous and have no classes that clusters could share".to_owned());
     }
-    if p.column(TensorName::ConceptLabels).is_none() {
-        return Outcome::undefined("there are no concept labels");
-    }
+    p.column(TensorName::ConceptLabels).ok_or("there are no concept labels")?;
     let concept = |i: usize| {
         p.pause();
         let known = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
@@ -44,10 +42,8 @@ pub fn concept_alignment(p: &Prepared) -> Outcome {
         Ok(Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 })
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &concept);
-    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
-        Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
-        undefined => undefined,
-    }
+    let mean = mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value);
+    Ok(mean.map(|value| ScoreValue { standard_error: None, ..value }))
 }
 
 /// At most [`MOST_ROWS`] of these rows, ascending.

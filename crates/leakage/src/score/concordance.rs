@@ -20,7 +20,7 @@ pub fn of_concept(p: &Prepared, i: usize) -> Result<Term, String> {
 }
 
 /// 1 − Σ(ĉ − c)² / Σ(c − mean c)², mean over concepts that are numbers: how well activations are the numbers, in their unit.
-pub fn r2(p: &Prepared) -> Outcome {
+pub fn r2(p: &Prepared) -> Result<Outcome, String> {
     let term = |i: usize| {
         if !p.run().is_continuous(i) {
             return Err("its labels are classes".into());
@@ -29,7 +29,7 @@ pub fn r2(p: &Prepared) -> Outcome {
         Ok::<_, String>(Numbers::new(labels)?.r2(&activations).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
-    mean_over_concepts(p, &p.weights_where(|i| p.run().is_continuous(i)), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &p.weights_where(|i| p.run().is_continuous(i)), &terms, |term| term.value))
 }
 
 /// A concept's activations and labels, in the rows in which the label is known.

@@ -23,22 +23,17 @@ use super::term::{
 };
 
 /// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
-pub fn concepts_task(p: &Prepared) -> Outcome {
-    match &*concepts_task_terms(p) {
-        Err(why) => Outcome::undefined(why),
-        Ok(Terms { terms, .. }) => mean_over_concepts(p, &p.concept_weights(), terms, |term| term.excess),
-    }
+pub fn concepts_task(p: &Prepared) -> Result<Outcome, String> {
+    Ok(mean_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p)?.terms, |term| term.excess))
 }
 
 /// 1 − exp(−2 I(ĉ_i; y | c_i)), mean over concepts: the share of the variance of y, given c_i, that ĉ_i explains where all
 /// are jointly normal (Linfoot 1957, doi:10.1016/S0019-9958(57)90116-X). A number's own information grows without bound as
 /// it is measured finer, so a share of that says little.
-pub fn concepts_task_of_variance(p: &Prepared) -> Outcome {
-    let terms = match &*concepts_task_terms(p) {
-        Err(why) => return Outcome::undefined(why),
-        Ok(found) => found.terms.iter().enumerate().map(|(i, term)| of_variance(p, i, term)).collect::<Vec<_>>(),
-    };
-    mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
+pub fn concepts_task_of_variance(p: &Prepared) -> Result<Outcome, String> {
+    let found = concepts_task_terms(p)?;
+    let terms: Vec<_> = found.terms.iter().enumerate().map(|(i, term)| of_variance(p, i, term)).collect();
+    Ok(mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess))
 }
 
 fn of_variance(p: &Prepared, i: usize, term: &Result<Term, String>) -> Result<Term, String> {
@@ -57,35 +52,30 @@ fn of_variance(p: &Prepared, i: usize, term: &Result<Term, String>) -> Result<Te
 }
 
 /// I(ĉ_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
-pub fn interconcept(p: &Prepared) -> Outcome {
-    outcome(&about_other_concepts(p), |pairs| &pairs.excess)
+pub fn interconcept(p: &Prepared) -> Result<Outcome, String> {
+    Ok(outcome(&*about_other_concepts(p)?, |pairs| &pairs.excess))
 }
 
 /// `ctl_conditional` − `ctl_excess` of each concept: an estimate of I(c_i; y | ĉ_i) / H(y), what was not learnt.
-pub fn gap(p: &Prepared) -> Outcome {
-    let (conditional, excess) = (concepts_task_terms(p), leakage::concepts_task_terms(p));
-    let (conditional, excess) = match (&*conditional, &*excess) {
-        (Ok(conditional), Ok(excess)) => (&conditional.terms, excess),
-        (Err(why), _) | (_, Err(why)) => return Outcome::undefined(why),
-    };
+pub fn gap(p: &Prepared) -> Result<Outcome, String> {
+    let (conditional, excess) = (concepts_task_terms(p)?, leakage::concepts_task_terms(p)?);
     let difference = |(conditional, excess): (&Result<Term, String>, &Result<Term, String>)| {
         Ok(conditional.as_ref().map_err(Clone::clone)?.less(excess.as_ref().map_err(Clone::clone)?))
     };
-    let terms: Vec<Result<Term, String>> = conditional.iter().zip(excess).map(difference).collect();
-    mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess)
+    let terms: Vec<Result<Term, String>> = conditional.terms.iter().zip(&*excess).map(difference).collect();
+    Ok(mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess))
 }
 
 /// Returns the influence of each row on `ctl_conditional`, and the set that it is a mean over; `None` where it is
 /// undefined.
 pub fn concepts_task_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    let terms = concepts_task_terms(p);
-    influence_over_concepts(p, &p.concept_weights(), &terms.as_ref().as_ref().ok()?.terms)
+    influence_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p).ok()?.terms)
 }
 
 /// Returns the influence of each row on `icl_conditional`, and the set that it is a mean over; `None` where it is
 /// undefined.
 pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    about_other_concepts(p).as_ref().as_ref().ok()?.influence()
+    about_other_concepts(p).ok()?.influence()
 }
 
 /// The terms of `ctl_conditional`, of each concept.
@@ -118,8 +108,8 @@ impl OfRows {
     }
 }
 
-pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Terms, String>> {
-    p.shared("conditional concepts-task leakage", || {
+pub fn concepts_task_terms(p: &Prepared) -> Result<Arc<Terms>, String> {
+    p.try_shared("conditional concepts-task leakage", || {
         inputs(p)?;
         let task = p.task_labels().ok_or("there are no task labels")?;
         let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
@@ -172,8 +162,8 @@ fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
     Ok((activations, p.concept_labels().ok_or("there are no concept labels")?))
 }
 
-fn about_other_concepts(p: &Prepared) -> Arc<Result<Pairs, String>> {
-    p.shared("conditional interconcept leakage", || {
+fn about_other_concepts(p: &Prepared) -> Result<Arc<Pairs>, String> {
+    p.try_shared("conditional interconcept leakage", || {
         let (activations, labels) = inputs(p)?;
         let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();
         let k = p.concepts();

@@ -21,29 +21,15 @@ use super::term::{Concepts, Normaliser, Sum, Term, has_one_class, mean_over_conc
 use super::units::{self, Computed, Shape};
 
 /// I(ĉ^w_i; y | c_i) / H(y), mean over concepts.
-pub fn concepts_task(p: &Prepared) -> Outcome {
-    match weighted(p).as_ref() {
-        Ok(Weighted { task: Ok(concepts), .. }) => concepts.outcome(p, |numbers| numbers.excess),
-        Ok(Weighted { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
-    }
-}
-
-/// The same for ĉ⁺.
-pub fn concepts_task_positive(p: &Prepared) -> Outcome {
-    concepts_task_of(p, TensorName::PositiveEmbeddings)
-}
-
-/// The same for ĉ⁻.
-pub fn concepts_task_negative(p: &Prepared) -> Outcome {
-    concepts_task_of(p, TensorName::NegativeEmbeddings)
+pub fn concepts_task(p: &Prepared) -> Result<Outcome, String> {
+    let weighted = weighted(p)?;
+    Ok(weighted.task.as_ref().map_err(String::clone)?.outcome(p, |numbers| numbers.excess))
 }
 
 /// I(ĉ^w_i; c_j | c_i) / H(c_j), mean over ordered pairs i ≠ j.
-pub fn interconcept(p: &Prepared) -> Outcome {
-    match weighted(p).as_ref() {
-        Ok(weighted) => outcome(&weighted.pairs, |pairs| &pairs.excess),
-        Err(why) => Outcome::undefined(why),
-    }
+pub fn interconcept(p: &Prepared) -> Result<Outcome, String> {
+    let weighted = weighted(p)?;
+    Ok(outcome(weighted.pairs.as_ref().map_err(String::clone)?, |pairs| &pairs.excess))
 }
 
 /// The conditional information in the weighted embeddings, from one neighbour search for each concept and stratum.
@@ -59,8 +45,8 @@ type Found = Result<Conditional, Undefined>;
 const PAIRS: usize = 0;
 const TASK: usize = 1;
 
-fn weighted(p: &Prepared) -> Arc<Result<Weighted, String>> {
-    p.shared("conditional weighted embeddings", || {
+fn weighted(p: &Prepared) -> Result<Arc<Weighted>, String> {
+    p.try_shared("conditional weighted embeddings", || {
         p.column(TensorName::ConceptEmbeddings).ok_or("there are no concept embeddings")?;
         let concepts = p.concept_labels().ok_or("there are no concept labels")?;
         let labels = Labels::new(p, concepts, p.task_labels());
@@ -165,15 +151,11 @@ impl Estimating<'_, '_> {
     }
 }
 
-fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
-    let Some(task) = p.task_labels() else { return Outcome::undefined("there are no task labels") };
-    if p.concept_labels().is_none() {
-        return Outcome::undefined("there are no concept labels");
-    }
-    let entropy = match normaliser(task, p) {
-        Ok(entropy) => entropy,
-        Err(why) => return Outcome::undefined(format!("task_labels: {why}")),
-    };
+/// The same as [`concepts_task`] for ĉ⁺ or ĉ⁻.
+pub fn concepts_task_of(p: &Prepared, name: TensorName) -> Result<Outcome, String> {
+    let task = p.task_labels().ok_or("there are no task labels")?;
+    p.concept_labels().ok_or("there are no concept labels")?;
+    let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
     let term = |i: usize| {
         p.pause();
         let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
@@ -188,5 +170,5 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         Ok(Term::normalised(found.estimate, &entropy).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.excess)
+    Ok(mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.excess))
 }

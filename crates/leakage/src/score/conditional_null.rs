@@ -46,28 +46,14 @@ pub fn interconcept(p: &Prepared) -> Significance {
     of_pairs(p, |i, rows| p.activation_in(i, rows))
 }
 
-/// Tests `embedding_ct_conditional`.
-pub fn embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
-}
-
-/// Tests `embedding_ct_conditional_positive`.
-pub fn positive_embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i, rows| embedding(p, TensorName::PositiveEmbeddings, i, rows))
-}
-
-/// Tests `embedding_ct_conditional_negative`.
-pub fn negative_embeddings_task(p: &Prepared) -> Significance {
-    of_concepts(p, |i, rows| embedding(p, TensorName::NegativeEmbeddings, i, rows))
+/// Tests `embedding_ct_conditional`, or the same of positive or negative embeddings.
+pub fn embeddings_task(p: &Prepared, name: TensorName) -> Significance {
+    of_concepts(p, |i, rows| p.embedding_in(name, i, rows).map(Cow::Owned))
 }
 
 /// Tests `embedding_ic_conditional`.
 pub fn embeddings_interconcept(p: &Prepared) -> Significance {
-    of_pairs(p, |i, rows| embedding(p, TensorName::ConceptEmbeddings, i, rows))
-}
-
-fn embedding<'p>(p: &'p Prepared, name: TensorName, i: usize, rows: &KnownRows) -> Option<Cow<'p, Variable>> {
-    p.embedding_in(name, i, rows).map(Cow::Owned)
+    of_pairs(p, |i, rows| p.embedding_in(TensorName::ConceptEmbeddings, i, rows).map(Cow::Owned))
 }
 
 /// A concept's test.

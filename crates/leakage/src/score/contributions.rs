@@ -15,25 +15,21 @@ use super::term::Term;
 const EXPLAINED: f64 = 0.95;
 
 /// NCC: the least number of contributions |w·ĉ| that add up to 95 % of all of a logit, mean over classes and rows.
-pub fn contributing_concepts(p: &Prepared) -> Outcome {
-    let counts = || {
-        let head = Head::of(p);
-        let (activations, weights) = (head.inputs(p)?, head.sparse());
-        let of_row = |row: usize| {
-            p.pause();
-            let row = &activations[row * head.columns..][..head.columns];
-            let mut sizes = Vec::new();
-            let of_class = |weights: &Vec<(usize, f64)>| {
-                sizes.clear();
-                sizes.extend(weights.iter().map(|(column, weight)| (weight * row[*column]).abs()));
-                largest_that_explain(&mut sizes)
-            };
-            weights.iter().map(of_class).sum::<usize>() as f64 / head.classes as f64
+pub fn contributing_concepts(p: &Prepared) -> Result<Outcome, String> {
+    let head = Head::of(p);
+    let (activations, weights) = (head.inputs(p)?, head.sparse());
+    let of_row = |row: usize| {
+        p.pause();
+        let row = &activations[row * head.columns..][..head.columns];
+        let mut sizes = Vec::new();
+        let of_class = |weights: &Vec<(usize, f64)>| {
+            sizes.clear();
+            sizes.extend(weights.iter().map(|(column, weight)| (weight * row[*column]).abs()));
+            largest_that_explain(&mut sizes)
         };
-        Ok(parallel::map(p.rows(), &of_row))
+        weights.iter().map(of_class).sum::<usize>() as f64 / head.classes as f64
     };
-    let counts: Result<Vec<f64>, String> = counts();
-    counts.map_or_else(Outcome::undefined, |counts| Term::mean_of_rows(&counts).outcome())
+    Ok(Term::mean_of_rows(&parallel::map(p.rows(), &of_row)).outcome())
 }
 
 /// How many of the largest sizes add up to [`EXPLAINED`] of all; 0 where all are 0.
@@ -53,11 +49,7 @@ fn largest_that_explain(sizes: &mut [f64]) -> usize {
 /// The share of the side channel in the variances of the logits' two parts, V_s / (V_s + V_c): the linear head's part W ĉ + b, and
 /// what the task logits have beside it. Variances are summed over classes. Softmax ignores what all logits of a row share, so
 /// the parts are centred over classes first.
-pub fn side_channel_share(p: &Prepared) -> Outcome {
-    share(p).map_or_else(Outcome::undefined, |term| term.outcome())
-}
-
-fn share(p: &Prepared) -> Result<Term, String> {
+pub fn side_channel_share(p: &Prepared) -> Result<Outcome, String> {
     let head = Head::of(p);
     let activations = head.inputs(p)?;
     let logits = p.column(TensorName::TaskLogits).ok_or("there are no task logits")?;
@@ -95,7 +87,7 @@ fn share(p: &Prepared) -> Result<Term, String> {
     }
     let value = of_side / both;
     let influence = side.iter().zip(&concepts).map(|(s, c)| (s - value * (s + c)) / both).collect();
-    Ok(Term { value, excess: value, influence, draw_variance: 0.0 })
+    Ok(Term { value, excess: value, influence, draw_variance: 0.0 }.outcome())
 }
 
 /// x → x less the mean.

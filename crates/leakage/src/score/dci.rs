@@ -24,15 +24,11 @@ use super::term::{Term, mean_over_concepts};
 /// D: 1 less the entropy of a column's importances over the concepts, in units of ln k; mean over columns, each weighted
 /// by its share of all importance. The matrix has the importance of a concept's columns (row) for the concept (column), of
 /// sum 1 for each concept.
-pub fn disentanglement(p: &Prepared) -> Outcome {
-    let dci = dci(p);
-    let dci = match dci.as_ref() {
-        Ok(dci) => dci,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn disentanglement(p: &Prepared) -> Result<Outcome, String> {
+    let dci = dci(p)?;
     let defined: Vec<&Vec<f64>> = dci.concepts.iter().flatten().map(|concept| &concept.importances).collect();
     if defined.len() < 2 {
-        return Outcome::undefined("importances are spread over concepts, which takes two with an importance");
+        return Err("importances are spread over concepts, which takes two with an importance".to_owned());
     }
     let (mut value, mut total) = (0.0, 0.0);
     for column in 0..dci.columns {
@@ -44,7 +40,7 @@ pub fn disentanglement(p: &Prepared) -> Outcome {
         }
     }
     if total == 0.0 {
-        return Outcome::undefined("no activation has any importance for a concept");
+        return Err("no activation has any importance for a concept".to_owned());
     }
     let blocks = p.run().activation_blocks(dci.columns).filter(|_| p.latents().is_none());
     let matrix: Option<Matrix> = blocks.map(|blocks| {
@@ -53,36 +49,29 @@ pub fn disentanglement(p: &Prepared) -> Outcome {
         };
         blocks.iter().map(|block| dci.concepts.iter().map(|concept| importance(block, concept)).collect()).collect()
     });
-    Outcome::Value(ScoreValue { value: value / total, matrix, ..ScoreValue::default() })
+    Ok(Outcome::Value(ScoreValue { value: value / total, matrix, ..ScoreValue::default() }))
 }
 
 /// C: 1 less the entropy of a concept's importances over the columns, in units of ln of their number; mean over concepts.
-pub fn completeness(p: &Prepared) -> Outcome {
+pub fn completeness(p: &Prepared) -> Result<Outcome, String> {
     let completeness = |concept: &Concept| {
         let value = concentration(&concept.importances);
         Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 }
     };
-    match over_concepts(p, completeness) {
-        // Its scatter is that of the fit, which rows do not give.
-        Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
-        undefined => undefined,
-    }
+    // Its scatter is that of the fit, which rows do not give.
+    Ok(over_concepts(p, completeness)?.map(|value| ScoreValue { standard_error: None, ..value }))
 }
 
 /// I: test accuracy of the trees; mean over concepts.
-pub fn informativeness(p: &Prepared) -> Outcome {
+pub fn informativeness(p: &Prepared) -> Result<Outcome, String> {
     over_concepts(p, |concept| concept.accuracy.clone())
 }
 
-fn over_concepts(p: &Prepared, term: impl Fn(&Concept) -> Term) -> Outcome {
-    match dci(p).as_ref() {
-        Ok(dci) => {
-            let terms: Vec<Result<Term, String>> =
-                dci.concepts.iter().map(|concept| concept.as_ref().map(&term).map_err(String::clone)).collect();
-            mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
-        }
-        Err(why) => Outcome::undefined(why),
-    }
+fn over_concepts(p: &Prepared, term: impl Fn(&Concept) -> Term) -> Result<Outcome, String> {
+    let dci = dci(p)?;
+    let terms: Vec<Result<Term, String>> =
+        dci.concepts.iter().map(|concept| concept.as_ref().map(&term).map_err(String::clone)).collect();
+    Ok(mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value))
 }
 
 /// 1 − H(shares) / ln(number of shares), of shares that need not sum to 1; 1 where one has everything.
@@ -105,8 +94,8 @@ struct Concept {
     accuracy: Term,
 }
 
-fn dci(p: &Prepared) -> Arc<Result<Dci, String>> {
-    p.shared("boosted trees", || {
+fn dci(p: &Prepared) -> Result<Arc<Dci>, String> {
+    p.try_shared("boosted trees", || {
         if p.run().is_all_continuous() {
             return Err("the concepts are continuous and have no classes to predict".into());
         }

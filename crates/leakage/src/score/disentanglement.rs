@@ -25,11 +25,8 @@ const COST: f64 = 0.01;
 
 /// For each true concept, the gap between the two largest informations that activations, cut into 20 bins, have about
 /// it, over its entropy; mean over concepts.
-pub fn mig(p: &Prepared) -> Outcome {
-    let codes = match codes(p) {
-        Ok(codes) => codes,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn mig(p: &Prepared) -> Result<Outcome, String> {
+    let codes = codes(p)?;
     let of_all: Vec<Vec<i32>> = parallel::map(codes.columns.len(), &|at| bins(&codes.columns[at]));
     let gap = |j: usize| {
         p.pause();
@@ -50,20 +47,13 @@ pub fn mig(p: &Prepared) -> Outcome {
         Ok(largest_gap(terms.map_err(|e| e.to_string())?).spread(&rows))
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &gap);
-    mean_over_concepts(p, &codes.weights(p), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &codes.weights(p), &terms, |term| term.value))
 }
 
 /// For each true concept, the gap between the two highest test accuracies of linear classifiers that read one
 /// activation each; mean over concepts.
-pub fn sap(p: &Prepared) -> Outcome {
-    let codes = codes(p);
-    match codes.and_then(|codes| Ok((codes.weights(p), sap_terms(p, &codes)?))) {
-        Ok((weights, terms)) => mean_over_concepts(p, &weights, &terms, |term| term.value),
-        Err(why) => Outcome::undefined(why),
-    }
-}
-
-fn sap_terms(p: &Prepared, codes: &Codes) -> Result<Vec<Result<Term, String>>, String> {
+pub fn sap(p: &Prepared) -> Result<Outcome, String> {
+    let codes = codes(p)?;
     let read: Vec<usize> = (0..p.concepts()).filter(|&i| codes.has_gap(i).is_ok()).collect();
     let of_all = Holdout::of_concepts(p, 0, &read, &KnownRows::all(p.rows()))?;
     let at = |code: &[f64], rows: &[usize]| rows.iter().map(|&row| code[row]).collect::<Vec<f64>>();
@@ -93,7 +83,8 @@ fn sap_terms(p: &Prepared, codes: &Codes) -> Result<Vec<Result<Term, String>>, S
         let terms = hits.map(|hits| Ok(Term::mean_of_rows(&hits?)));
         Ok(holdout.spread(&largest_gap(terms.collect::<Result<_, String>>()?)))
     };
-    Ok(parallel::map(p.concepts(), &gap))
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &gap);
+    Ok(mean_over_concepts(p, &codes.weights(p), &terms, |term| term.value))
 }
 
 /// One number a row for each activation: of a concept each, or latents.

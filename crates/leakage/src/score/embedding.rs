@@ -21,74 +21,29 @@ use super::term::{Concepts, Normaliser, Sum, Term, known_pair, mean_over_concept
 use super::units::{self, Computed, Shape};
 
 /// Ĩ(CT), eq. 10: mean over concepts of I(ĉ^w_i, y) / H(y).
-pub fn concepts_task(p: &Prepared) -> Outcome {
-    match of_labels(p, TensorName::ConceptEmbeddings).as_ref() {
-        Ok(OfLabels { task: Ok(concepts), .. }) => concepts.outcome(p, |numbers| numbers.value),
-        Ok(OfLabels { task: Err(why), .. }) | Err(why) => Outcome::undefined(why),
-    }
+pub fn concepts_task(p: &Prepared) -> Result<Outcome, String> {
+    let found = of_labels(p, TensorName::ConceptEmbeddings)?;
+    Ok(found.task.as_ref().map_err(String::clone)?.outcome(p, |numbers| numbers.value))
 }
 
-/// Ĩ(CT) of ĉ⁺.
-pub fn concepts_task_positive(p: &Prepared) -> Outcome {
-    concepts_task_of(p, TensorName::PositiveEmbeddings)
+/// Ĩ(IC), eq. 11: mean over ordered pairs i ≠ j of I(ĉ_i, c_j) / H(c_j), with ĉ the embeddings `name`. The paper's sum runs
+/// over j < i; its authors' code averages all ordered pairs, as is done here.
+pub fn interconcept(p: &Prepared, name: TensorName) -> Result<Outcome, String> {
+    let found = of_labels(p, name)?;
+    Ok(outcome(found.pairs.as_ref().map_err(String::clone)?, |pairs| &pairs.clipped))
 }
 
-/// Ĩ(CT) of ĉ⁻.
-pub fn concepts_task_negative(p: &Prepared) -> Outcome {
-    concepts_task_of(p, TensorName::NegativeEmbeddings)
-}
-
-/// Ĩ(IC), eq. 11: mean over ordered pairs i ≠ j of I(ĉ^w_i, c_j) / H(c_j). The paper's sum runs over j < i; its
-/// authors' code averages all ordered pairs, as is done here.
-pub fn interconcept(p: &Prepared) -> Outcome {
-    interconcept_of(p, TensorName::ConceptEmbeddings)
-}
-
-/// Ĩ(IC) of ĉ⁺.
-pub fn interconcept_positive(p: &Prepared) -> Outcome {
-    interconcept_of(p, TensorName::PositiveEmbeddings)
-}
-
-/// Ĩ(IC) of ĉ⁻.
-pub fn interconcept_negative(p: &Prepared) -> Outcome {
-    interconcept_of(p, TensorName::NegativeEmbeddings)
-}
-
-/// Ĩ(self), eq. 12: mean over concepts of I(ĉ^w_i, c_i) / H(c_i).
-pub fn own_concept(p: &Prepared) -> Outcome {
-    own_concept_of(p, TensorName::ConceptEmbeddings)
-}
-
-/// Ĩ(self) of ĉ⁺.
-pub fn own_concept_positive(p: &Prepared) -> Outcome {
-    own_concept_of(p, TensorName::PositiveEmbeddings)
-}
-
-/// Ĩ(self) of ĉ⁻.
-pub fn own_concept_negative(p: &Prepared) -> Outcome {
-    own_concept_of(p, TensorName::NegativeEmbeddings)
-}
-
-fn interconcept_of(p: &Prepared, name: TensorName) -> Outcome {
-    match of_labels(p, name).as_ref() {
-        Ok(found) => outcome(&found.pairs, |pairs| &pairs.clipped),
-        Err(why) => Outcome::undefined(why),
-    }
-}
-
-fn own_concept_of(p: &Prepared, name: TensorName) -> Outcome {
-    match of_labels(p, name).as_ref() {
-        Ok(found) => found.own.outcome(p, |numbers| numbers.value),
-        Err(why) => Outcome::undefined(why),
-    }
+/// Ĩ(self), eq. 12: mean over concepts of I(ĉ_i, c_i) / H(c_i), with ĉ the embeddings `name`.
+pub fn own_concept(p: &Prepared, name: TensorName) -> Result<Outcome, String> {
+    Ok(of_labels(p, name)?.own.outcome(p, |numbers| numbers.value))
 }
 
 /// Ĩ(align), eq. 13: for each concept, Ĩ(CT) of aligned less unaligned vectors, positive plus negative, each with
 /// its own group's H(y). Both groups are cut to the smaller one's size, in ascending row id, so that N is equal in
 /// the subtraction.
-pub fn alignment(p: &Prepared) -> Outcome {
+pub fn alignment(p: &Prepared) -> Result<Outcome, String> {
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &|i| alignment_of(p, i));
-    mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value))
 }
 
 /// The information in embeddings, from one neighbour search per concept for all labels. The task is among them for the
@@ -99,13 +54,13 @@ struct OfLabels {
     pairs: Result<Pairs, String>,
 }
 
-fn of_labels(p: &Prepared, name: TensorName) -> Arc<Result<OfLabels, String>> {
+fn of_labels(p: &Prepared, name: TensorName) -> Result<Arc<OfLabels>, String> {
     let (shared, family): (_, fn(&mut Kept) -> &mut Family) = match name {
         TensorName::PositiveEmbeddings => ("positive embeddings", |kept| &mut kept.positive_embeddings),
         TensorName::NegativeEmbeddings => ("negative embeddings", |kept| &mut kept.negative_embeddings),
         _ => ("weighted embeddings", |kept| &mut kept.embeddings),
     };
-    p.shared(shared, || {
+    p.try_shared(shared, || {
         p.column(name).ok_or_else(|| format!("there are no {name}"))?;
         let concepts = p.concept_labels().unwrap_or_default();
         let task = p.task_labels().filter(|_| name == TensorName::ConceptEmbeddings);
@@ -210,12 +165,10 @@ const PAIRS: usize = 0;
 const OWN: usize = 1;
 const TASK: usize = 2;
 
-fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
-    let Some(task) = p.task_labels() else { return Outcome::undefined("there are no task labels") };
-    let entropy = match normaliser(task, p) {
-        Ok(entropy) => entropy,
-        Err(why) => return Outcome::undefined(format!("task_labels: {why}")),
-    };
+/// Ĩ(CT) of ĉ⁺ or ĉ⁻.
+pub fn concepts_task_of(p: &Prepared, name: TensorName) -> Result<Outcome, String> {
+    let task = p.task_labels().ok_or("there are no task labels")?;
+    let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
     let term = |i: usize| {
         p.pause();
         let embedding = p.embedding(name, i).ok_or_else(|| format!("there are no {name}"))?;
@@ -223,7 +176,7 @@ fn concepts_task_of(p: &Prepared, name: TensorName) -> Outcome {
         Ok(Term::normalised(information, &entropy))
     };
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &term);
-    mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &p.equal_weights(), &terms, |term| term.value))
 }
 
 fn alignment_of(p: &Prepared, i: usize) -> Result<Term, String> {

@@ -17,31 +17,29 @@ const THRESHOLD: f64 = 0.2;
 
 /// Eq. 4: the squared differences between the similarities of every two windows in the deep and in the shallow map, summed
 /// over ordered pairs, mean over the two window sizes; mean over rows.
-pub fn cross_layer(p: &Prepared) -> Outcome {
+pub fn cross_layer(p: &Prepared) -> Result<Outcome, String> {
     over_scales(p, |_, difference| difference * difference, 1.0 / SCALES as f64)
 }
 
 /// The same as the authors train on it: for each window size the mean over pairs of max(0, |difference| − 0.2), summed.
-pub fn cross_layer_of_authors(p: &Prepared) -> Outcome {
+pub fn cross_layer_of_authors(p: &Prepared) -> Result<Outcome, String> {
     over_scales(p, |windows, difference| (difference.abs() - THRESHOLD).max(0.0) / (windows * windows), 1.0)
 }
 
 /// Eq. 5: the squared length of f(Aug(x)) − Aug(f(x)); mean over rows.
-pub fn cross_image(p: &Prepared) -> Outcome {
+pub fn cross_image(p: &Prepared) -> Result<Outcome, String> {
     over_differences(p, |squares, _| squares)
 }
 
 /// The same over the number of the map's values, as the authors train on it.
-pub fn cross_image_of_authors(p: &Prepared) -> Outcome {
+pub fn cross_image_of_authors(p: &Prepared) -> Result<Outcome, String> {
     over_differences(p, |squares, count| squares / count)
 }
 
 /// Mean over rows of the sum of `term` over scales and ordered pairs of windows. A window and itself do not differ.
-fn over_scales(p: &Prepared, term: impl Fn(f64, f64) -> f64, weight: f64) -> Outcome {
-    let maps = [TensorName::DeepFeatures, TensorName::ShallowFeatures].map(|name| p.column(name));
-    let [Some(deep), Some(shallow)] = maps else {
-        return Outcome::undefined("there are no deep_features and shallow_features");
-    };
+fn over_scales(p: &Prepared, term: impl Fn(f64, f64) -> f64, weight: f64) -> Result<Outcome, String> {
+    let maps = p.column(TensorName::DeepFeatures).zip(p.column(TensorName::ShallowFeatures));
+    let (deep, shallow) = maps.ok_or("there are no deep_features and shallow_features")?;
     let (width, deep, shallow) = (deep.width(), deep.block(0..deep.width()), shallow.block(0..shallow.width()));
     let row = |(deep, shallow): (&[f64], &[f64])| {
         let (height, columns) = (deep[0] as usize, deep[1] as usize);
@@ -58,13 +56,11 @@ fn over_scales(p: &Prepared, term: impl Fn(f64, f64) -> f64, weight: f64) -> Out
         weight * (1..=SCALES).map(of_scale).sum::<f64>()
     };
     let rows: Vec<f64> = deep.chunks(width).zip(shallow.chunks(width)).map(row).collect();
-    Term::mean_of_rows(&rows).outcome()
+    Ok(Term::mean_of_rows(&rows).outcome())
 }
 
-fn over_differences(p: &Prepared, value: impl Fn(f64, f64) -> f64) -> Outcome {
-    let Some(column) = p.column(TensorName::CrossImageDifference) else {
-        return Outcome::undefined("there is no cross_image_difference");
-    };
+fn over_differences(p: &Prepared, value: impl Fn(f64, f64) -> f64) -> Result<Outcome, String> {
+    let column = p.column(TensorName::CrossImageDifference).ok_or("there is no cross_image_difference")?;
     let rows: Vec<f64> = column.block(0..column.width()).chunks(2).map(|row| value(row[0], row[1])).collect();
-    Term::mean_of_rows(&rows).outcome()
+    Ok(Term::mean_of_rows(&rows).outcome())
 }

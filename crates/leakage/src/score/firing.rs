@@ -23,23 +23,18 @@ const PRECISION: f64 = 0.9;
 const CHANCE: f64 = 0.01;
 
 /// The share of latents that fire in no row.
-pub fn dead(p: &Prepared) -> Outcome {
-    let dead = Firing::of(p).map(|firing| {
-        let silent = firing.latents().filter(|rows| count(rows) == 0).count();
-        Outcome::Value(ScoreValue { value: silent as f64 / firing.latents().len() as f64, ..ScoreValue::default() })
-    });
-    dead.unwrap_or_else(Outcome::undefined)
+pub fn dead(p: &Prepared) -> Result<Outcome, String> {
+    let firing = Firing::of(p)?;
+    let silent = firing.latents().filter(|rows| count(rows) == 0).count();
+    Ok(Outcome::Value(ScoreValue { value: silent as f64 / firing.latents().len() as f64, ..ScoreValue::default() }))
 }
 
 /// The share of a concept's rows on which a carrier of the concept fires and none of its main latents does; mean over
 /// concepts. Each class of a categorical concept has latents of its own.
-pub fn absorption(p: &Prepared) -> Outcome {
-    let firing = match Firing::of(p) {
-        Ok(firing) => firing,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn absorption(p: &Prepared) -> Result<Outcome, String> {
+    let firing = Firing::of(p)?;
     let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &|i| of_concept(p, &firing, i));
-    mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value)
+    Ok(mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value))
 }
 
 fn of_concept(p: &Prepared, firing: &Firing, i: usize) -> Result<Term, String> {

@@ -9,6 +9,7 @@ use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{Prepared, first_largest};
 use crate::tensor::TensorName;
 
+use super::labels::task_classes;
 use super::term::Term;
 
 /// A smaller weight counts as 0, as in the authors' code.
@@ -17,24 +18,19 @@ const SMALLEST: f64 = 1e-5;
 const LEVELS: [usize; 6] = [5, 10, 15, 20, 25, 30];
 
 /// NEC: weights of the head that are not 0, over the number of classes.
-pub fn effective_concepts(p: &Prepared) -> Outcome {
+pub fn effective_concepts(p: &Prepared) -> Result<Outcome, String> {
     let head = Head::of(p);
     let effective = head.weights.iter().filter(|weight| weight.abs() > SMALLEST).count();
-    Outcome::Value(ScoreValue { value: effective as f64 / head.classes as f64, ..ScoreValue::default() })
+    Ok(Outcome::Value(ScoreValue { value: effective as f64 / head.classes as f64, ..ScoreValue::default() }))
 }
 
 /// ANEC: the task accuracy with the head cut to its largest weights, mean over 5, 10, … 30 effective concepts; levels
 /// above the number of columns are those of the whole head. The paper solves an elastic net for each level before it
 /// cuts, so its heads are at least as accurate.
-pub fn accuracy_at_effective_concepts(p: &Prepared) -> Outcome {
-    levels(p).unwrap_or_else(Outcome::undefined)
-}
-
-fn levels(p: &Prepared) -> Result<Outcome, String> {
+pub fn accuracy_at_effective_concepts(p: &Prepared) -> Result<Outcome, String> {
     let head = Head::of(p);
     let activations = head.inputs(p)?;
-    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
-    let labels = labels.ok_or("the task labels are not classes")?;
+    let labels = task_classes(p)?;
     if head.classes < 2 {
         return Err("head_weights has one class, an accuracy needs at least two".into());
     }
@@ -48,10 +44,7 @@ fn levels(p: &Prepared) -> Result<Outcome, String> {
         curve.push((level as f64, Some(hits.iter().sum::<f64>() / hits.len() as f64)));
         mean.iter_mut().zip(hits).for_each(|(sum, hit)| *sum += hit / LEVELS.len() as f64);
     }
-    match Term::mean_of_rows(&mean).outcome() {
-        Outcome::Value(value) => Ok(Outcome::Value(ScoreValue { curve: Some(curve), ..value })),
-        undefined => Ok(undefined),
-    }
+    Ok(Term::mean_of_rows(&mean).outcome().map(|value| ScoreValue { curve: Some(curve), ..value }))
 }
 
 /// The run's linear head.

@@ -30,115 +30,99 @@ const OTHER_NUMBER: f64 = 0.01;
 
 /// S_int = y_acc^(k) − y*_acc^(k). A reference accuracy that the run states is taken as known: the error is that of
 /// y*_acc^(k). Without one, heads are trained on the true concepts (see [`super::reference`]), and both are balanced.
-pub fn intervention_score(p: &Prepared) -> Outcome {
-    let score = task_classes(p).and_then(|labels| {
-        let hits = intervened(p)?;
-        if let Some(stated) = p.run().constants.reference_task_accuracy {
-            let known = Term { value: stated, excess: stated, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
-            return Ok(known.less(&Term::mean_of_rows(&hits)));
-        }
-        let reference = reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?;
-        Ok(reference.less(&mean_over_classes(&hits, &labels)))
-    });
-    score.map_or_else(Outcome::undefined, |score| score.outcome())
+pub fn intervention_score(p: &Prepared) -> Result<Outcome, String> {
+    let (labels, hits) = (task_classes(p)?, intervened(p)?);
+    if let Some(stated) = p.run().constants.reference_task_accuracy {
+        let known = Term { value: stated, excess: stated, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
+        return Ok(known.less(&Term::mean_of_rows(&hits)).outcome());
+    }
+    let reference = reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?;
+    Ok(reference.less(&mean_over_classes(&hits, &labels)).outcome())
 }
 
 /// y*_acc^(k): the share of rows whose task is right after intervening on all concepts.
-pub fn intervened_task_accuracy(p: &Prepared) -> Outcome {
-    let term = task_classes(p).and_then(|_| Ok(Term::mean_of_rows(&intervened(p)?)));
-    term.map_or_else(Outcome::undefined, |term| term.outcome())
+pub fn intervened_task_accuracy(p: &Prepared) -> Result<Outcome, String> {
+    task_classes(p)?;
+    Ok(Term::mean_of_rows(&intervened(p)?).outcome())
 }
 
 /// y*_acc^(k), balanced.
-pub fn intervened_task_balanced_accuracy(p: &Prepared) -> Outcome {
-    let term = task_classes(p).and_then(|labels| Ok(mean_over_classes(&intervened(p)?, &labels)));
-    term.map_or_else(Outcome::undefined, |term| term.outcome())
+pub fn intervened_task_balanced_accuracy(p: &Prepared) -> Result<Outcome, String> {
+    let labels = task_classes(p)?;
+    Ok(mean_over_classes(&intervened(p)?, &labels).outcome())
 }
 
 /// R² of a task that is a number, with all concepts true, at least 0.
-pub fn intervened_task_r2(p: &Prepared) -> Outcome {
-    let term = Numbers::of_task(p).and_then(|_| Ok(Term::mean_of_rows(&intervened(p)?)));
-    term.map_or_else(Outcome::undefined, |term| term.outcome())
+pub fn intervened_task_r2(p: &Prepared) -> Result<Outcome, String> {
+    Numbers::of_task(p)?;
+    Ok(Term::mean_of_rows(&intervened(p)?).outcome())
 }
 
 /// R² of a task that is a number, which may be below 0.
-pub fn task_r2(p: &Prepared) -> Outcome {
-    let term = Numbers::of_task(p).and_then(|task| Ok(task.r2(&predicted_numbers(p)?)));
-    term.map_or_else(Outcome::undefined, |term| term.outcome())
+pub fn task_r2(p: &Prepared) -> Result<Outcome, String> {
+    Ok(Numbers::of_task(p)?.r2(&predicted_numbers(p)?).outcome())
 }
 
 /// The mean absolute error of a task that is a number, in its unit.
-pub fn task_mae(p: &Prepared) -> Outcome {
-    let errors = Numbers::of_task(p).and_then(|task| Ok(task.absolute_errors(&predicted_numbers(p)?)));
-    errors.map_or_else(Outcome::undefined, |errors| Term::mean_of_rows(&errors).outcome())
+pub fn task_mae(p: &Prepared) -> Result<Outcome, String> {
+    let errors = Numbers::of_task(p)?.absolute_errors(&predicted_numbers(p)?);
+    Ok(Term::mean_of_rows(&errors).outcome())
 }
 
 /// Balanced task accuracy, or R², less that with all concepts true, in [−1, 1]; negative where true concepts help. The error
 /// is that of the difference of each row's credit.
-pub fn intervention_drop(p: &Prepared) -> Outcome {
+pub fn intervention_drop(p: &Prepared) -> Result<Outcome, String> {
     let curve = Curve::of(p, TensorName::InterventionPredictions);
-    let drop = untouched(p, &curve).and_then(|before| {
-        let after = intervened(p)?;
-        let is_constant = |credits: &[f64]| credits.iter().sum::<f64>() < NO_R2 * credits.len() as f64;
-        if p.run().has_continuous_labels(TensorName::TaskLabels) && is_constant(&before) && is_constant(&after) {
-            return Err("the model predicts the task no better than a constant, with and without intervention".into());
-        }
-        Ok(difference(&before, &after))
-    });
-    with_curve(p, drop, &curve)
+    let (before, after) = (untouched(p, &curve)?, intervened(p)?);
+    let is_constant = |credits: &[f64]| credits.iter().sum::<f64>() < NO_R2 * credits.len() as f64;
+    if p.run().has_continuous_labels(TensorName::TaskLabels) && is_constant(&before) && is_constant(&after) {
+        return Err("the model predicts the task no better than a constant, with and without intervention".into());
+    }
+    with_curve(p, &difference(&before, &after), curve.as_ref().ok())
 }
 
 /// Mean of the balanced task accuracy, or of R², over the share of concepts set to their true values, by trapezoids over [0, 1].
-pub fn intervention_area(p: &Prepared) -> Outcome {
-    let curve = Curve::of(p, TensorName::InterventionPredictions);
-    if let Some(differ) = curve.as_ref().ok().and_then(|curve| curve.of_other_head(p)) {
+pub fn intervention_area(p: &Prepared) -> Result<Outcome, String> {
+    let curve = Curve::of(p, TensorName::InterventionPredictions)?;
+    if let Some(differ) = curve.of_other_head(p) {
         p.remark(format!("{differ}: check that `head` is the model's"));
     }
-    let area = curve.as_ref().map_err(String::clone).and_then(|curve| {
-        let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
-        if curve.shares[0] > 0.0 {
-            points.push((0.0, Truth::of(p)?.credits(&predicted(p)?)));
-        }
-        for (at, &share) in curve.shares.iter().enumerate() {
-            points.push((share, curve.credits(at)?));
-        }
-        if curve.last_share() < 1.0 {
-            points.push((1.0, intervened(p)?));
-        }
-        let mut rows = vec![0.0; p.rows()];
-        for pair in points.windows(2) {
-            let half = (pair[1].0 - pair[0].0) / 2.0;
-            rows.iter_mut().zip(pair[0].1.iter().zip(&pair[1].1)).for_each(|(sum, (a, b))| *sum += half * (a + b));
-        }
-        Ok(rows)
-    });
-    with_curve(p, area, &curve)
+    let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
+    if curve.shares[0] > 0.0 {
+        points.push((0.0, Truth::of(p)?.credits(&predicted(p)?)));
+    }
+    for (at, &share) in curve.shares.iter().enumerate() {
+        points.push((share, curve.credits(at)?));
+    }
+    if curve.last_share() < 1.0 {
+        points.push((1.0, intervened(p)?));
+    }
+    let mut rows = vec![0.0; p.rows()];
+    for pair in points.windows(2) {
+        let half = (pair[1].0 - pair[0].0) / 2.0;
+        rows.iter_mut().zip(pair[0].1.iter().zip(&pair[1].1)).for_each(|(sum, (a, b))| *sum += half * (a + b));
+    }
+    with_curve(p, &rows, Some(&curve))
 }
 
 /// Balanced task accuracy, or R², less that with all concepts wrong, in [−1, 1]: near 0 where the head ignores its concepts.
-pub fn wrong_intervention_drop(p: &Prepared) -> Outcome {
+pub fn wrong_intervention_drop(p: &Prepared) -> Result<Outcome, String> {
     let curve = Curve::of(p, TensorName::WrongInterventionPredictions);
-    let drop = untouched(p, &curve).and_then(|before| {
-        let curve = curve.as_ref().map_err(String::clone)?;
-        if curve.last_share() < 1.0 {
-            return Err("wrong_intervention_predictions has no column with all concepts set".into());
-        }
-        Ok(difference(&before, &curve.credits(curve.shares.len() - 1)?))
-    });
-    with_curve(p, drop, &curve)
+    let before = untouched(p, &curve)?;
+    let curve = curve?;
+    if curve.last_share() < 1.0 {
+        return Err("wrong_intervention_predictions has no column with all concepts set".into());
+    }
+    with_curve(p, &difference(&before, &curve.credits(curve.shares.len() - 1)?), Some(&curve))
 }
 
 /// Balanced task accuracy, or R², less that with all concepts at their means, in [−1, 1]: near 0 where the head reads the task
 /// elsewhere.
-pub fn concept_ablation_drop(p: &Prepared) -> Outcome {
-    let drop = || {
-        let ablated = p.column(TensorName::AblatedTaskPredictions).ok_or("there are no ablated_task_predictions")?;
-        let truth = Truth::of(p)?;
-        let rows = difference(&truth.credits(&predicted(p)?), &truth.credits(&ablated.floats(0)));
-        Ok(truth.mean(&rows).outcome())
-    };
-    let drop: Result<Outcome, String> = drop();
-    drop.unwrap_or_else(Outcome::undefined)
+pub fn concept_ablation_drop(p: &Prepared) -> Result<Outcome, String> {
+    let ablated = p.column(TensorName::AblatedTaskPredictions).ok_or("there are no ablated_task_predictions")?;
+    let truth = Truth::of(p)?;
+    let rows = difference(&truth.credits(&predicted(p)?), &truth.credits(&ablated.floats(0)));
+    Ok(truth.mean(&rows).outcome())
 }
 
 /// The true task of each row.
@@ -304,12 +288,7 @@ fn difference(before: &[f64], after: &[f64]) -> Vec<f64> {
 }
 
 /// The mean of credits as a score, with the curve where there is one.
-fn with_curve(p: &Prepared, rows: Result<Vec<f64>, String>, curve: &Result<Curve, String>) -> Outcome {
-    match rows.and_then(|rows| Ok(Truth::of(p)?.mean(&rows).outcome())) {
-        Ok(Outcome::Value(value)) => {
-            Outcome::Value(ScoreValue { curve: curve.as_ref().ok().map(Curve::points), ..value })
-        }
-        Ok(undefined) => undefined,
-        Err(why) => Outcome::undefined(why),
-    }
+fn with_curve(p: &Prepared, rows: &[f64], curve: Option<&Curve>) -> Result<Outcome, String> {
+    let mean = Truth::of(p)?.mean(rows).outcome();
+    Ok(mean.map(|value| ScoreValue { curve: curve.map(Curve::points), ..value }))
 }

@@ -19,28 +19,24 @@ use super::term::{
 };
 use super::units::{self, Computed, Shape};
 
-type Part = fn(&Term) -> f64;
-const CLIPPED: Part = |term| term.value;
-const EXCESS: Part = |term| term.excess;
-
 /// CTL, eq. 6-7: max(0, (I(ĉ_i, y) − I(c_i, y)) / H(y)), mean over concepts or weighted by `concept_weights`.
-pub fn ctl(p: &Prepared) -> Outcome {
-    concepts_task(p, CLIPPED)
+pub fn ctl(p: &Prepared) -> Result<Outcome, String> {
+    Ok(mean_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p)?, |term| term.value))
 }
 
 /// CTL before clipping.
-pub fn ctl_excess(p: &Prepared) -> Outcome {
-    concepts_task(p, EXCESS)
+pub fn ctl_excess(p: &Prepared) -> Result<Outcome, String> {
+    Ok(mean_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p)?, |term| term.excess))
 }
 
 /// ICL, eq. 8-9: max(0, I(ĉ_i, ĉ_j)/√(H(ĉ_i)H(ĉ_j)) − I(c_i, c_j)/√(H(c_i)H(c_j))), mean over pairs i ≠ j.
-pub fn icl(p: &Prepared) -> Outcome {
-    outcome(&interconcept(p), |pairs| &pairs.clipped)
+pub fn icl(p: &Prepared) -> Result<Outcome, String> {
+    Ok(outcome(&*interconcept(p)?, |pairs| &pairs.clipped))
 }
 
 /// ICL before clipping.
-pub fn icl_excess(p: &Prepared) -> Outcome {
-    outcome(&interconcept(p), |pairs| &pairs.excess)
+pub fn icl_excess(p: &Prepared) -> Result<Outcome, String> {
+    Ok(outcome(&*interconcept(p)?, |pairs| &pairs.excess))
 }
 
 /// max(0, (I(ĉ_i, c_j) − I(c_i, c_j)) / H(c_j)), mean over ordered pairs i ≠ j.
@@ -48,41 +44,32 @@ pub fn icl_excess(p: &Prepared) -> Outcome {
 /// ICL subtracts two differently scaled numbers: a learnt information over a self-information near ψ(N) − ψ(k), and a
 /// true information over a label entropy of at most ln 2. Where concepts are correlated the difference is negative
 /// whatever leaks. Here both terms have the same normaliser.
-pub fn icl_label(p: &Prepared) -> Outcome {
-    outcome(&against_labels(p), |pairs| &pairs.clipped)
+pub fn icl_label(p: &Prepared) -> Result<Outcome, String> {
+    Ok(outcome(&*against_labels(p)?, |pairs| &pairs.clipped))
 }
 
 /// `icl_label` before clipping.
-pub fn icl_label_excess(p: &Prepared) -> Outcome {
-    outcome(&against_labels(p), |pairs| &pairs.excess)
-}
-
-fn concepts_task(p: &Prepared, part: Part) -> Outcome {
-    match &*concepts_task_terms(p) {
-        Err(why) => Outcome::undefined(why),
-        Ok(terms) => mean_over_concepts(p, &p.concept_weights(), terms, part),
-    }
+pub fn icl_label_excess(p: &Prepared) -> Result<Outcome, String> {
+    Ok(outcome(&*against_labels(p)?, |pairs| &pairs.excess))
 }
 
 /// The terms of CTL, one for each concept.
-pub fn concepts_task_terms(p: &Prepared) -> Arc<Result<Vec<Result<Term, String>>, String>> {
-    p.shared("concepts-task leakage", || concepts_task_of_each(p))
-}
-
-fn concepts_task_of_each(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
-    let (_, _, task) = inputs(p)?;
-    let task = task.ok_or("there are no task labels")?;
-    let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
-    let term = |i: usize| {
-        p.pause();
-        let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
-        let (activation, label) = concept_in(p, i, &rows)?;
-        let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
-        let learnt = varied_information("activations", &activation, &task, p)?;
-        let truth = varied_information("labels", &label, &task, p)?;
-        Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
-    };
-    Ok(parallel::map(p.concepts(), &term))
+pub fn concepts_task_terms(p: &Prepared) -> Result<Arc<Vec<Result<Term, String>>>, String> {
+    p.try_shared("concepts-task leakage", || {
+        let (_, _, task) = inputs(p)?;
+        let task = task.ok_or("there are no task labels")?;
+        let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
+        let term = |i: usize| {
+            p.pause();
+            let rows = p.known(&[i]).map_err(|why| format!("labels: {why}"))?;
+            let (activation, label) = concept_in(p, i, &rows)?;
+            let (task, entropy) = task_in(p, &rows, (task, &entropy))?;
+            let learnt = varied_information("activations", &activation, &task, p)?;
+            let truth = varied_information("labels", &label, &task, p)?;
+            Ok(Term::leakage((learnt, &entropy), (&truth, &entropy)).spread(&rows))
+        };
+        Ok(parallel::map(p.concepts(), &term))
+    })
 }
 
 /// I(x, y) of a concept's `what`, which must vary.
@@ -93,8 +80,8 @@ fn varied_information(what: &str, x: &Variable, y: &Variable, p: &Prepared) -> R
     mutual_information(x, y, p.settings()).map_err(|e| format!("{what}: {e}"))
 }
 
-fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
-    p.shared("interconcept leakage", || {
+fn interconcept(p: &Prepared) -> Result<Arc<Pairs>, String> {
+    p.try_shared("interconcept leakage", || {
         let (activations, labels, _) = inputs(p)?;
         let learnt_entropies: Vec<_> = parallel::map(activations.len(), &|i| normaliser(&activations[i], p));
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
@@ -133,8 +120,8 @@ fn interconcept(p: &Prepared) -> Arc<Result<Pairs, String>> {
     })
 }
 
-fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
-    p.shared("leakage against labels", || {
+fn against_labels(p: &Prepared) -> Result<Arc<Pairs>, String> {
+    p.try_shared("leakage against labels", || {
         let (activations, labels, _) = inputs(p)?;
         let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();
         let every_label: Vec<&Variable> = labels.iter().collect();
@@ -174,19 +161,18 @@ fn against_labels(p: &Prepared) -> Arc<Result<Pairs, String>> {
 
 /// Returns the influence of each row on `ctl_excess`, and the set that it is a mean over; `None` where it is undefined.
 pub fn ctl_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    let terms = concepts_task_terms(p);
-    influence_over_concepts(p, &p.concept_weights(), terms.as_ref().as_ref().ok()?)
+    influence_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p).ok()?)
 }
 
 /// Returns the influence of each row on `icl_excess`, and the set that it is a mean over; `None` where it is undefined.
 pub fn icl_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    interconcept(p).as_ref().as_ref().ok()?.influence()
+    interconcept(p).ok()?.influence()
 }
 
 /// Returns the influence of each row on `icl_label_excess`, and the set that it is a mean over; `None` where it is
 /// undefined.
 pub fn icl_label_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    against_labels(p).as_ref().as_ref().ok()?.influence()
+    against_labels(p).ok()?.influence()
 }
 
 type Inputs<'p> = (&'p [Variable], &'p [Variable], Option<&'p Variable>);

@@ -95,8 +95,8 @@ impl LeakingRowsOfAll {
     fn found(p: &Prepared, top: usize) -> Result<Self, String> {
         /// Concepts whose rows are held at once.
         const TOGETHER: usize = 32;
-        let found = concepts_task_terms(p);
-        let Terms { terms, of_rows } = found.as_ref().as_ref().map_err(Clone::clone)?;
+        let found = concepts_task_terms(p)?;
+        let Terms { terms, of_rows } = &*found;
         let whys = terms.iter().map(|term| term.as_ref().err());
         let (weights, over) = Over::concepts(p.concepts(), &p.concept_weights(), whys);
         if let Some(why) = over.undefined {

@@ -43,26 +43,27 @@ const STEP: f64 = 0.05;
 
 /// NIS, definition 3.6: the integral over the niche threshold β from 0 to 0.95 of the AUC with which concepts are predicted
 /// from outside their niche, mean over concepts. It cannot exceed 0.95.
-pub fn nis(p: &Prepared) -> Outcome {
+pub fn nis(p: &Prepared) -> Result<Outcome, String> {
     scaled(p, Representation::first(p), |nis| nis, 1.0)
 }
 
 /// NIS of the embeddings, also where there are activations.
-pub fn embedding_nis(p: &Prepared) -> Outcome {
+pub fn embedding_nis(p: &Prepared) -> Result<Outcome, String> {
     scaled(p, Representation::Embeddings, |nis| nis, 1.0)
 }
 
 /// 2 (NIS − ½), as Leakage and Interpretability in Concept-Based Models plots it.
-pub fn nis_scaled(p: &Prepared) -> Outcome {
+pub fn nis_scaled(p: &Prepared) -> Result<Outcome, String> {
     scaled(p, Representation::first(p), |nis| 2.0 * (nis - 0.5), 2.0)
 }
 
-fn scaled(p: &Prepared, representation: Representation, value: impl Fn(f64) -> f64, slope: f64) -> Outcome {
-    let niches = niches(p, representation);
-    let niches = match &*niches {
-        Ok(niches) => niches,
-        Err(why) => return Outcome::undefined(why),
-    };
+fn scaled(
+    p: &Prepared,
+    representation: Representation,
+    value: impl Fn(f64) -> f64,
+    slope: f64,
+) -> Result<Outcome, String> {
+    let niches = niches(p, representation)?;
     let scaled = |term: &Result<Term, String>| {
         term.clone().map(|term| {
             let influence = term.influence.iter().map(|x| slope * x).collect();
@@ -70,10 +71,8 @@ fn scaled(p: &Prepared, representation: Representation, value: impl Fn(f64) -> f
         })
     };
     let terms: Vec<Result<Term, String>> = niches.integrals.iter().map(scaled).collect();
-    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
-        Outcome::Value(value) => Outcome::Value(ScoreValue { curve: Some(niches.curve.clone()), ..value }),
-        undefined => undefined,
-    }
+    let mean = mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value);
+    Ok(mean.map(|value| ScoreValue { curve: Some(niches.curve.clone()), ..value }))
 }
 
 struct Niches {
@@ -90,12 +89,12 @@ struct Output {
     present: Vec<Option<bool>>,
 }
 
-fn niches(p: &Prepared, representation: Representation) -> Arc<Result<Niches, String>> {
+fn niches(p: &Prepared, representation: Representation) -> Result<Arc<Niches>, String> {
     let name = match representation {
         Representation::Activations => "niches",
         Representation::Embeddings => "niches of embeddings",
     };
-    p.shared(name, || {
+    p.try_shared(name, || {
         let holdout = Holdout::of(p, 0)?;
         let outputs = outputs(p)?;
         let (inputs, blocks) = inputs(p, representation)?;

@@ -120,11 +120,7 @@ pub fn error_of_unit(sum: &Sum, cells: &[Cell]) -> f64 {
 
 /// The score of the matrix that `matrix` picks: the mean over the pairs that have a value, see
 /// [`left_out`](super::left_out).
-pub fn outcome(pairs: &Result<Pairs, String>, matrix: impl Fn(&Pairs) -> &Matrix) -> Outcome {
-    let pairs = match pairs {
-        Ok(pairs) => pairs,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn outcome(pairs: &Pairs, matrix: impl Fn(&Pairs) -> &Matrix) -> Outcome {
     let ages = pairs.ages.clone();
     let age = ages.as_ref().map(|ages| oldest(ages.iter().flatten()));
     match mean(matrix(pairs).clone(), pairs.over.clone(), || pairs.sum.standard_error()) {

@@ -21,19 +21,7 @@ use super::term::{Term, mean_over_concepts};
 const DRAWS: u64 = 5;
 
 /// Mean over concepts.
-pub fn r4(p: &Prepared) -> Outcome {
-    let terms = match terms(p) {
-        Ok(terms) => terms,
-        Err(why) => return Outcome::undefined(why),
-    };
-    match mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value) {
-        // The largest of several has no error that rows give.
-        Outcome::Value(value) => Outcome::Value(ScoreValue { standard_error: None, ..value }),
-        undefined => undefined,
-    }
-}
-
-fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
+pub fn r4(p: &Prepared) -> Result<Outcome, String> {
     if p.run().is_all_continuous() {
         return Err("the concepts are continuous and have no classes to predict".into());
     }
@@ -72,7 +60,10 @@ fn terms(p: &Prepared) -> Result<Vec<Result<Term, String>>, String> {
         let value = most_predictive(&ranks, &labels).into_iter().map(both_ways).fold(0.0, f64::max);
         Ok(Term { value, excess: value, influence: vec![0.0; p.rows()], draw_variance: 0.0 })
     };
-    Ok(parallel::map(p.concepts(), &concept))
+    let terms: Vec<Result<Term, String>> = parallel::map(p.concepts(), &concept);
+    let mean = mean_over_concepts(p, &p.class_weights(), &terms, |term| term.value);
+    // The largest of several has no error that rows give.
+    Ok(mean.map(|value| ScoreValue { standard_error: None, ..value }))
 }
 
 /// One variable on the rows of a draw, to predict from or to be predicted.

@@ -19,17 +19,12 @@ use super::joint::folds::{FOLDS, Folds};
 use super::labels::task_classes;
 use super::matching::midranks;
 use super::reference::{encoded, hits, standardised_columns};
-use super::term::Term;
 
 /// Makes directions independent of other random numbers.
 const STREAM: u64 = 0x7261_6e64_6f6d_0000;
 
 /// Balanced accuracy of linear heads on random concepts, each fold read from other directions.
-pub fn baseline(p: &Prepared) -> Outcome {
-    accuracy(p).map_or_else(Outcome::undefined, |accuracy| accuracy.outcome())
-}
-
-fn accuracy(p: &Prepared) -> Result<Term, String> {
+pub fn baseline(p: &Prepared) -> Result<Outcome, String> {
     let folds = Folds::new(&task_classes(p)?, p.ids(), p.settings().seed);
     let classes = &folds.task;
     if classes.classes < 2 {
@@ -61,7 +56,7 @@ fn accuracy(p: &Prepared) -> Result<Term, String> {
     term.draw_variance += (scatter - term.standard_error().powi(2)).max(0.0);
     let mut read = vec![false; p.rows()];
     folds.rows.iter().for_each(|&row| read[row] = true);
-    Ok(term.spread(&KnownRows::those(&read)))
+    Ok(term.spread(&KnownRows::those(&read)).outcome())
 }
 
 /// The labels of a concept that are known, in ascending order.

@@ -48,21 +48,21 @@ const RECIPE: Recipe = Recipe {
 };
 
 /// Test accuracy of a linear head.
-pub fn linear(p: &Prepared) -> Outcome {
-    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.accuracy.linear.outcome())
+pub fn linear(p: &Prepared) -> Result<Outcome, String> {
+    Ok(on_true_concepts(p)?.accuracy.linear.outcome())
 }
 
 /// Test accuracy of a ReLU head with one hidden layer of 64 units.
-pub fn mlp(p: &Prepared) -> Outcome {
-    on_true_concepts(p).as_ref().as_ref().map_or_else(Outcome::undefined, |heads| heads.accuracy.mlp.outcome())
+pub fn mlp(p: &Prepared) -> Result<Outcome, String> {
+    Ok(on_true_concepts(p)?.accuracy.mlp.outcome())
 }
 
 /// Balanced y_acc^(k) of eq. 5 where the job does not state the accuracy: that of the linear head for a run whose head is
 /// linear, else of the better one. Errors where a linear head misses what the concepts determine: leakage that makes up for
 /// it would look like no loss under intervention.
 pub fn reference(p: &Prepared) -> Result<Term, String> {
-    let heads = on_true_concepts(p);
-    let reached = &heads.as_ref().as_ref().map_err(String::clone)?.balanced;
+    let heads = on_true_concepts(p)?;
+    let reached = &heads.balanced;
     if !p.run().constants.has_linear_head() {
         return Ok(reached.better().clone());
     }
@@ -81,28 +81,23 @@ pub fn reference(p: &Prepared) -> Result<Term, String> {
 /// weights of classes knows no more than one without. A reference accuracy that the run states is taken as known, and
 /// compared with the model's accuracy. Undefined with fewer than [`ROWS_A_CLASS`] rows a class, of which heads learn too
 /// little.
-pub fn task_excess(p: &Prepared) -> Outcome {
-    let excess = || {
-        let hits = task_hits(p)?;
-        if let Some(stated) = p.run().constants.reference_task_accuracy {
-            let accuracy = Term::mean_of_rows(&hits);
-            return Ok(Term { value: accuracy.value - stated, excess: accuracy.value - stated, ..accuracy });
-        }
-        let labels = task_classes(p)?;
-        let classes = labels.iter().collect::<BTreeSet<_>>().len();
-        let rows = hits.len() / classes.max(1);
-        if rows < ROWS_A_CLASS {
-            return Err(format!(
-                "task_labels: got {rows} rows for each of {classes} classes, expected at least {ROWS_A_CLASS} to train \
-                 heads on the true concepts"
-            ));
-        }
-        let heads = on_true_concepts(p);
-        let heads = heads.as_ref().as_ref().map_err(String::clone)?;
-        Ok(mean_over_classes(&hits, &labels).less(heads.best_balanced.better()))
-    };
-    let excess: Result<Term, String> = excess();
-    excess.map_or_else(Outcome::undefined, |excess| excess.outcome())
+pub fn task_excess(p: &Prepared) -> Result<Outcome, String> {
+    let hits = task_hits(p)?;
+    if let Some(stated) = p.run().constants.reference_task_accuracy {
+        let accuracy = Term::mean_of_rows(&hits);
+        let excess = accuracy.value - stated;
+        return Ok(Term { value: excess, excess, ..accuracy }.outcome());
+    }
+    let labels = task_classes(p)?;
+    let classes = labels.iter().collect::<BTreeSet<_>>().len();
+    let rows = hits.len() / classes.max(1);
+    if rows < ROWS_A_CLASS {
+        return Err(format!(
+            "task_labels: got {rows} rows for each of {classes} classes, expected at least {ROWS_A_CLASS} to train heads on \
+             the true concepts"
+        ));
+    }
+    Ok(mean_over_classes(&hits, &labels).less(on_true_concepts(p)?.best_balanced.better()).outcome())
 }
 
 /// Heads trained on the same rows, by what they reach on others.
@@ -130,8 +125,8 @@ impl Reached {
 }
 
 /// Heads that read the true concepts. Errors where they would reach more with more rows.
-pub fn on_true_concepts(p: &Prepared) -> Arc<Result<Heads, String>> {
-    p.shared("heads on true concepts", || {
+pub fn on_true_concepts(p: &Prepared) -> Result<Arc<Heads>, String> {
+    p.try_shared("heads on true concepts", || {
         // A head reads all concepts at once.
         let all: Vec<usize> = (0..p.concepts()).collect();
         let rows = p.known(&all).map_err(|why| format!("labels of all concepts: {why}"))?;
@@ -156,8 +151,8 @@ pub fn on_true_concepts(p: &Prepared) -> Arc<Result<Heads, String>> {
 }
 
 /// Heads that read the activations, or latents, each in standard deviations from its mean.
-pub fn on_activations(p: &Prepared) -> Arc<Result<Heads, String>> {
-    p.shared("heads on activations", || train(p, &KnownRows::all(p.rows()), 1, activations))
+pub fn on_activations(p: &Prepared) -> Result<Arc<Heads>, String> {
+    p.try_shared("heads on activations", || train(p, &KnownRows::all(p.rows()), 1, activations))
 }
 
 /// Trains on one of `every` of four fifths of `rows`, and tests on the others. `inputs` gives [n, d].

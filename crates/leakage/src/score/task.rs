@@ -6,40 +6,34 @@ use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::accuracy::{auc, f1, mean, predicted_task};
-use super::term::Term;
+use super::labels::task_classes;
 
 /// Classes whose terms are held at once.
 const TOGETHER: usize = 64;
 
 /// F1 of class 1 where labels and predictions are 0 and 1, else the mean over classes that occur or are predicted in
 /// some row.
-pub fn task_f1(p: &Prepared) -> Outcome {
-    let score = predicted_task(p).and_then(|predictions| {
-        let labels = labels(p)?;
-        let classes = occurring(labels.iter().chain(&predictions));
-        let logits = p.column(TensorName::TaskLogits).map_or(2, |column| column.width());
-        if logits <= 2 && classes.iter().all(|class| (0..2).contains(class)) {
-            return f1(&predictions, &labels, 1);
-        }
-        mean(classes.len(), classes.iter().map(|&class| f1(&predictions, &labels, class)))
-    });
-    score.map_or_else(Outcome::undefined, |term| term.outcome())
+pub fn task_f1(p: &Prepared) -> Result<Outcome, String> {
+    let (predictions, labels) = (predicted_task(p)?, task_classes(p)?);
+    let classes = occurring(labels.iter().chain(&predictions));
+    let logits = p.column(TensorName::TaskLogits).map_or(2, |column| column.width());
+    let term = match logits <= 2 && classes.iter().all(|class| (0..2).contains(class)) {
+        true => f1(&predictions, &labels, 1),
+        false => mean(classes.len(), classes.iter().map(|&class| f1(&predictions, &labels, class))),
+    };
+    Ok(term?.outcome())
 }
 
 /// Two classes: probability that a row of class 1 has the higher logit (difference of two logits), ties counting one
 /// half. More: the mean over classes that occur of each against the rest, by the softmax of the logits.
-pub fn task_auc(p: &Prepared) -> Outcome {
-    area(p).map_or_else(Outcome::undefined, |term| term.outcome())
-}
-
-fn area(p: &Prepared) -> Result<Term, String> {
-    let labels = labels(p)?;
+pub fn task_auc(p: &Prepared) -> Result<Outcome, String> {
+    let labels = task_classes(p)?;
     let column = p.column(TensorName::TaskLogits).ok_or("there are no task logits")?;
     let width = column.width();
     let logits = column.block(0..width);
     let against_rest =
         |scores: &[f64], class: i32| auc(scores, &labels.iter().map(|&label| Some(label == class)).collect::<Vec<_>>());
-    match width {
+    let area = match width {
         1 => against_rest(&logits, 1),
         2 => against_rest(&logits.chunks(2).map(|row| row[1] - row[0]).collect::<Vec<_>>(), 1),
         _ => {
@@ -53,12 +47,8 @@ fn area(p: &Prepared) -> Result<Term, String> {
             let together = |classes: &[i32]| parallel::map(classes.len(), &|at| of_class(classes[at]));
             mean(classes.len(), classes.chunks(TOGETHER).flat_map(together))
         }
-    }
-}
-
-fn labels(p: &Prepared) -> Result<Vec<i32>, String> {
-    let labels = p.column(TensorName::TaskLabels).and_then(|column| column.integers(0));
-    labels.ok_or_else(|| "the task labels are not classes".into())
+    };
+    Ok(area?.outcome())
 }
 
 /// Ascending.

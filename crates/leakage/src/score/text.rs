@@ -12,55 +12,54 @@ use super::term::Term;
 use super::words::{Meteor, bleu as bleu_of, rouge_l as rouge_l_of, rouge_n, tokens_13a, tokens_alphanumeric};
 
 /// Mean of ω · max(cos(image, predicted text), 0), eq. 1.
-pub fn concept_score(p: &Prepared) -> Outcome {
-    mean(concept_scores(p))
+pub fn concept_score(p: &Prepared) -> Result<Outcome, String> {
+    mean(&concept_scores(p)?)
 }
 
 /// Mean harmonic mean of ConceptScore and max(cos(predicted text, reference text), 0), eq. 3; 0 where either is.
-pub fn ref_concept_score(p: &Prepared) -> Outcome {
-    mean(concept_scores(p).and_then(|scores| {
-        let agreement = cosines(p, TensorName::PredictedTextEmbeddings, TensorName::ReferenceTextEmbeddings)?;
-        let harmonic = |(a, b): (f64, f64)| if a > 0.0 && b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 };
-        Ok(scores.into_iter().zip(agreement.into_iter().map(|cosine| cosine.max(0.0))).map(harmonic).collect())
-    }))
+pub fn ref_concept_score(p: &Prepared) -> Result<Outcome, String> {
+    let scores = concept_scores(p)?;
+    let agreement = cosines(p, TensorName::PredictedTextEmbeddings, TensorName::ReferenceTextEmbeddings)?;
+    let harmonic = |(a, b): (f64, f64)| if a > 0.0 && b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 };
+    mean(&scores.into_iter().zip(agreement.into_iter().map(|cosine| cosine.max(0.0))).map(harmonic).collect::<Vec<_>>())
 }
 
 /// Mean sentence BLEU, eq. 4-6, as sacrebleu computes it.
-pub fn bleu(p: &Prepared) -> Outcome {
-    mean(compared(p, tokens_13a, bleu_of))
+pub fn bleu(p: &Prepared) -> Result<Outcome, String> {
+    mean(&compared(p, tokens_13a, bleu_of)?)
 }
 
 /// Mean METEOR, eq. 7-10, as NLTK computes it, by equal words and equal stems.
-pub fn meteor(p: &Prepared) -> Outcome {
+pub fn meteor(p: &Prepared) -> Result<Outcome, String> {
     meteor_by(p, &Meteor::of_nltk())
 }
 
 /// Mean METEOR with the harmonic mean of eq. 9, where NLTK weighs recall more.
-pub fn meteor_of_equation_9(p: &Prepared) -> Outcome {
+pub fn meteor_of_equation_9(p: &Prepared) -> Result<Outcome, String> {
     meteor_by(p, &Meteor::of_equation_9())
 }
 
-fn meteor_by(p: &Prepared, meteor: &Meteor) -> Outcome {
-    mean(compared(p, tokens_13a, |predicted, reference| meteor.score(predicted, reference)))
+fn meteor_by(p: &Prepared, meteor: &Meteor) -> Result<Outcome, String> {
+    mean(&compared(p, tokens_13a, |predicted, reference| meteor.score(predicted, reference))?)
 }
 
 /// Mean ROUGE-1 as rouge-score computes it: the F-measure of words.
-pub fn rouge_1(p: &Prepared) -> Outcome {
-    mean(compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 1)))
+pub fn rouge_1(p: &Prepared) -> Result<Outcome, String> {
+    mean(&compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 1))?)
 }
 
 /// Mean ROUGE-2 as rouge-score computes it: the F-measure of pairs of neighbouring words.
-pub fn rouge_2(p: &Prepared) -> Outcome {
-    mean(compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 2)))
+pub fn rouge_2(p: &Prepared) -> Result<Outcome, String> {
+    mean(&compared(p, tokens_alphanumeric, |predicted, reference| rouge_n(predicted, reference, 2))?)
 }
 
 /// Mean ROUGE-L, eq. 12, as rouge-score computes it: the F-measure.
-pub fn rouge_l(p: &Prepared) -> Outcome {
-    mean(compared(p, tokens_alphanumeric, rouge_l_of))
+pub fn rouge_l(p: &Prepared) -> Result<Outcome, String> {
+    mean(&compared(p, tokens_alphanumeric, rouge_l_of)?)
 }
 
-fn mean(rows: Result<Vec<f64>, String>) -> Outcome {
-    rows.map_or_else(Outcome::undefined, |rows| Term::mean_of_rows(&rows).outcome())
+fn mean(rows: &[f64]) -> Result<Outcome, String> {
+    Ok(Term::mean_of_rows(rows).outcome())
 }
 
 fn concept_scores(p: &Prepared) -> Result<Vec<f64>, String> {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::point::{Outcome, ScoreValue, Undefined};
+use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 use crate::sample::MAP_SUMMARY;
 use crate::tensor::TensorName;
@@ -18,16 +18,13 @@ const BOX: (u32, u32) = (90, 90);
 /// For each concept that has parts, the share of rows with the concept, and with a visible part of it, in which the box
 /// around the map's maximum holds one; mean over these concepts, eq. 1. The box is clipped to the image, its borders
 /// count as inside.
-pub fn concept_trustworthiness(p: &Prepared) -> Outcome {
-    let inputs = match Inputs::new(p) {
-        Ok(inputs) => inputs,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn concept_trustworthiness(p: &Prepared) -> Result<Outcome, String> {
+    let inputs = Inputs::new(p)?;
     let terms: Vec<Option<Result<Term, String>>> = (0..p.concepts()).map(|i| inputs.concept(p, i)).collect();
     let per_concept = terms.iter().map(|term| Some(term.as_ref()?.as_ref().ok()?.value)).collect();
     let of = terms.iter().flatten().count();
     if of == 0 {
-        return Outcome::undefined("concept_parts: no concept has a part");
+        return Err("concept_parts: no concept has a part".to_owned());
     }
     let weights: Vec<f64> = terms.iter().map(|term| f64::from(u8::from(term.is_some())) / of as f64).collect();
     let whys = terms.iter().zip(&p.run().concepts).map(|(term, concept)| {
@@ -35,10 +32,6 @@ pub fn concept_trustworthiness(p: &Prepared) -> Outcome {
         Some(format!("concept '{}': {why}", concept.name))
     });
     let (_, Over { left_out, undefined }) = Over::concepts(of, &weights, whys);
-    if let Some(why) = undefined {
-        let per_concept = Some(per_concept);
-        return Outcome::Undefined(Undefined { why, per_concept, left_out, ..Undefined::default() });
-    }
     let related: Vec<&Term> = terms.iter().flatten().flatten().collect();
     let (mut value, mut sum) = (0.0, Sum::new(p.rows()));
     for term in &related {
@@ -46,16 +39,17 @@ pub fn concept_trustworthiness(p: &Prepared) -> Outcome {
         sum.add(1.0 / related.len() as f64, term);
     }
     let (standard_error, per_concept) = (Some(sum.standard_error()), Some(per_concept));
-    Outcome::Value(ScoreValue { value, standard_error, per_concept, left_out, ..ScoreValue::default() })
+    let value = ScoreValue { value, standard_error, per_concept, left_out, ..ScoreValue::default() };
+    Ok(Outcome::of(undefined, value))
 }
 
 /// L_grp: (1/T) Σ over groups of Σ over ordered pairs of its concepts of the squared distance of their centres.
-pub fn group(p: &Prepared) -> Outcome {
+pub fn group(p: &Prepared) -> Result<Outcome, String> {
     alignment(p, |within, _, groups| within / groups)
 }
 
 /// L_div: −(1/T²) Σ over ordered pairs of groups of Σ over pairs of their concepts of the squared distance.
-pub fn division(p: &Prepared) -> Outcome {
+pub fn division(p: &Prepared) -> Result<Outcome, String> {
     alignment(p, |_, between, groups| -between / (groups * groups))
 }
 
@@ -138,7 +132,7 @@ impl Inputs {
 }
 
 /// Mean over rows of a term of (Σ within groups, Σ between groups, number of groups).
-fn alignment(p: &Prepared, term: impl Fn(f64, f64, f64) -> f64) -> Outcome {
+fn alignment(p: &Prepared, term: impl Fn(f64, f64, f64) -> f64) -> Result<Outcome, String> {
     let mut groups: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
     for (i, parts) in p.run().constants.concept_parts.iter().enumerate().filter(|(_, parts)| !parts.is_empty()) {
         let mut region = parts.clone();
@@ -147,11 +141,9 @@ fn alignment(p: &Prepared, term: impl Fn(f64, f64, f64) -> f64) -> Outcome {
         groups.entry(region).or_default().push(i);
     }
     if groups.is_empty() {
-        return Outcome::undefined("concept_parts: no concept has a part");
+        return Err("concept_parts: no concept has a part".to_owned());
     }
-    let Some(maps) = p.column(TensorName::LocalizationMaps) else {
-        return Outcome::undefined("there are no localization_maps");
-    };
+    let maps = p.column(TensorName::LocalizationMaps).ok_or("there are no localization_maps")?;
     let k = p.concepts();
     let summaries = maps.block(0..MAP_SUMMARY * k);
     let row = |row: &[f64]| {
@@ -161,7 +153,7 @@ fn alignment(p: &Prepared, term: impl Fn(f64, f64, f64) -> f64) -> Outcome {
         term(within, (all - within).max(0.0), groups.len() as f64)
     };
     let rows: Vec<f64> = summaries.chunks(MAP_SUMMARY * k).map(row).collect();
-    Term::mean_of_rows(&rows).outcome()
+    Ok(Term::mean_of_rows(&rows).outcome())
 }
 
 /// Squared distances over all ordered pairs: 2 (n Σ |x − m|²) with m the mean.

@@ -70,7 +70,7 @@ fn rows_left_out_are_counted_in_a_warning() {
     let prepared = Prepared::new(&sample, &run, TIE_AWARE);
     assert!(prepared.warnings().is_empty());
     let score = leakage::score::catalogue::find("ctl_conditional").unwrap();
-    assert!((score.compute)(&prepared).value().is_some());
+    assert!((score.compute)(&prepared).unwrap().value().is_some());
     let warnings = prepared.warnings();
     assert!(warnings.len() == 1 && warnings[0].starts_with("ctl_conditional leaves out rows"), "{warnings:?}");
     // Another class for every row: nothing to compare a row with.

@@ -40,7 +40,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(CT) of the positive embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: embedding::concepts_task_positive,
+        compute: |p| embedding::concepts_task_of(p, PositiveEmbeddings),
         ..ROW
     },
     Score {
@@ -54,7 +54,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(CT) of the negative embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: embedding::concepts_task_negative,
+        compute: |p| embedding::concepts_task_of(p, NegativeEmbeddings),
         ..ROW
     },
     Score {
@@ -69,7 +69,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "What each concept's weighted embedding reveals about the other true concepts, over ordered pairs.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
-        compute: embedding::interconcept,
+        compute: |p| embedding::interconcept(p, ConceptEmbeddings),
         ..ROW
     },
     Score {
@@ -84,7 +84,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(IC) of the positive embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
-        compute: embedding::interconcept_positive,
+        compute: |p| embedding::interconcept(p, PositiveEmbeddings),
         ..ROW
     },
     Score {
@@ -99,7 +99,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(IC) of the negative embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::PAIRS },
-        compute: embedding::interconcept_negative,
+        compute: |p| embedding::interconcept(p, NegativeEmbeddings),
         ..ROW
     },
     Score {
@@ -113,7 +113,7 @@ pub(super) const ROWS: [Score; 14] = [
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
         compute: conditional_embedding::concepts_task,
-        test: Some(conditional_null::embeddings_task),
+        test: Some(|p| conditional_null::embeddings_task(p, ConceptEmbeddings)),
         ..ROW
     },
     Score {
@@ -126,8 +126,8 @@ pub(super) const ROWS: [Score; 14] = [
         help: "embedding_ct_conditional of the positive embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: conditional_embedding::concepts_task_positive,
-        test: Some(conditional_null::positive_embeddings_task),
+        compute: |p| conditional_embedding::concepts_task_of(p, PositiveEmbeddings),
+        test: Some(|p| conditional_null::embeddings_task(p, PositiveEmbeddings)),
         ..ROW
     },
     Score {
@@ -140,8 +140,8 @@ pub(super) const ROWS: [Score; 14] = [
         help: "embedding_ct_conditional of the negative embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: conditional_embedding::concepts_task_negative,
-        test: Some(conditional_null::negative_embeddings_task),
+        compute: |p| conditional_embedding::concepts_task_of(p, NegativeEmbeddings),
+        test: Some(|p| conditional_null::embeddings_task(p, NegativeEmbeddings)),
         ..ROW
     },
     Score {
@@ -170,7 +170,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "What each concept's weighted embedding reveals about its own true concept.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: embedding::own_concept,
+        compute: |p| embedding::own_concept(p, ConceptEmbeddings),
         ..ROW
     },
     Score {
@@ -184,7 +184,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(self) of the positive embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: embedding::own_concept_positive,
+        compute: |p| embedding::own_concept(p, PositiveEmbeddings),
         ..ROW
     },
     Score {
@@ -198,7 +198,7 @@ pub(super) const ROWS: [Score; 14] = [
         help: "Ĩ(self) of the negative embeddings.",
         trust: &[WIDTH],
         memory: Memory { inputs: 1.0, ..Memory::LINEAR },
-        compute: embedding::own_concept_negative,
+        compute: |p| embedding::own_concept(p, NegativeEmbeddings),
         ..ROW
     },
     Score {

@@ -51,7 +51,8 @@ pub struct Score {
     #[serde(skip)]
     pub memory: Memory,
     #[serde(skip)]
-    pub compute: fn(&Prepared) -> Outcome,
+    /// Computes it. An error says why it has no value.
+    pub compute: fn(&Prepared) -> Result<Outcome, String>,
     /// The permutation test of its values, if it has one. Slow, whatever the cost of the score.
     #[serde(skip)]
     pub test: Option<fn(&Prepared) -> Significance>,
@@ -77,7 +78,7 @@ pub const ROW: Score = Score {
     help: "",
     trust: &[],
     memory: Memory::LINEAR,
-    compute: |_| Outcome::undefined("nothing computes it"),
+    compute: |_| Err("nothing computes it".to_owned()),
     test: None,
 };
 

@@ -110,8 +110,8 @@ impl Purity {
     }
 }
 
-pub fn purity_of(p: &Prepared, representation: Representation) -> Arc<Result<Purity, String>> {
-    p.shared(representation.matrices(), || compute(p, representation))
+pub fn purity_of(p: &Prepared, representation: Representation) -> Result<Arc<Purity>, String> {
+    p.try_shared(representation.matrices(), || compute(p, representation))
 }
 
 fn compute(p: &Prepared, representation: Representation) -> Result<Purity, String> {

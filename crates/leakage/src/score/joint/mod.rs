@@ -25,6 +25,7 @@ use crate::run::ActivationKind;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
+use super::labels::task_classes;
 use super::term::Term;
 use baseline::Concepts;
 use folds::{FOLDS, Folds};
@@ -42,39 +43,28 @@ const STREAM: u64 = 0x6a6f_696e_7400_0001;
 
 /// I(y; ĉ | c) / H(y), unclipped. `p_value`: sign flips of the rows' differences of the two losses, less
 /// [`NEGLIGIBLE`], one-sided.
-pub fn joint(p: &Prepared) -> Outcome {
-    let losses = losses(p);
-    let losses = match &*losses {
-        Ok(losses) => losses,
-        Err(why) => return Outcome::undefined(why),
-    };
+pub fn joint(p: &Prepared) -> Result<Outcome, String> {
+    let losses = losses(p)?;
     let differences: Vec<f64> =
         losses.rows.iter().map(|(_, from_c, from_both)| (from_c - from_both) / losses.entropy).collect();
     let beyond: Vec<f64> = differences.iter().map(|difference| difference - NEGLIGIBLE).collect();
     let p_value = Some(sign_flips(&beyond, priority(p.settings().seed, STREAM)));
-    match mean(p, losses, &differences) {
-        Outcome::Value(value) => Outcome::Value(ScoreValue { p_value, ..value }),
-        undefined => undefined,
-    }
+    Ok(mean(p, &losses, &differences)?.map(|value| ScoreValue { p_value, ..value }))
 }
 
 /// The held-out log loss of the predictor of y from c, over H(y): what the true concepts leave open.
-pub fn joint_baseline(p: &Prepared) -> Outcome {
-    match &*losses(p) {
-        Err(why) => Outcome::undefined(why),
-        Ok(losses) => {
-            let shares: Vec<f64> = losses.rows.iter().map(|(_, from_c, _)| from_c / losses.entropy).collect();
-            mean(p, losses, &shares)
-        }
-    }
+pub fn joint_baseline(p: &Prepared) -> Result<Outcome, String> {
+    let losses = losses(p)?;
+    let shares: Vec<f64> = losses.rows.iter().map(|(_, from_c, _)| from_c / losses.entropy).collect();
+    mean(p, &losses, &shares)
 }
 
 /// The mean over the rows. Predictors differ from fold to fold, which rows of one fold share: the error is that of the
 /// means of the folds where these scatter more than their rows let expect.
-fn mean(p: &Prepared, losses: &Losses, values: &[f64]) -> Outcome {
+fn mean(p: &Prepared, losses: &Losses, values: &[f64]) -> Result<Outcome, String> {
     let mut rows = vec![None; p.rows()];
     losses.rows.iter().zip(values).for_each(|((row, ..), value)| rows[*row] = Some(*value));
-    let Some(term) = Term::mean_of_some_rows(&rows) else { return Outcome::undefined("there are no rows") };
+    let term = Term::mean_of_some_rows(&rows).ok_or("there are no rows")?;
     let (mut sums, mut counts) = ([0.0; FOLDS], [0.0; FOLDS]);
     for (&fold, value) in losses.folds.iter().zip(values) {
         sums[fold] += value;
@@ -84,7 +74,7 @@ fn mean(p: &Prepared, losses: &Losses, values: &[f64]) -> Outcome {
     let squares = (0..FOLDS).map(|fold| (sums[fold] / counts[fold] - term.value).powi(2));
     let of_folds = squares.sum::<f64>() / (folds * (folds - 1.0));
     let draw_variance = (of_folds - term.standard_error().powi(2)).max(0.0);
-    Term { draw_variance, ..term }.outcome()
+    Ok(Term { draw_variance, ..term }.outcome())
 }
 
 /// Share of sign flips, this one included, whose sum is at least the sum of the values.
@@ -112,8 +102,8 @@ struct Losses {
     entropy: f64,
 }
 
-fn losses(p: &Prepared) -> Arc<Result<Losses, String>> {
-    p.shared("joint leakage", || {
+fn losses(p: &Prepared) -> Result<Arc<Losses>, String> {
+    p.try_shared("joint leakage", || {
         let folds = Folds::new(&task(p)?, p.ids(), p.settings().seed);
         if folds.task.classes < 2 {
             return Err(format!("task_labels: fewer than two classes have {FOLDS} rows"));
@@ -137,7 +127,7 @@ fn losses(p: &Prepared) -> Arc<Result<Losses, String>> {
 fn task(p: &Prepared) -> Result<Vec<i32>, String> {
     let column = p.column(TensorName::TaskLabels).ok_or("there are no task labels")?;
     if !p.run().has_continuous_labels(TensorName::TaskLabels) {
-        return column.integers(0).ok_or_else(|| "the task labels are not classes".into());
+        return task_classes(p);
     }
     let values = column.floats(0);
     let mut ascending = values.clone();
