@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::field_error::FieldError;
 
@@ -15,8 +16,9 @@ pub const MAX_RANK: usize = 8;
 pub const MAX_TEXT: usize = 4096;
 
 /// Element type of a tensor on the wire: little-endian, row-major.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum DataType {
     Float16,
     BFloat16,
@@ -36,22 +38,7 @@ pub enum DataType {
 
 impl DataType {
     /// All of them; strings are the last.
-    pub const ALL: [Self; 14] = [
-        Self::Float16,
-        Self::BFloat16,
-        Self::Float32,
-        Self::Float64,
-        Self::Int8,
-        Self::Int16,
-        Self::Int32,
-        Self::Int64,
-        Self::UInt8,
-        Self::UInt16,
-        Self::UInt32,
-        Self::UInt64,
-        Self::Bool,
-        Self::String,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Size of one element in bytes; 0 for strings, which have no fixed size.
     pub const fn size(self) -> usize {
@@ -81,23 +68,8 @@ impl DataType {
         matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
     }
 
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Float16 => "float16",
-            Self::BFloat16 => "bfloat16",
-            Self::Float32 => "float32",
-            Self::Float64 => "float64",
-            Self::Int8 => "int8",
-            Self::Int16 => "int16",
-            Self::Int32 => "int32",
-            Self::Int64 => "int64",
-            Self::UInt8 => "uint8",
-            Self::UInt16 => "uint16",
-            Self::UInt32 => "uint32",
-            Self::UInt64 => "uint64",
-            Self::Bool => "bool",
-            Self::String => "string",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

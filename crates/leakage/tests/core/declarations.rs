@@ -355,7 +355,7 @@ fn wrong_types_are_refused() {
             (Content::Ids, _) => dtype.is_integer(),
             (Content::Texts, _) => false,
         };
-        let wrong: Vec<DataType> = DataType::ALL.into_iter().filter(|dtype| !is_allowed(*dtype)).collect();
+        let wrong: Vec<DataType> = DataType::ALL.iter().copied().filter(|dtype| !is_allowed(*dtype)).collect();
         counted(wrong.len());
         for dtype in wrong {
             let batch = Batch::new(vec![zeros(name, dtype, shape)], &run(&[2, 2, 2]), NonFinite::Reject);
