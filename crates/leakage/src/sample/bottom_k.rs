@@ -176,7 +176,7 @@ impl BottomK {
                 let name = tensor.name();
                 let empty = || Column::for_tensor(tensor, continuous(name)).at_image_size(image_size);
                 let column = self.columns.entry(name).or_insert_with(empty);
-                put(column, slot, self.sampling.rows, |column| column.push(tensor, row));
+                put(column, slot, self.sampling.rows, |column| column.extend(tensor, row..row + 1));
             }
         }
         offered
@@ -200,7 +200,7 @@ impl BottomK {
             let empty = || Column::for_tensor(tensor, continuous(name)).at_image_size(image_size);
             let column = self.columns.entry(name).or_insert_with(empty);
             column.grow(arrivals.len(), self.sampling.rows);
-            column.extend(tensor);
+            column.extend(tensor, 0..tensor.rows());
         }
         grow(&mut self.slots, arrivals.len(), self.sampling.rows);
         self.slots.extend(arrivals.iter().map(|arrival| Slot::new(*arrival, 1)));
@@ -230,7 +230,8 @@ impl BottomK {
         let appended = other.slots.first().is_some_and(|first| self.takes_all(first.id, other.slots.len()));
         if appended && other.index.is_none() {
             for (name, source) in other.columns {
-                self.columns.entry(name).or_insert_with(|| source.empty_like()).append(source);
+                let column = self.columns.entry(name).or_insert_with(|| source.empty_like());
+                column.append(&source, 0..source.rows());
             }
             self.changed += other.slots.len();
             self.slots.extend(other.slots);
@@ -244,7 +245,7 @@ impl BottomK {
             let Some(slot) = slot else { continue };
             for (name, source) in &other.columns {
                 let column = self.columns.entry(*name).or_insert_with(|| source.empty_like());
-                put(column, slot, self.sampling.rows, |column| column.push_from(source, row));
+                put(column, slot, self.sampling.rows, |column| column.append(source, row..row + 1));
             }
         }
         known

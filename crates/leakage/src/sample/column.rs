@@ -1,5 +1,7 @@
 //! Typed columns: the values that a sample keeps of a tensor, row-major.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::priority_order::{grow, growth};
@@ -28,6 +30,34 @@ pub enum Values {
     /// Class numbers and flags.
     Integer(Vec<i32>),
     Text(Vec<String>),
+}
+
+/// An expression of the vector of some values, whatever their type.
+macro_rules! of_vector {
+    ($values:expr, $vector:ident => $of:expr) => {
+        match $values {
+            Values::Float32($vector) => $of,
+            Values::Float64($vector) => $of,
+            Values::Integer($vector) => $of,
+            Values::Text($vector) => $of,
+        }
+    };
+}
+
+/// Values of the same type, from an expression of the vector of some.
+macro_rules! map_vector {
+    ($values:expr, $vector:ident => $to:expr) => {
+        match $values {
+            Values::Float32($vector) => Values::Float32($to),
+            Values::Float64($vector) => Values::Float64($to),
+            Values::Integer($vector) => Values::Integer($to),
+            Values::Text($vector) => Values::Text($to),
+        }
+    };
+}
+
+fn element_size<T>(_: &[T]) -> usize {
+    size_of::<T>()
 }
 
 impl Column {
@@ -103,22 +133,12 @@ impl Column {
     }
 
     fn len(&self) -> usize {
-        match &self.values {
-            Values::Float32(v) => v.len(),
-            Values::Float64(v) => v.len(),
-            Values::Integer(v) => v.len(),
-            Values::Text(v) => v.len(),
-        }
+        of_vector!(&self.values, v => v.len())
     }
 
     /// Bytes held in memory.
     pub fn bytes(&self) -> usize {
-        match &self.values {
-            Values::Float32(v) => v.capacity() * size_of::<f32>(),
-            Values::Float64(v) => v.capacity() * size_of::<f64>(),
-            Values::Integer(v) => v.capacity() * size_of::<i32>(),
-            Values::Text(v) => v.capacity() * size_of::<String>() + self.text_bytes(),
-        }
+        of_vector!(&self.values, v => v.capacity() * element_size(v)) + self.text_bytes()
     }
 
     /// Bytes of the texts themselves.
@@ -131,44 +151,32 @@ impl Column {
 
     /// An empty column of the same type and row shape.
     pub fn empty_like(&self) -> Self {
-        let values = match &self.values {
-            Values::Float32(_) => Values::Float32(Vec::new()),
-            Values::Float64(_) => Values::Float64(Vec::new()),
-            Values::Integer(_) => Values::Integer(Vec::new()),
-            Values::Text(_) => Values::Text(Vec::new()),
-        };
-        Self { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
+        self.gather(&[])
     }
 
     /// Reserves room for `more` rows: at least doubles the capacity, but not beyond `most` rows if they suffice, so
     /// that a full sample does not waste half of its memory.
     pub fn grow(&mut self, more: usize, most: usize) {
         let width = self.width();
-        match &mut self.values {
-            Values::Float32(v) => grow(v, more * width, most * width),
-            Values::Float64(v) => grow(v, more * width, most * width),
-            Values::Integer(v) => grow(v, more * width, most * width),
-            Values::Text(v) => grow(v, more * width, most * width),
-        }
+        of_vector!(&mut self.values, v => grow(v, more * width, most * width));
     }
 
     /// Bytes that [`grow`](Self::grow) would add.
     pub fn growth(&self, more: usize, most: usize) -> usize {
-        let (more, most) = (more * self.width(), most * self.width());
-        match &self.values {
-            Values::Float32(v) => growth(v, more, most) * size_of::<f32>(),
-            Values::Float64(v) => growth(v, more, most) * size_of::<f64>(),
-            Values::Integer(v) => growth(v, more, most) * size_of::<i32>(),
-            Values::Text(v) => growth(v, more, most) * size_of::<String>(),
-        }
+        let width = self.width();
+        of_vector!(&self.values, v => growth(v, more * width, most * width) * element_size(v))
     }
 
-    /// Appends all rows of `tensor`.
-    pub fn extend(&mut self, tensor: &Tensor) {
+    /// Appends rows of `tensor`.
+    pub fn extend(&mut self, tensor: &Tensor, rows: Range<usize>) {
+        let shape = (self.dims[..].first().copied().unwrap_or(1), self.image_size);
         match &mut self.values {
-            Values::Integer(v) => tensor.extend_integers(0..tensor.rows(), v),
-            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(0..tensor.rows(), v),
-            _ => (0..tensor.rows()).for_each(|row| self.push(tensor, row)),
+            Values::Text(v) => v.extend(rows.map(|row| tensor.text(row).to_owned())),
+            // Class numbers fit: the batch was validated.
+            Values::Integer(v) => tensor.extend_integers(rows, v),
+            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(rows, v),
+            Values::Float32(v) => rows.for_each(|row| push_floats(shape, tensor, row, |value| v.push(value as f32))),
+            Values::Float64(v) => rows.for_each(|row| push_floats(shape, tensor, row, |value| v.push(value))),
         }
     }
 
@@ -180,37 +188,11 @@ impl Column {
         }
     }
 
-    /// Appends all rows of `other`, a column of the same tensor.
-    pub fn append(&mut self, other: Column) {
-        self.fit(&other);
-        match (&mut self.values, other.values) {
-            (Values::Float64(a), Values::Float32(b)) => a.extend(b.into_iter().map(f64::from)),
-            (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b),
-            (Values::Float64(a), Values::Float64(b)) => a.extend_from_slice(&b),
-            (Values::Integer(a), Values::Integer(b)) => a.extend_from_slice(&b),
-            (Values::Text(a), Values::Text(b)) => a.extend(b),
-            _ => unreachable!("columns of one tensor are all numbers of one kind, or all texts: its name decides"),
-        }
-    }
-
-    /// Appends a row of `tensor`.
-    pub fn push(&mut self, tensor: &Tensor, row: usize) {
-        let shape = (self.dims[..].first().copied().unwrap_or(1), self.image_size);
-        match &mut self.values {
-            Values::Text(v) => v.push(tensor.text(row).to_owned()),
-            // Class numbers fit: the batch was validated.
-            Values::Integer(v) => tensor.extend_integers(row..row + 1, v),
-            Values::Float32(v) if !is_reduced(tensor) => tensor.extend_floats(row..row + 1, v),
-            Values::Float32(v) => push_floats(shape, tensor, row, |value| v.push(value as f32)),
-            Values::Float64(v) => push_floats(shape, tensor, row, |value| v.push(value)),
-        }
-    }
-
-    /// Appends row `row` of `other`, a column of the same tensor.
-    pub fn push_from(&mut self, other: &Column, row: usize) {
+    /// Appends rows of `other`, a column of the same tensor.
+    pub fn append(&mut self, other: &Column, rows: Range<usize>) {
         self.fit(other);
         let width = self.width();
-        let range = row * width..(row + 1) * width;
+        let range = rows.start * width..rows.end * width;
         match (&mut self.values, &other.values) {
             (Values::Float64(a), Values::Float32(b)) => a.extend(b[range].iter().map(|&value| f64::from(value))),
             (Values::Float32(a), Values::Float32(b)) => a.extend_from_slice(&b[range]),
@@ -231,12 +213,7 @@ impl Column {
             }
             v.truncate(last * width);
         }
-        match &mut self.values {
-            Values::Float32(v) => move_last(v, width, row, last),
-            Values::Float64(v) => move_last(v, width, row, last),
-            Values::Integer(v) => move_last(v, width, row, last),
-            Values::Text(v) => move_last(v, width, row, last),
-        }
+        of_vector!(&mut self.values, v => move_last(v, width, row, last));
     }
 
     /// The same rows in another order: row i of the result is row `order[i]`.
@@ -247,13 +224,8 @@ impl Column {
             order.iter().for_each(|&row| rows.extend_from_slice(&v[row * width..(row + 1) * width]));
             rows
         }
-        let values = match &self.values {
-            Values::Float32(v) => Values::Float32(gather(v, width, order)),
-            Values::Float64(v) => Values::Float64(gather(v, width, order)),
-            Values::Integer(v) => Values::Integer(gather(v, width, order)),
-            Values::Text(v) => Values::Text(gather(v, width, order)),
-        };
-        Column { dims: self.dims.clone(), values, half: self.half, image_size: self.image_size }
+        let values = map_vector!(&self.values, v => gather(v, width, order));
+        Column { dims: self.dims.clone(), values, ..*self }
     }
 
     /// Values `at` of every row, for rows of shape `dims`.
@@ -262,13 +234,7 @@ impl Column {
         fn select<T: Clone>(v: &[T], width: usize, at: &[usize]) -> Vec<T> {
             v.chunks(width).flat_map(|row| at.iter().map(|&at| row[at].clone())).collect()
         }
-        let values = match &self.values {
-            Values::Float32(v) => Values::Float32(select(v, width, at)),
-            Values::Float64(v) => Values::Float64(select(v, width, at)),
-            Values::Integer(v) => Values::Integer(select(v, width, at)),
-            Values::Text(v) => Values::Text(select(v, width, at)),
-        };
-        Column { dims, values, half: self.half, image_size: self.image_size }
+        Column { dims, values: map_vector!(&self.values, v => select(v, width, at)), ..*self }
     }
 
     /// The same values as class numbers, of which NaN is none: −1.
@@ -297,7 +263,7 @@ impl Column {
     }
 
     /// Values `range` of every row, row-major, as f64. Texts have none.
-    pub fn block(&self, range: std::ops::Range<usize>) -> Vec<f64> {
+    pub fn block(&self, range: Range<usize>) -> Vec<f64> {
         let width = self.width();
         match &self.values {
             Values::Float32(v) => v.chunks(width).flat_map(|row| &row[range.clone()]).map(|&x| f64::from(x)).collect(),
@@ -391,7 +357,7 @@ mod tests {
 
     fn column(tensor: &Tensor) -> Column {
         let mut column = Column::for_tensor(tensor, false);
-        (0..tensor.rows()).for_each(|row| column.push(tensor, row));
+        column.extend(tensor, 0..tensor.rows());
         column
     }
 
@@ -400,17 +366,15 @@ mod tests {
         let of = |dtype, value| {
             let tensor = tensor(TensorName::ConceptActivations, dtype, &[1, 1], &[value]);
             let mut column = Column::for_tensor(&tensor, false);
-            column.extend(&tensor);
+            column.extend(&tensor, 0..1);
             column
         };
         let (single, double) = (of(DataType::Float32, 0.25), of(DataType::Float64, 0.1));
         for [first, second] in [[&single, &double], [&double, &single]] {
             let expected = [first.floats(0), second.floats(0)].concat();
-            let (mut appended, mut pushed) = (first.clone(), first.clone());
-            appended.append(second.clone());
-            pushed.push_from(second, 0);
+            let mut appended = first.clone();
+            appended.append(second, 0..1);
             assert_eq!(appended.floats(0), expected);
-            assert_eq!(pushed.floats(0), expected);
             assert!(matches!(appended.values(), Values::Float64(_)));
         }
     }
@@ -438,9 +402,9 @@ mod tests {
     fn maps_of_an_image_have_their_peak_in_its_pixels() {
         let maps = tensor(TensorName::LocalizationMaps, DataType::Float32, &[1, 1, 2, 2], &[0.0, 0.0, 0.0, 1.0]);
         let mut column = Column::for_tensor(&maps, false).at_image_size(Some((20, 30)));
-        column.push(&maps, 0);
+        column.extend(&maps, 0..1);
         let mut copied = column.empty_like();
-        copied.push(&maps, 0);
+        copied.extend(&maps, 0..1);
         assert_eq!(copied, column, "an empty column keeps the size");
         // The curve rises a little further beyond the centre of the last value, which is at 15 and 22.5 pixels.
         let peak = column.block(0..2);
@@ -478,7 +442,7 @@ mod tests {
         let mut moved = column(&embeddings);
         assert_eq!(moved.gather(&[2, 0]).block(0..2), [20.0, 21.0, 0.0, 1.0]);
         let mut copied = moved.empty_like();
-        copied.push_from(&moved, 1);
+        copied.append(&moved, 1..2);
         assert_eq!((copied.floats(0), copied.floats(1)), (vec![10.0], vec![11.0]));
         moved.swap_remove(0);
         assert_eq!(moved.block(0..2), [20.0, 21.0, 10.0, 11.0]);

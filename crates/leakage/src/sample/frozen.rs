@@ -35,7 +35,7 @@ impl Sample {
             let mut column = Column::for_tensor(tensor, run.has_continuous_labels(tensor.name()))
                 .at_image_size(run.constants.image_size);
             column.grow(rows.len(), rows.len());
-            rows.iter().for_each(|&row| column.push(tensor, row));
+            rows.iter().for_each(|&row| column.extend(tensor, row..row + 1));
             (tensor.name(), column)
         };
         Self::new(rows.iter().map(|&row| row as u64).collect(), batch.columns().map(column).collect())
