@@ -40,6 +40,15 @@ const RARE: &str = "Only as certain as the rarest class: in a class of 10 rows, 
 const FIFTH: &str =
     "Heads are tested on a fifth of the rows: at N = 2,000 the standard error of an accuracy of 0.9 is 0.015.";
 
+/// A mean over the concepts that predict classes.
+const OF_CONCEPTS: Score = Score {
+    per_concept: true,
+    inputs: ACTIVATIONS_AND_LABELS,
+    trust: &[MEANS],
+    memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervention_score",
@@ -329,8 +338,6 @@ pub(super) const ROWS: [Score; 29] = [
         id: "concept_accuracy",
         title: "Concept accuracy",
         unit: "accuracy",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Share of rows whose predicted concept is right, mean over concepts. Does not show leakage.",
         trust: &[
             "Follows collapse better than any published leakage score (docs/reproduce.md), but does not see leakage \
@@ -338,48 +345,36 @@ pub(super) const ROWS: [Score; 29] = [
             MEANS,
         ],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_accuracy,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_balanced_accuracy",
         title: "Balanced concept accuracy",
         unit: "accuracy",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Recall of a concept's classes, mean over classes and concepts.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_balanced_accuracy,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_f1",
         title: "Concept F1 (macro)",
         unit: "F1",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "F1 of each concept's presence, mean over concepts, or classes of categorical ones.",
-        trust: &[MEANS],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_f1,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_auc",
         title: "Concept AUC",
         unit: "AUC",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Probability that a row with the concept has the higher activation of two, mean over concepts; for \
                categorical concepts over pairs of classes; for numeric ones by the higher label.",
-        trust: &[MEANS],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_auc,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_r2",
@@ -400,43 +395,32 @@ pub(super) const ROWS: [Score; 29] = [
         id: "concept_average_precision",
         title: "Concept mean average precision (mAP)",
         unit: "average precision",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Precision at the activation of each row with the concept, mean over these rows and concepts, or \
                classes of categorical ones.",
-        trust: &[MEANS],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::concept_average_precision,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_brier",
         title: "Brier score of concepts",
         unit: "squared error",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Mean squared difference of a concept's probability and its label, mean over concepts; of a \
                categorical one half of the sum over classes. Logits go through a sigmoid or softmax.",
-        trust: &[MEANS],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: calibration::brier,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_ece",
         title: "Expected calibration error of concepts (ECE)",
         unit: "probability",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "Distance of a concept's mean probability from the share of rows that have it, mean over the rows of \
                15 equal bins and over concepts; of a categorical concept, by the predicted class.",
         trust: &[
             "Biased upwards: calibrated probabilities, uniform in [0, 1], read 0.054 at 500 rows and 0.027 at 2,000. \
              Compare at equal N.",
         ],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: calibration::expected_error,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_ablation_drop",

@@ -25,6 +25,42 @@ const PREFER_OIS: &str = "Hardly moves between the pure and the impure rows of t
 const ONE_SEED: &str = "Compare only points with the same seed: the pure rows of the impurity paper's Table 1 read \
                         67.0 ± 2.2 % at seed 0 and 74.6 ± 1.3 % at seed 2 (published 66.25 ± 2.31 %).";
 
+/// A score of the networks that read one representation each.
+const PURITY: Score = Score {
+    paper: Paper::Impurity,
+    unit: "AUC",
+    per_concept: true,
+    matrix: true,
+    inputs: REPRESENTATION_AND_LABELS,
+    cost: Cost::Slow,
+    memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
+    ..ROW
+};
+
+/// A score of the network that reads all representations.
+const NICHES: Score = Score {
+    paper: Paper::Impurity,
+    unit: "AUC, integrated over [0, 0.95]",
+    range: (0.0, 0.95),
+    per_concept: true,
+    curve: Some(OVER_NICHES),
+    inputs: REPRESENTATION_AND_LABELS,
+    cost: Cost::Slow,
+    memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
+    ..ROW
+};
+
+/// A score of the boosted trees.
+const TREES: Score = Score {
+    paper: Paper::Disentanglement,
+    inputs: ACTIVATIONS_AND_LABELS,
+    latents: true,
+    cost: Cost::Slow,
+    trust: &[PREFER_OIS],
+    memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "mig",
@@ -61,55 +97,37 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "dci_disentanglement",
         title: "Disentanglement (DCI)",
-        paper: Paper::Disentanglement,
         equation: "Section 2, D",
         unit: "1 - entropy / ln k",
         matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
-        latents: true,
-        cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
         help: "Whether each activation matters for one true concept only: 1 less the entropy of its importances (the \
                matrix), those of 100 gradient-boosted trees of depth 3 on at most 256 columns; mean weighted by \
                importance.",
-        trust: &[PREFER_OIS],
-        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::disentanglement,
-        ..ROW
+        ..TREES
     },
     Score {
         id: "dci_completeness",
         title: "Completeness (DCI)",
-        paper: Paper::Disentanglement,
         equation: "Section 2, C",
         unit: "1 - entropy / ln columns",
         per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
-        latents: true,
-        cost: Cost::Slow,
         no_standard_error: Some("the importances come from one fit"),
         help: "Whether one activation captures each true concept: 1 less the entropy of the importances for it.",
-        trust: &[PREFER_OIS],
-        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::completeness,
-        ..ROW
+        ..TREES
     },
     Score {
         id: "dci_informativeness",
         title: "Informativeness (DCI)",
-        paper: Paper::Disentanglement,
         equation: "Section 2, I",
         unit: "accuracy",
         per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
-        latents: true,
-        cost: Cost::Slow,
         help: "Accuracy at which the same trees predict each true concept, on the fifth of the rows that they were \
                not trained on.",
-        trust: &[PREFER_OIS],
-        memory: Memory { kept: 40, pairs: 64, ..Memory::LINEAR },
         compute: dci::informativeness,
-        ..ROW
+        ..TREES
     },
     Score {
         id: "r4",
@@ -151,13 +169,8 @@ pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "ois",
         title: "Oracle impurity (OIS)",
-        paper: Paper::Impurity,
         equation: "3.2",
         unit: "AUC, normalised",
-        per_concept: true,
-        matrix: true,
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         help: "How far what small networks learn about each true concept from each activation, or embedding without \
                activations, deviates from what they learn from the true concepts: 2/k times the Frobenius norm of \
                the purity matrix less the oracle's (the matrix given).",
@@ -165,123 +178,82 @@ pub(super) const ROWS: [Score; 18] = [
             "On the paper's Table 1 (3,000 rows, 5 concepts) pure rows read 4.5 to 5.9 % and impure ones 18.0 to \
              23.6 % (published 4.69 ± 0.43 and 22.58 ± 2.34 %). An exclusive or of two logits reads 0.05.",
         ],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::ois,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "purity",
         title: "Purity",
-        paper: Paper::Impurity,
         equation: "3.1",
-        unit: "AUC",
-        per_concept: true,
-        matrix: true,
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         help: "How well small networks predict each true concept from its own activation; the matrix has every true \
                concept (column) from every activation (row).",
         trust: &["Above 0.999 on the pure rows of the impurity paper's Table 1."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::purity,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "oracle_purity",
         title: "Oracle purity",
-        paper: Paper::Impurity,
         equation: "3.1",
-        unit: "AUC",
-        per_concept: true,
-        matrix: true,
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         latents: true,
         help: "How well small networks predict each true concept from another, mean over pairs.",
         trust: &["0.50 ± 0.03 for five independent concepts in 3,000 rows."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::oracle_purity,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "alignment",
         title: "Alignment of unsupervised concepts",
-        paper: Paper::Impurity,
         equation: "A.5",
-        unit: "AUC",
-        per_concept: true,
-        matrix: true,
         curve: Some(CurveDescription {
             x: "concept, from 0",
             y: "Column matched to it, from 0",
             best: None,
             beside: None,
         }),
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
         latents: true,
         help: "AUC of predicting each true concept from the learnt one matched to it, greedily by AUC; the curve has \
                the matched columns, the matrix 1 where they match (with latents, AUC).",
         trust: &["Five shuffled concepts in 3,000 rows are all matched back, with an AUC above 0.999."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::alignment,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "aligned_ois",
         title: "Oracle impurity after alignment",
-        paper: Paper::Impurity,
         equation: "3.2, A.5",
         unit: "AUC, normalised",
-        per_concept: true,
-        matrix: true,
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         no_standard_error: Some("the matching itself changes with the rows"),
         latents: true,
         help: "OIS with each learnt concept in place of the true one it is matched to, for concepts learnt without \
                labels.",
         trust: &["Below 8 % for shuffled pure concepts that read above 50 % unaligned (3,000 rows, 5 concepts)."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::aligned_ois,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "embedding_ois",
         title: "Oracle impurity of embeddings",
-        paper: Paper::Impurity,
         equation: "3.2",
         unit: "AUC, normalised",
-        per_concept: true,
-        matrix: true,
         inputs: EMBEDDINGS_AND_LABELS,
-        cost: Cost::Slow,
         help: "OIS of the weighted embeddings. Trains k² networks that read vectors.",
         trust: &["784 networks of 16 dimensions take 18 s of one core at 2,048 rows."],
-        memory: Memory { inputs: 5.0, pairs: 160, kept: 112, more: memory::purity },
         compute: impurity::embedding_ois,
-        ..ROW
+        ..PURITY
     },
     Score {
         id: "nis",
         title: "Niche impurity (NIS)",
-        paper: Paper::Impurity,
         equation: "3.6",
-        unit: "AUC, integrated over [0, 0.95]",
-        range: (0.0, 0.95),
-        per_concept: true,
-        curve: Some(OVER_NICHES),
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         latents: true,
         help: "How well the authors' MLPClassifier predicts each concept once activations correlated with it by more \
                than β are masked, integrated over β; the curve has the AUC at each β. Of an embedding its most \
                correlated coordinate counts.",
         trust: &[ONE_SEED],
-        memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis,
-        ..ROW
+        ..NICHES
     },
     Score {
         id: "nis_scaled",
@@ -289,33 +261,22 @@ pub(super) const ROWS: [Score; 18] = [
         paper: Paper::Leakage,
         unit: "AUC, scaled",
         range: (-1.0, 0.9),
-        per_concept: true,
-        curve: Some(OVER_NICHES),
-        inputs: REPRESENTATION_AND_LABELS,
-        cost: Cost::Slow,
         latents: true,
         help: "NIS on the scale of P0's plots: near 0 where masked concepts cannot be predicted.",
         trust: &[ONE_SEED, "Pure rows read near 0.34."],
-        memory: Memory { inputs: 10.0, pairs: 160, kept: 0, more: memory::niches },
         compute: niche::nis_scaled,
-        ..ROW
+        ..NICHES
     },
     Score {
         id: "embedding_nis",
         title: "Niche impurity of embeddings",
-        paper: Paper::Impurity,
         equation: "3.6",
-        unit: "AUC, integrated over [0, 0.95]",
-        range: (0.0, 0.95),
-        per_concept: true,
-        curve: Some(OVER_NICHES),
         inputs: EMBEDDINGS_AND_LABELS,
-        cost: Cost::Slow,
         help: "NIS of the weighted embeddings.",
         trust: &[ONE_SEED],
         memory: Memory { inputs: 2.5, pairs: 200, kept: 0, more: memory::niches_of_embeddings },
         compute: niche::embedding_nis,
-        ..ROW
+        ..NICHES
     },
     Score {
         id: "dead_latents",

@@ -17,6 +17,9 @@ const ONE_ENCODER: &str = "Compare only models scored with the same encoder.";
 const SAME_TEXTS: &str = "Equal to sacrebleu 2.6, NLTK 3.10 (without synonyms) and rouge-score 0.1.2 on the texts of \
                           the tests.";
 
+/// A comparison of two texts.
+const OF_TEXTS: Score = Score { paper: Paper::TextImage, inputs: TEXTS, trust: &[SAME_TEXTS], ..ROW };
+
 pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "concept_score",
@@ -54,78 +57,60 @@ pub(super) const ROWS: [Score; 8] = [
     Score {
         id: "bleu",
         title: "BLEU of predicted concepts",
-        paper: Paper::TextImage,
         equation: "4-6",
         unit: "BLEU",
-        inputs: TEXTS,
         help: "Mean sentence BLEU of predicted_text against reference_text, as sacrebleu 2 computes it: 13a tokens, \
                4-grams, exponential smoothing, effective order.",
-        trust: &[SAME_TEXTS],
         compute: text::bleu,
-        ..ROW
+        ..OF_TEXTS
     },
     Score {
         id: "meteor",
         title: "METEOR of predicted concepts",
-        paper: Paper::TextImage,
         equation: "7-10",
         unit: "METEOR",
-        inputs: TEXTS,
         help: "Mean METEOR of predicted_text against reference_text, as NLTK 3 computes it on 13a tokens, with \
                English Snowball stems and without synonyms.",
-        trust: &[SAME_TEXTS],
         compute: text::meteor,
-        ..ROW
+        ..OF_TEXTS
     },
     Score {
         id: "meteor_eq9",
         title: "METEOR by equation 9",
-        paper: Paper::TextImage,
         equation: "7-10",
         unit: "METEOR",
-        inputs: TEXTS,
         help: "METEOR with the harmonic mean 2PR / (P + R) of equation 9 (NLTK's alpha = 0.5), where NLTK's default \
                weighs recall nine times as much.",
-        trust: &[SAME_TEXTS],
         compute: text::meteor_of_equation_9,
-        ..ROW
+        ..OF_TEXTS
     },
     Score {
         id: "rouge_1",
         title: "ROUGE-1 of predicted concepts",
-        paper: Paper::TextImage,
         equation: "11, n = 1",
         unit: "F-measure",
-        inputs: TEXTS,
         help: "Mean F-measure of the words that predicted_text and reference_text share, without stemming. Equation \
                11 has recall alone.",
-        trust: &[SAME_TEXTS],
         compute: text::rouge_1,
-        ..ROW
+        ..OF_TEXTS
     },
     Score {
         id: "rouge_2",
         title: "ROUGE-2 of predicted concepts",
-        paper: Paper::TextImage,
         equation: "11, n = 2",
         unit: "F-measure",
-        inputs: TEXTS,
         help: "The same of pairs of neighbouring words; 0 where a text has one word.",
-        trust: &[SAME_TEXTS],
         compute: text::rouge_2,
-        ..ROW
+        ..OF_TEXTS
     },
     Score {
         id: "rouge_l",
         title: "ROUGE-L of predicted concepts",
-        paper: Paper::TextImage,
         equation: "12",
         unit: "F-measure",
-        inputs: TEXTS,
         help: "Mean F-measure of the longest common subsequence of both texts, without stemming. Equation 12 has \
                recall alone.",
-        trust: &[SAME_TEXTS],
         compute: text::rouge_l,
-        ..ROW
+        ..OF_TEXTS
     },
 ];
