@@ -1,6 +1,6 @@
 //! A run's declaration and its checks: names, concepts, kinds and constants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -274,22 +274,8 @@ impl TryFrom<RunFields> for Run {
         if k == 0 || k > MAX_CONCEPTS {
             return Err(FieldError::new("run.concepts", format!("got {k} concepts, expected 1 to {MAX_CONCEPTS}")));
         }
-        let mut names = std::collections::HashSet::new();
-        for (i, concept) in fields.concepts.iter().enumerate() {
-            check_name(&format!("run.concepts[{i}].name"), &concept.name)?;
-            if !names.insert(concept.name.as_str()) {
-                return Err(FieldError::new(
-                    format!("run.concepts[{i}].name"),
-                    format!("'{}' names two concepts", concept.name),
-                ));
-            }
-            if concept.cardinality > MAX_CARDINALITY {
-                return Err(FieldError::new(
-                    format!("run.concepts[{i}].cardinality"),
-                    format!("got {}, expected at most {MAX_CARDINALITY}", concept.cardinality),
-                ));
-            }
-        }
+        let declared = fields.concepts.iter().map(|concept| (&concept.name, concept.cardinality));
+        check_declared("concepts", declared)?;
         for i in 0..k {
             check_kinds(i, &fields)?;
             // One form for what means the same: a job that resumes may spell its concepts otherwise.
@@ -552,6 +538,23 @@ impl ContinuousLabels {
     }
 }
 
+/// Concepts, and tasks, have names of their own and not too many classes.
+fn check_declared<'a>(what: &str, declared: impl Iterator<Item = (&'a String, u32)>) -> Result<(), FieldError> {
+    let mut names = HashSet::new();
+    for (i, (name, cardinality)) in declared.enumerate() {
+        let field = |part: &str| format!("run.{what}[{i}].{part}");
+        check_name(&field("name"), name)?;
+        if !names.insert(name) {
+            return Err(FieldError::new(field("name"), format!("'{name}' names two {what}")));
+        }
+        if cardinality > MAX_CARDINALITY {
+            let message = format!("got {cardinality}, expected at most {MAX_CARDINALITY}");
+            return Err(FieldError::new(field("cardinality"), message));
+        }
+    }
+    Ok(())
+}
+
 /// A concept that is a number has no classes, and its activation is no class either.
 fn check_kinds(i: usize, fields: &RunFields) -> Result<(), FieldError> {
     let concept = &fields.concepts[i];
@@ -573,24 +576,14 @@ fn check_kinds(i: usize, fields: &RunFields) -> Result<(), FieldError> {
     }
 }
 
-/// Tasks have names of their own, and a head of which something is stated is that of a single task.
+/// A head of which something is stated is that of a single task.
 fn check_tasks(fields: &RunFields) -> Result<(), FieldError> {
     let t = fields.tasks.len();
     if t > MAX_TASKS {
         return Err(FieldError::new("run.tasks", format!("got {t} tasks, expected at most {MAX_TASKS}")));
     }
-    let mut names = std::collections::HashSet::new();
+    check_declared("tasks", fields.tasks.iter().map(|task| (&task.name, task.cardinality)))?;
     for (i, task) in fields.tasks.iter().enumerate() {
-        check_name(&format!("run.tasks[{i}].name"), &task.name)?;
-        if !names.insert(task.name.as_str()) {
-            return Err(FieldError::new(format!("run.tasks[{i}].name"), format!("'{}' names two tasks", task.name)));
-        }
-        if task.cardinality > MAX_CARDINALITY {
-            return Err(FieldError::new(
-                format!("run.tasks[{i}].cardinality"),
-                format!("got {}, expected at most {MAX_CARDINALITY}", task.cardinality),
-            ));
-        }
         if task.label_kind == Some(LabelKind::Continuous) && task.cardinality > 2 {
             return Err(FieldError::new(
                 format!("run.tasks[{i}].label_kind"),
