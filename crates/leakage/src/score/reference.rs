@@ -250,19 +250,26 @@ fn activations(p: &Prepared) -> Result<Array2<f32>, String> {
 
 /// A column's values [n, d], each in standard deviations from its mean.
 pub fn standardised_columns(column: &Column) -> Result<Array2<f32>, String> {
-    let columns: Vec<Vec<f32>> = (0..column.width()).map(|at| standardised(&column.floats(at))).collect();
-    if columns.iter().flatten().any(|x| !x.is_finite()) {
-        return Err("an activation is outside the range of single precision".into());
-    }
-    Ok(Array2::from_shape_fn((column.rows(), column.width()), |(row, at)| columns[at][row]))
+    let columns = (0..column.width()).map(|at| standardised(&column.floats(at))).collect();
+    side_by_side(column.rows(), columns, "an activation")
 }
 
-/// Values as distances from their mean, in standard deviations; 0 where they do not vary.
+/// Columns as the inputs of a head [rows, d]. Errors where `what` they hold leaves the range of f32.
+fn side_by_side(rows: usize, columns: Vec<Vec<f32>>, what: &str) -> Result<Array2<f32>, String> {
+    match columns.iter().flatten().all(|x| x.is_finite()) {
+        true => Ok(Array2::from_shape_fn((rows, columns.len()), |(row, at)| columns[at][row])),
+        false => Err(format!("{what} is outside the range of single precision")),
+    }
+}
+
+/// Values as distances from their mean, in standard deviations; 0 where they do not vary, and where one is unknown.
 fn standardised(values: &[f64]) -> Vec<f32> {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt();
+    let known = || values.iter().filter(|x| !x.is_nan());
+    let count = known().count() as f64;
+    let mean = known().sum::<f64>() / count;
+    let deviation = (known().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt();
     let scale = if deviation > 0.0 { deviation } else { 1.0 };
-    values.iter().map(|x| ((x - mean) / scale) as f32).collect()
+    values.iter().map(|x| if x.is_nan() { 0.0 } else { ((x - mean) / scale) as f32 }).collect()
 }
 
 /// Labels of each concept as the inputs of a head [n, d]: 0 or 1, one column for each class of a categorical concept, or
@@ -273,12 +280,7 @@ pub fn encoded(p: &Prepared, mut labels: impl FnMut(usize) -> Result<Vec<f64>, S
         let labels = labels(i)?;
         if p.run().is_continuous(i) {
             // Rows with an unknown label are not used.
-            let known = || labels.iter().filter(|c| !c.is_nan());
-            let count = known().count() as f64;
-            let mean = known().sum::<f64>() / count;
-            let deviation = (known().map(|c| (c - mean).powi(2)).sum::<f64>() / count).sqrt();
-            let scale = if deviation > 0.0 { deviation } else { 1.0 };
-            columns.push(labels.iter().map(|c| if c.is_nan() { 0.0 } else { ((c - mean) / scale) as f32 }).collect());
+            columns.push(standardised(&labels));
         } else if concept.is_categorical() {
             let of_class = |class| labels.iter().map(|&c| f32::from(u8::from(c == f64::from(class)))).collect();
             columns.extend((0..concept.cardinality).map(of_class));
@@ -286,8 +288,5 @@ pub fn encoded(p: &Prepared, mut labels: impl FnMut(usize) -> Result<Vec<f64>, S
             columns.push(labels.iter().map(|&c| f32::from(u8::from(c > 0.0))).collect());
         }
     }
-    if columns.iter().flatten().any(|x| !x.is_finite()) {
-        return Err("a concept label is outside the range of single precision".into());
-    }
-    Ok(Array2::from_shape_fn((p.rows(), columns.len()), |(row, at)| columns[at][row]))
+    side_by_side(p.rows(), columns, "a concept label")
 }
