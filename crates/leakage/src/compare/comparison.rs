@@ -40,14 +40,20 @@ impl Comparison {
         let sides = (a.estimate(score), b.estimate(score));
         match (sides, incomparable(&[a, b], score)) {
             ((Ok(a), Ok(b)), None) => Self::of(score, &a, &b, confidence),
-            ((a, b), why) => {
-                let range = range_of(score);
-                let shown =
-                    |side: &Result<Estimate, String>| Some(side.as_ref().ok()?.interval(confidence).within(range));
-                let reason = a.as_ref().err().or(b.as_ref().err()).cloned().or(why).unwrap_or_default();
-                Self { a: shown(&a), b: shown(&b), ..Self::undefined(reason) }
-            }
+            ((a, b), why) => Self::without_verdict(score, [a, b], why, confidence),
         }
+    }
+
+    /// The sides that have a mean, and why the two are not compared: the reason of a side without one, or else `why`.
+    pub(super) fn without_verdict(
+        score: &str,
+        sides: [Result<Estimate, String>; 2],
+        why: Option<String>,
+        confidence: f64,
+    ) -> Self {
+        let reason = sides.iter().find_map(|side| side.as_ref().err().cloned()).or(why).unwrap_or_default();
+        let [a, b] = sides.map(|side| Some(side.ok()?.interval(confidence).within(range_of(score))));
+        Self { a, b, ..Self::undefined(reason) }
     }
 
     pub(super) fn of(score: &str, a: &Estimate, b: &Estimate, confidence: f64) -> Self {

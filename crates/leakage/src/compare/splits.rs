@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{Comparison, range_of};
+use super::comparison::Comparison;
 use super::interval::{Estimate, Measured};
 use super::pair::{ConceptComparison, ScoreComparison, SideReport, false_discoveries_kept_rare, noted};
 use super::side::{Evaluations, Side, Sided, incomparable};
@@ -49,11 +49,7 @@ fn compare(a: &Side, b: &Side, score: &str, why: Option<String>, confidence: f64
         (Ok(a), Ok(b), Some(difference), None) => Comparison::by(score, &a, &b, &difference, confidence),
         (a, b, difference, why) => {
             let never = difference.is_none().then(|| "no step has a value in both splits".to_owned());
-            let shown = |side: &Result<Estimate, String>| {
-                Some(side.as_ref().ok()?.interval(confidence).within(range_of(score)))
-            };
-            let reason = a.as_ref().err().or(b.as_ref().err()).cloned().or(why).or(never).unwrap_or_default();
-            Comparison { a: shown(&a), b: shown(&b), ..Comparison::undefined(reason) }
+            Comparison::without_verdict(score, [a, b], why.or(never), confidence)
         }
     }
 }
