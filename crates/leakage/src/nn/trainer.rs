@@ -79,20 +79,9 @@ impl Shuffle for RandomState {
 }
 
 /// Trains `network` on `inputs` [n, d]; returns the mean loss of a row, penalty included, of each epoch, taken before the
-/// steps of its batches. Panics when there are no rows.
+/// steps of its batches. After each epoch the function gets its number, from 1, and the network. Panics when there are no
+/// rows.
 pub fn fit(
-    network: &mut Mlp,
-    inputs: ArrayView2<f32>,
-    targets: &Targets,
-    recipe: &Recipe,
-    random: &mut impl Shuffle,
-    after_each_epoch: &dyn Fn(),
-) -> Vec<f64> {
-    fit_watched(network, inputs, targets, recipe, random, &mut |_, _| after_each_epoch())
-}
-
-/// The same; after each epoch the function gets its number, from 1, and the network.
-pub fn fit_watched(
     network: &mut Mlp,
     inputs: ArrayView2<f32>,
     targets: &Targets,
@@ -214,12 +203,12 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let (inputs, classes) = exclusive_or(&mut rng);
         let mut two = network(2, &mut rng);
-        fit(&mut two, inputs.view(), &Targets::Classes(classes.clone()), &RECIPE, &mut rng, &|| ());
+        fit(&mut two, inputs.view(), &Targets::Classes(classes.clone()), &RECIPE, &mut rng, &mut |_, _| ());
         let outputs = two.outputs(inputs.view());
         assert!(outputs.rows().into_iter().zip(&classes).all(|(z, &class)| (z[1] > z[0]) == (class == 1)));
         let flags = Array2::from_shape_fn((256, 2), |(row, at)| (classes[row] ^ at) as f32);
         let mut both = network(2, &mut rng);
-        fit(&mut both, inputs.view(), &Targets::Flags(flags.clone()), &RECIPE, &mut rng, &|| ());
+        fit(&mut both, inputs.view(), &Targets::Flags(flags.clone()), &RECIPE, &mut rng, &mut |_, _| ());
         assert!(both.outputs(inputs.view()).iter().zip(&flags).all(|(&z, &flag)| (z > 0.0) == (flag > 0.5)));
     }
 
@@ -231,13 +220,13 @@ mod tests {
         let mut learnt = network(2, &mut rng);
         let targets = Targets::Classes(classes);
         let recipe = Recipe { epochs: 5_000, stop, ..RECIPE };
-        let epochs = fit(&mut learnt, inputs.view(), &targets, &recipe, &mut rng, &|| ()).len();
+        let epochs = fit(&mut learnt, inputs.view(), &targets, &recipe, &mut rng, &mut |_, _| ()).len();
         assert!((50..5_000).contains(&epochs), "{epochs}");
         // A tolerance that no loss can meet: one best epoch, and the patience after it.
         let never = Some(Stop { tolerance: 100.0, patience: 10 });
         let mut idle = network(2, &mut rng);
         let recipe = Recipe { stop: never, ..RECIPE };
-        assert_eq!(fit(&mut idle, inputs.view(), &targets, &recipe, &mut rng, &|| ()).len(), 12);
+        assert_eq!(fit(&mut idle, inputs.view(), &targets, &recipe, &mut rng, &mut |_, _| ()).len(), 12);
     }
 
     #[test]
@@ -252,7 +241,7 @@ mod tests {
                 &Targets::Classes(classes.clone()),
                 &Recipe { weight_decay, ..RECIPE },
                 rng,
-                &|| (),
+                &mut |_, _| (),
             );
             learnt.parameters().map(|layer| layer.weights.iter().map(|w| w * w).sum::<f32>()).sum::<f32>()
         };

@@ -133,7 +133,8 @@ fn train_classifier(
     // Weights are drawn twice: those of `new` are replaced.
     let mut network = Mlp::new(inputs.ncols(), &layers, &mut ChaCha8Rng::seed_from_u64(0));
     start_as_scikit_learn(&mut network, &mut random);
-    let losses = fit(&mut network, inputs, &Targets::Flags(flags), &RECIPE, &mut random, after_each_epoch);
+    let losses =
+        fit(&mut network, inputs, &Targets::Flags(flags), &RECIPE, &mut random, &mut |_, _| after_each_epoch());
     (network, losses)
 }
 

@@ -223,7 +223,7 @@ pub fn hits(
     let mut head = Mlp::new(inputs.ncols(), &layers, &mut rng);
     start_as_keras(&mut head, &mut rng);
     let targets = Targets::Classes(train.iter().map(|&row| classes[row]).collect());
-    fit(&mut head, inputs.select(Axis(0), train).view(), &targets, &RECIPE, &mut rng, &|| p.pause());
+    fit(&mut head, inputs.select(Axis(0), train).view(), &targets, &RECIPE, &mut rng, &mut |_, _| p.pause());
     let outputs = head.outputs(inputs.select(Axis(0), test).view());
     let mut counts = vec![0.0; count];
     train.iter().for_each(|&row| counts[classes[row]] += 1.0);

@@ -212,7 +212,7 @@ impl<'i> Learner<'i> {
             weight_decay: 0.0,
             stop: None,
         };
-        fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng, &|| ());
+        fit(&mut network, row_major(&self.inputs.train).view(), &targets, &recipe, &mut rng, &mut |_, _| ());
         let mut logits = network.outputs(row_major(&self.inputs.test).view());
         if outputs > 1 {
             // Shares of the classes: one class's logit says nothing without the others'.

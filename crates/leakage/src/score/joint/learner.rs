@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::nn::adam::Epsilon;
 use crate::nn::dense::Activation;
 use crate::nn::mlp::Mlp;
-use crate::nn::trainer::{Recipe, Targets, fit_watched};
+use crate::nn::trainer::{Recipe, Targets, fit};
 use crate::sample::priority::priority;
 
 const BATCH: usize = 128;
@@ -87,7 +87,7 @@ impl Training<'_> {
         };
         let (inputs, start) = (self.inputs.select(Axis(0), of), self.start.select(Axis(0), of));
         let mut kept = Vec::with_capacity(lengths.len());
-        fit_watched(
+        fit(
             &mut network,
             self.inputs.select(Axis(0), on).view(),
             &targets,
