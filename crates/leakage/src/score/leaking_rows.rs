@@ -333,25 +333,10 @@ fn for_each_group(p: &Prepared, i: usize, kept: &[usize], mut rows: Vec<usize>, 
         _ => None,
     });
     for classes in classes.into_iter().flatten() {
-        rows = in_order_of(rows, |at| classes[kept[at]] as usize);
+        rows.sort_by_key(|&at| classes[kept[at]]);
     }
     let group = |at: usize| classes.map(|classes| classes.map(|classes| classes[kept[at]]));
     rows.chunk_by(|&a, &b| group(a) == group(b)).for_each(visit);
-}
-
-/// Sorts rows by their classes, which are few; stable.
-fn in_order_of(rows: Vec<usize>, class: impl Fn(usize) -> usize) -> Vec<usize> {
-    let most = rows.iter().map(|&at| class(at)).max().unwrap_or(0);
-    let mut next = vec![0; most + 2];
-    rows.iter().for_each(|&at| next[class(at) + 1] += 1);
-    (1..next.len()).for_each(|class| next[class] += next[class - 1]);
-    let mut sorted = vec![0; rows.len()];
-    for at in rows {
-        let place = &mut next[class(at)];
-        sorted[*place] = at;
-        *place += 1;
-    }
-    sorted
 }
 
 /// The number of rows of a local mean among n: odd, so that a row is in the middle.
