@@ -6,7 +6,7 @@ use crate::prepare::{Prepared, first_largest};
 use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 
-use super::concept_rows::{ConceptRows, ascending, concept_rows};
+use super::concept_rows::{ConceptRows, ascending, concept_rows, distinct};
 use super::concordance;
 use super::labels::task_classes;
 use super::misdeclared::{self, are_probabilities};
@@ -88,9 +88,7 @@ pub fn concept_f1(p: &Prepared) -> Result<Outcome, String> {
         if concept.classes <= 2 {
             return f1(&predictions, &concept.labels, 1);
         }
-        let mut classes: Vec<i32> = concept.labels.iter().chain(&predictions).copied().collect();
-        classes.sort_unstable();
-        classes.dedup();
+        let classes = distinct(concept.labels.iter().chain(&predictions).copied(), i32::cmp);
         mean(classes.len(), classes.iter().map(|&class| f1(&predictions, &concept.labels, class)))
     })
 }
@@ -248,9 +246,7 @@ fn average_precision(activations: &[f64], present: impl Fn(usize) -> bool) -> Re
 /// Mean over ordered pairs of classes that both occur of the AUC of the first one's column, among rows of the two.
 /// `activations` is [n, width], a column for each class.
 pub fn auc_of_classes(activations: &[f64], width: usize, labels: &[i32]) -> Result<Term, String> {
-    let mut occurring = labels.to_vec();
-    occurring.sort_unstable();
-    occurring.dedup();
+    let occurring = distinct(labels.iter().copied(), i32::cmp);
     if occurring.len() < 2 {
         return Err("there is one class only".into());
     }

@@ -4,6 +4,8 @@
 //! and I; Kendall 1945, doi:10.1093/biomet/33.3.239; Fleiss 1971, doi:10.1037/h0031619; Krippendorff 2004, Content
 //! Analysis, chapter 11.
 
+use super::concept_rows::distinct;
+
 /// The level of measurement of ratings: what differences between two of them mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -44,7 +46,7 @@ pub fn fleiss_kappa(ratings: &[Vec<Option<f64>>]) -> Result<f64, String> {
     }
     let rows: Option<Vec<Vec<f64>>> = ratings.iter().map(|item| item.iter().copied().collect()).collect();
     let rows = rows.ok_or("a rating is missing, and every item needs equally many")?;
-    let categories = distinct(rows.iter().flatten().copied());
+    let categories = distinct(rows.iter().flatten().copied(), f64::total_cmp);
     let count = |item: &[f64], category: f64| item.iter().filter(|&&rating| rating == category).count() as f64;
     let (m, n) = (raters as f64, rows.len() as f64);
     let mut observed = 0.0;
@@ -67,7 +69,7 @@ pub fn fleiss_kappa(ratings: &[Vec<Option<f64>>]) -> Result<f64, String> {
 pub fn krippendorff_alpha(ratings: &[Vec<Option<f64>>], level: Level) -> Result<f64, String> {
     let items: Vec<Vec<f64>> = ratings.iter().map(|item| item.iter().flatten().copied().collect()).collect();
     let paired: Vec<&Vec<f64>> = items.iter().filter(|item| item.len() > 1).collect();
-    let values = distinct(paired.iter().flat_map(|item| item.iter().copied()));
+    let values = distinct(paired.iter().flat_map(|item| item.iter().copied()), f64::total_cmp);
     if paired.is_empty() {
         return Err("no item has two ratings".into());
     }
@@ -95,13 +97,6 @@ pub fn krippendorff_alpha(ratings: &[Vec<Option<f64>>], level: Level) -> Result<
     }
     let n: f64 = totals.iter().sum();
     Ok(1.0 - (n - 1.0) * observed / expected)
-}
-
-fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.dedup();
-    values
 }
 
 #[cfg(test)]

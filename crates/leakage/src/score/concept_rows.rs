@@ -1,6 +1,7 @@
 //! The activations and labels of one concept.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use information::{Scalar, Variable};
 
@@ -72,6 +73,14 @@ pub fn ascending(values: &[f64]) -> Vec<u32> {
     let mut rows: Vec<u32> = (0..values.len() as u32).collect();
     rows.sort_unstable_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
     rows
+}
+
+/// Each value once, in ascending order.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>, order: fn(&T, &T) -> Ordering) -> Vec<T> {
+    let mut values: Vec<T> = values.into_iter().collect();
+    values.sort_unstable_by(order);
+    values.dedup();
+    values
 }
 
 /// The rows in which a concept's label is known.

@@ -15,7 +15,7 @@ use crate::sample::Column;
 use crate::tensor::TensorName;
 use crate::trees::{Classifier, Ordered};
 
-use super::concept_rows::NO_CLASSES;
+use super::concept_rows::{NO_CLASSES, distinct};
 use super::holdout::Holdout;
 use super::matching::{MOST_COLUMNS, midranks, most_predictive};
 use super::pairs::Matrix;
@@ -147,9 +147,7 @@ impl Inputs {
 fn concept(p: &Prepared, inputs: &Inputs, labels: &[i32]) -> Result<Concept, String> {
     let of = |rows: &[usize]| rows.iter().map(|&row| labels[row]).collect::<Vec<i32>>();
     let (train, test) = (of(&inputs.holdout.train), of(&inputs.holdout.test));
-    let mut classes = train.clone();
-    classes.sort_unstable();
-    classes.dedup();
+    let classes = distinct(train.iter().copied(), i32::cmp);
     if classes.len() < 2 {
         return Err(format!("labels: there is one class only among the {} rows to train on", train.len()));
     }

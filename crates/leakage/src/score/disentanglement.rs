@@ -14,7 +14,7 @@ use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
-use super::concept_rows::NO_CLASSES;
+use super::concept_rows::{NO_CLASSES, distinct};
 use super::holdout::Holdout;
 use super::matching::{midranks, most_predictive};
 use super::term::{Normaliser, Term, mean_over_concepts, normaliser};
@@ -189,9 +189,7 @@ fn largest_gap(mut terms: Vec<Term>) -> Term {
 /// 1 for each test row whose class a linear classifier predicts: the support vector machine of scikit-learn's LinearSVC
 /// with balanced classes, C = 0.01, trained on (values, classes).
 fn linear_hits(train: (&[f64], &[i32]), test: (&[f64], &[i32])) -> Result<Vec<f64>, String> {
-    let mut classes = train.1.to_vec();
-    classes.sort_unstable();
-    classes.dedup();
+    let classes = distinct(train.1.iter().copied(), i32::cmp);
     if classes.len() < 2 {
         return Err(format!("labels: there is one class only among the {} rows to train on", train.1.len()));
     }

@@ -9,6 +9,7 @@ use crate::prepare::{KnownRows, Prepared};
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
+use super::concept_rows::distinct;
 use super::term::Term;
 
 /// Makes this choice of rows independent of the sample's own.
@@ -78,9 +79,7 @@ struct Classes {
 impl Classes {
     fn new(mut labels: Vec<Vec<i32>>, train: &[usize], test: &[usize]) -> Self {
         let numbered = |labels: &mut Vec<i32>| {
-            let mut classes: Vec<i32> = labels.iter().copied().filter(|&class| class >= 0).collect();
-            classes.sort_unstable();
-            classes.dedup();
+            let classes = distinct(labels.iter().copied().filter(|&class| class >= 0), i32::cmp);
             let number = |class: &i32| classes.binary_search(class).map_or(-1, |number| number as i32);
             labels.iter_mut().for_each(|class| *class = number(class));
             vec![[0; 2]; classes.len()]

@@ -9,6 +9,7 @@ use crate::sample::{Column, Values};
 use crate::tensor::TensorName;
 
 use super::catalogue::{Input, Score, Shape};
+use super::concept_rows::distinct;
 
 /// Bytes of each thread for each row: neighbours, ranks and orders.
 const ROW: usize = 512;
@@ -150,7 +151,7 @@ fn shape(p: &Prepared) -> Shape {
                 Some(activations)
                     if run.activation_kind(i) == ActivationKind::Hard && run.concepts[i].is_categorical() =>
                 {
-                    block.clone().map(|at| distinct(activations, at)).sum()
+                    block.clone().map(|at| values(activations, at)).sum()
                 }
                 _ => block.len(),
             })
@@ -162,14 +163,11 @@ fn shape(p: &Prepared) -> Shape {
         widest: [blocks.iter().map(Range::len).max().unwrap_or(1), embeddings / p.concepts()],
         task_classes: p.column(TensorName::TaskLabels).map_or(0, |labels| match run.task_kind(0) {
             LabelKind::Continuous => 8,
-            LabelKind::Class => distinct(labels, 0),
+            LabelKind::Class => values(labels, 0),
         }),
     }
 }
 
-fn distinct(column: &Column, at: usize) -> usize {
-    let mut values = column.floats(at);
-    values.sort_unstable_by(f64::total_cmp);
-    values.dedup();
-    values.len()
+fn values(column: &Column, at: usize) -> usize {
+    distinct(column.floats(at), f64::total_cmp).len()
 }

@@ -12,7 +12,7 @@ use crate::run::ActivationKind;
 use crate::tensor::TensorName;
 use crate::trees::{Loss, Ordered, fit_column};
 
-use super::concept_rows::NO_CLASSES;
+use super::concept_rows::{NO_CLASSES, distinct};
 use super::holdout::Holdout;
 use super::matching::{midranks, most_predictive};
 use super::term::{Term, mean_over_concepts};
@@ -79,10 +79,8 @@ impl Side {
     fn new(values: &[f64], holdout: &Holdout, classes: bool) -> Self {
         let at = |rows: &[usize]| rows.iter().map(|&row| values[row]).collect::<Vec<f64>>();
         let (train, test) = (at(&holdout.train), at(&holdout.test));
-        let mut distinct = if classes { train.clone() } else { Vec::new() };
-        distinct.sort_unstable_by(f64::total_cmp);
-        distinct.dedup();
-        Self { ordered: Ordered::new(train.clone()), train, test, classes: distinct }
+        let classes = if classes { distinct(train.iter().copied(), f64::total_cmp) } else { Vec::new() };
+        Self { ordered: Ordered::new(train.clone()), train, test, classes }
     }
 }
 

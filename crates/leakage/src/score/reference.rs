@@ -20,6 +20,7 @@ use crate::sample::Column;
 use crate::tensor::TensorName;
 
 use super::accuracy::{mean_over_classes, task_hits};
+use super::concept_rows::distinct;
 use super::holdout::Holdout;
 use super::labels::task_classes;
 use super::term::Term;
@@ -163,9 +164,7 @@ fn train(
     inputs: impl Fn(&Prepared) -> Result<Array2<f32>, String>,
 ) -> Result<Heads, String> {
     let labels = task_classes(p)?;
-    let mut names = labels.clone();
-    names.sort_unstable();
-    names.dedup();
+    let names = distinct(labels.iter().copied(), i32::cmp);
     if names.len() < 2 {
         return Err("task_labels: there is one class only".into());
     }

@@ -6,6 +6,7 @@ use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
 use super::accuracy::{auc, f1, mean, predicted_task};
+use super::concept_rows::distinct;
 use super::labels::task_classes;
 
 /// Classes whose terms are held at once.
@@ -15,7 +16,7 @@ const TOGETHER: usize = 64;
 /// some row.
 pub fn task_f1(p: &Prepared) -> Result<Outcome, String> {
     let (predictions, labels) = (predicted_task(p)?, task_classes(p)?);
-    let classes = occurring(labels.iter().chain(&predictions));
+    let classes = distinct(labels.iter().chain(&predictions).copied(), i32::cmp);
     let logits = p.column(TensorName::TaskLogits).map_or(2, |column| column.width());
     let term = match logits <= 2 && classes.iter().all(|class| (0..2).contains(class)) {
         true => f1(&predictions, &labels, 1),
@@ -43,17 +44,12 @@ pub fn task_auc(p: &Prepared) -> Result<Outcome, String> {
                 let column = logits.iter().skip(class as usize).step_by(width);
                 against_rest(&column.zip(&normalisers).map(|(z, total)| z - total).collect::<Vec<_>>(), class)
             };
-            let classes = occurring(labels.iter());
+            let classes = distinct(labels.iter().copied(), i32::cmp);
             let together = |classes: &[i32]| parallel::map(classes.len(), &|at| of_class(classes[at]));
             mean(classes.len(), classes.chunks(TOGETHER).flat_map(together))
         }
     };
     Ok(area?.outcome())
-}
-
-/// Ascending.
-fn occurring<'a>(classes: impl Iterator<Item = &'a i32>) -> Vec<i32> {
-    classes.copied().collect::<std::collections::BTreeSet<i32>>().into_iter().collect()
 }
 
 fn log_sum_exp(row: &[f64]) -> f64 {

@@ -25,6 +25,7 @@ use crate::run::ActivationKind;
 use crate::sample::priority::priority;
 use crate::tensor::TensorName;
 
+use super::concept_rows::distinct;
 use super::labels::task_classes;
 use super::term::Term;
 use baseline::Concepts;
@@ -149,7 +150,7 @@ fn concepts(p: &Prepared, rows: &[usize]) -> Result<Concepts, String> {
                 columns.push(values.iter().map(|value| f32::from(u8::from(value.is_nan()))).collect());
             }
         } else {
-            let classes = classes(&values);
+            let classes = distinct(values.iter().copied(), f64::total_cmp);
             let flags = |class: &f64| values.iter().map(|value| f32::from(u8::from(value == class))).collect();
             // Two classes need one column only, and a constant concept needs none.
             columns.extend(classes.iter().skip(if classes.len() > 2 { 0 } else { 1 }).map(flags));
@@ -164,14 +165,6 @@ fn concepts(p: &Prepared, rows: &[usize]) -> Result<Concepts, String> {
     };
     let patterns = inputs.rows().into_iter().map(pattern).collect();
     Ok(Concepts { inputs, patterns })
-}
-
-/// The distinct values, ascending.
-fn classes(values: &[f64]) -> Vec<f64> {
-    let mut classes = values.to_vec();
-    classes.sort_by(f64::total_cmp);
-    classes.dedup();
-    classes
 }
 
 /// Distances from the mean in standard deviations; 0 where the value is unknown.
@@ -193,7 +186,7 @@ fn activations(p: &Prepared, rows: &[usize]) -> Result<Vec<Activation>, String> 
         let label = p.concept_numbers(i).ok_or("there are no concept labels")?;
         let label: Vec<f64> = rows.iter().map(|&row| label[row]).collect();
         let continuous = p.run().is_continuous(i);
-        let classes = if continuous { Vec::new() } else { classes(&label) };
+        let classes = if continuous { Vec::new() } else { distinct(label.iter().copied(), f64::total_cmp) };
         let strata: Vec<Option<usize>> = label
             .iter()
             .map(|label| match continuous {
@@ -207,7 +200,7 @@ fn activations(p: &Prepared, rows: &[usize]) -> Result<Vec<Activation>, String> 
             let values = if continuous { without_line(&values, &label) } else { values };
             let number_of_classes = p.run().concepts[i].classes() as usize;
             if p.run().activation_kind(i) == ActivationKind::Hard && number_of_classes > 2 {
-                for class in self::classes(&values) {
+                for class in distinct(values.iter().copied(), f64::total_cmp) {
                     let flags = values.iter().map(|value| f64::from(u8::from(*value == class))).collect();
                     activations.push(Activation { values: flags, strata: strata.clone() });
                 }
