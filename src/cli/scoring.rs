@@ -91,9 +91,9 @@ impl Scoring {
         let sample = Sample::of_batch(&batch, run);
         drop(batch);
         let distinct = distinct_rows(&sample, run);
-        let repeated = distinct.as_ref().map_or(0, |distinct| sample.rows() - distinct.len());
+        let (repeated, relabelled) = distinct.as_ref().map_or((0, 0), |of| (of.repeated, of.relabelled));
         let sample = match distinct {
-            Some(rows) => sample.gather(&rows),
+            Some(distinct) => sample.gather(&distinct.rows),
             None => sample,
         };
         let settings = Settings {
@@ -119,10 +119,10 @@ impl Scoring {
             (scores, prepared.tie_fraction())
         });
         let warnings = ids_remark.into_iter().chain(prepared.warnings());
-        let warnings = warnings.chain(remark(repeated as u64, sample.rows() as u64)).collect();
+        let warnings = warnings.chain(remark(repeated, relabelled, sample.rows() as u64)).collect();
         let concept_rows = prepared.concept_rows();
         drop(prepared);
-        Ok(Scored { settings, sample, scores, tie_fraction, repeated, concept_rows, warnings })
+        Ok(Scored { settings, sample, scores, tie_fraction, repeated: repeated as usize, concept_rows, warnings })
     }
 }
 

@@ -4,12 +4,13 @@
 //! scored.
 //!
 //! **Evidence** is a jump in the distances from a row to its nearest rows over the whole activation vector: copies are at
-//! most 1 % of a standard deviation apart in each column, the row after them is several times as far away, and copies agree
-//! in every label ([`evidence`]). Probabilities are compared as logits, where rows of a saturated class differ as much as
-//! others. Ties are no evidence, as rounding and saturation make them too: a value that many rows share is left out of the
-//! distance, and equal values count as far apart as the next distinct one is. Without copies a jump is as rare as the
-//! dimension of the data makes it, which is estimated from neighbours farther away; along a curve, as with a single latent
-//! behind all concepts, it happens to a third of the rows.
+//! most 1 % of a standard deviation apart in each column, the row after them is several times as far away, and copies
+//! that are not equal agree in every label ([`evidence`]). Probabilities are compared as logits, where rows of a
+//! saturated class differ as much as others. Ties are no evidence, as rounding and saturation make them too: a value that
+//! many rows share is left out of the distance, unless these rows are all equal, and equal values count as far apart as
+//! the next distinct one is. Without copies a jump is as rare as the dimension of the data makes it, which is estimated
+//! from neighbours farther away; along a curve, as with a single latent behind all concepts, it happens to a third of the
+//! rows.
 //!
 //! **Groups** are formed only where the sample has copies ([`groups`]).
 //!
@@ -31,31 +32,53 @@ use points::Points;
 /// Columns in which copies are looked for first.
 const FEW: usize = 16;
 
+/// The rows that are scored of a sample with copies.
+pub struct Distinct {
+    /// One row of each group of copies, ascending.
+    pub rows: Vec<usize>,
+    /// The number of the other rows.
+    pub repeated: u64,
+    /// Those of them whose labels differ from the ones that are scored with the same activations.
+    pub relabelled: u64,
+}
+
 /// The evaluation with one row of each group of copies; `None` where it has no copies.
 pub fn without_repeats(evaluation: &Evaluation) -> Option<Evaluation> {
-    let rows = distinct_rows(&evaluation.sample, &evaluation.run)?;
-    let repeated_rows = (evaluation.sample.rows() - rows.len()) as u64;
-    Some(Evaluation { repeated_rows, sample: evaluation.sample.gather(&rows), ..evaluation.clone() })
+    let Distinct { rows, repeated, relabelled } = distinct_rows(&evaluation.sample, &evaluation.run)?;
+    let sample = evaluation.sample.gather(&rows);
+    Some(Evaluation { repeated_rows: repeated, relabelled_rows: relabelled, sample, ..evaluation.clone() })
 }
 
 /// Returns the remark for readers of the scores about `repeated` rows beside the `distinct` ones that are scored.
-pub fn remark(repeated: u64, distinct: u64) -> Option<String> {
+/// `relabelled` as of [`Distinct`].
+pub fn remark(repeated: u64, relabelled: u64, distinct: u64) -> Option<String> {
+    let labels = match relabelled {
+        0 => "the same labels; one row of each group was scored".to_owned(),
+        _ => format!(
+            "{relabelled} of them have other labels than the row that was scored, one of each group, chosen by chance"
+        ),
+    };
     (repeated > 0).then(|| {
+        let rows = repeated + distinct;
         format!(
-            "{repeated} of {} rows are copies of others, with nearly equal activations and the same labels; one row of \
-             each group was scored, which leaves {distinct}",
-            repeated + distinct
+            "{repeated} of {rows} rows are copies of others, with nearly equal activations and {labels}, which leaves \
+             {distinct}"
         )
     })
 }
 
-/// One row of each group of copies, ascending; `None` where the sample has no copies.
-pub fn distinct_rows(sample: &Sample, run: &Run) -> Option<Vec<usize>> {
+/// `None` where the sample has no copies.
+pub fn distinct_rows(sample: &Sample, run: &Run) -> Option<Distinct> {
     if !evidence::is_possible(&Points::new(sample, run, FEW)?) {
         return None;
     }
     let points = Points::new(sample, run, usize::MAX)?;
     let found = evidence::look(&points)?;
     let rows = groups::distinct(&points, &found);
-    (rows.len() < points.rows()).then_some(rows)
+    let mut labels = vec![None; points.first().len()];
+    rows.iter().for_each(|&row| labels[points.vector(row)] = Some(points.labels()[row]));
+    let is_other = |row: &usize| labels[points.vector(*row)].is_some_and(|scored| scored != points.labels()[*row]);
+    let relabelled = (0..points.rows()).filter(is_other).count() as u64;
+    let repeated = (points.rows() - rows.len()) as u64;
+    (repeated > 0).then_some(Distinct { rows, repeated, relabelled })
 }

@@ -89,7 +89,7 @@ impl<'a> Computing<'a> {
                 .ids_remark()
                 .into_iter()
                 .chain(prepared.warnings())
-                .chain(repeats::remark(evaluation.repeated_rows, rows))
+                .chain(repeats::remark(evaluation.repeated_rows, evaluation.relabelled_rows, rows))
                 .collect(),
             estimator: self.settings.kind.name().to_owned(),
             neighbours: self.settings.neighbours as u32,

@@ -1,12 +1,13 @@
 //! Whether a sample has copies: the share of rows with a jump in the distances to their nearest rows, compared with the
-//! share that data of its dimension has without copies.
+//! share that data of its dimension has without copies. Rows with equal activations are one point, however many they are
+//! and whatever their labels.
 
 use super::points::{Distance, MOST_COPIES, Points};
 
 /// Rows looked at first, and at most.
 const FIRST: usize = 64;
 const MOST: usize = 256;
-/// Fewer rows say nothing.
+/// Fewer rows with different activations say nothing.
 const LEAST: usize = 32;
 /// How much farther away the row after the copies is.
 const JUMP: f32 = 4.0;
@@ -26,8 +27,11 @@ pub struct Found {
 pub fn is_possible(points: &Points) -> bool {
     let labels = points.labels();
     let has_near = |row: usize| {
-        let mut others = (0..points.rows()).filter(|&other| other != row && labels[other] == labels[row]);
-        others.any(|other| points.distance(row, other).is_of_copies())
+        let mut others = (0..points.rows()).filter(|&other| other != row);
+        others.any(|other| {
+            let may_be = labels[other] == labels[row] || points.vector(other) == points.vector(row);
+            may_be && points.distance(row, other).is_of_copies()
+        })
     };
     looked_at(points).is_some_and(|mut rows| rows.by_ref().take(FIRST).any(has_near))
 }
@@ -38,8 +42,9 @@ fn looked_at(points: &Points) -> Option<impl Iterator<Item = usize> + use<>> {
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let eligible: Vec<usize> = (0..points.rows()).filter(|&row| points.is_distinctive(row)).collect();
     let rows = eligible.len();
+    let vectors = points.first().iter().filter(|&&row| points.is_distinctive(row)).count();
     let at = move |number: usize| eligible[((number as f64 * GOLDEN).fract() * rows as f64) as usize];
-    (rows >= LEAST).then(|| (0..MOST.min(rows)).map(at))
+    (vectors >= LEAST).then(|| (0..MOST.min(rows)).map(at))
 }
 
 /// `None` where there is no evidence of copies.
@@ -73,26 +78,28 @@ impl<'a> Search<'a> {
 
     /// [`FAR`], or as far as the sample is large.
     fn far(&self) -> usize {
-        FAR.min(self.points.rows() / 4).max(NEAR)
+        FAR.min(self.points.first().len() / 4).max(NEAR)
     }
 
     fn look_at(&mut self, row: usize) {
         self.looked_at += 1;
         let far = self.far();
+        let vector = self.points.vector(row);
         self.distances.clear();
-        let others = (0..self.points.rows()).filter(|&other| other != row);
-        self.distances.extend(others.map(|other| (self.points.distance(row, other), other as u32)));
+        let others = self.points.first().iter().filter(|&&other| self.points.vector(other) != vector);
+        self.distances.extend(others.map(|&other| (self.points.distance(row, other), other as u32)));
         let by_distance = |a: &(Distance, u32), b: &(Distance, u32)| a.0.plain.total_cmp(&b.0.plain);
         self.distances.select_nth_unstable_by(far - 1, by_distance);
         let nearest = &mut self.distances[..far];
         nearest.sort_unstable_by(by_distance);
-        let [near, far] = [NEAR, nearest.len()].map(|rank| f64::from(nearest[rank - 1].0.plain));
+        let [near, far] = [NEAR, far].map(|rank| f64::from(nearest[rank - 1].0.plain));
         if near > 0.0 && far.is_finite() {
             self.growth.push((far / near).ln());
         }
-        if has_copies(self.points, row, nearest) {
+        let has_equal = self.points.has_equal(row);
+        if has_copies(self.points, row, has_equal, nearest) {
             self.jumps += 1;
-            self.equal += usize::from(nearest[0].0.plain == 0.0);
+            self.equal += usize::from(has_equal);
         }
     }
 
@@ -118,14 +125,21 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether the distances from a row to its nearest have a jump behind copies of it.
-fn has_copies(points: &Points, row: usize, nearest: &[(Distance, u32)]) -> bool {
+/// Whether the distances from a row to its nearest have a jump behind copies of it. `nearest` are rows that are not equal
+/// to it, one of each. More than [`MOST_COPIES`] may be a class whose rows have become alike, unless as many other rows
+/// have its labels.
+fn has_copies(points: &Points, row: usize, has_equal: bool, nearest: &[(Distance, u32)]) -> bool {
     let labels = points.labels();
-    let is_alike =
-        |(distance, other): &(Distance, u32)| distance.is_of_copies() && labels[*other as usize] == labels[row];
-    let mut farthest: f32 = 0.0;
-    nearest.windows(2).take(MOST_COPIES).take_while(|pair| is_alike(&pair[0])).any(|pair| {
-        farthest = farthest.max(pair[0].0.resolved);
-        pair[1].0.resolved >= JUMP * farthest
-    })
+    let mut farthest = if has_equal { points.distance(row, row).resolved } else { 0.0 };
+    for (rank, (distance, other)) in nearest.iter().enumerate() {
+        if (has_equal || rank > 0) && distance.resolved >= JUMP * farthest {
+            let alike = || labels.iter().filter(|&&of_other| of_other == labels[row]).count();
+            return rank <= MOST_COPIES || alike() >= 2 * (rank + 1);
+        }
+        if !distance.is_of_copies() || labels[*other as usize] != labels[row] {
+            return false;
+        }
+        farthest = farthest.max(distance.resolved);
+    }
+    false
 }

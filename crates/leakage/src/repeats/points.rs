@@ -1,6 +1,7 @@
 //! The rows of a sample as points: standardised activations, the resolution of each column, and the labels.
 
-use std::hash::Hasher;
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use information::spread;
 use siphasher::sip::SipHasher13;
@@ -9,8 +10,8 @@ use crate::run::{ActivationKind, Run};
 use crate::sample::Sample;
 use crate::tensor::TensorName;
 
-/// The most copies of a row that are recognised as such. A value that more rows share is an *atom* of its column: where
-/// activations saturate or are rounded.
+/// The most copies of a row whose labels few others have. A value that more rows share is an *atom* of its column, where
+/// activations saturate or are rounded, unless these rows agree in every column and label.
 pub const MOST_COPIES: usize = 15;
 
 /// Columns needed to distinguish copies from rows that saturation makes alike.
@@ -26,6 +27,12 @@ pub struct Points {
     gaps: Vec<f32>,
     /// A hash for each row. Rows with equal hashes agree in every label.
     labels: Vec<u64>,
+    /// The number of each row's activations: equal for rows that agree in every column.
+    vectors: Vec<u32>,
+    /// The number of rows with each number.
+    of_vector: Vec<u32>,
+    /// The first row with each number.
+    first: Vec<usize>,
 }
 
 /// The distance between two points: means over the columns in which they do not share an atom.
@@ -54,27 +61,30 @@ impl Points {
         let activations = sample.column(TensorName::ConceptActivations)?;
         let kinds = run.column_kinds(activations.width());
         let column = |at: usize| {
-            if kinds[at] == ActivationKind::Hard {
-                return None;
-            }
             let mut values = activations.floats(at);
             if kinds[at] == ActivationKind::Probability {
                 values.iter_mut().for_each(|value| *value = logit(*value));
             }
-            standardised(&values)
+            Column::new(values)
         };
         let chosen = (0..activations.width()).step_by(activations.width().div_ceil(most));
-        let columns: Vec<[Vec<f32>; 2]> = chosen.filter_map(column).collect();
+        let columns: Vec<Column> = chosen.filter(|at| kinds[*at] != ActivationKind::Hard).filter_map(column).collect();
         if columns.len() < 2 {
             return None;
         }
         let rows = sample.rows();
-        let row_major = |which: usize| {
-            let row = |row: usize| columns.iter().map(move |column| column[which][row]);
-            (0..rows).flat_map(row).collect()
-        };
-        let (values, gaps) = (row_major(0), row_major(1));
-        Some(Self { rows, columns: columns.len(), values, gaps, labels: labels(sample) })
+        let values: Vec<f32> = (0..rows).flat_map(|row| columns.iter().map(move |column| column.values[row])).collect();
+        let labels = labels(sample);
+        let vectors = numbered(values.chunks(columns.len()).map(|row| row.iter().map(|value| value.to_bits())));
+        let by_row = vectors.iter().zip(&labels).map(|(vector, labels)| [u64::from(*vector), *labels].into_iter());
+        let distinct = numbered(by_row);
+        let gaps: Vec<Vec<f32>> = columns.iter().map(|column| column.gaps(&distinct)).collect();
+        let gaps = (0..rows).flat_map(|row| gaps.iter().map(move |gaps| gaps[row])).collect();
+        let of_vector = counted(&vectors);
+        let mut first: Vec<usize> = (0..rows).collect();
+        first.sort_unstable_by_key(|row| (vectors[*row], *row));
+        first.dedup_by_key(|row| vectors[*row]);
+        Some(Self { rows, columns: columns.len(), values, gaps, labels, vectors, of_vector, first })
     }
 
     /// N.
@@ -95,6 +105,21 @@ impl Points {
     /// Standardised activations of a row.
     pub fn of(&self, row: usize) -> &[f32] {
         &self.values[row * self.columns..(row + 1) * self.columns]
+    }
+
+    /// The number of a row's activations, which rows share that agree in every column.
+    pub fn vector(&self, row: usize) -> usize {
+        self.vectors[row] as usize
+    }
+
+    /// Whether another row agrees with this one in every column.
+    pub fn has_equal(&self, row: usize) -> bool {
+        self.of_vector[self.vector(row)] > 1
+    }
+
+    /// The first row of each number of activations.
+    pub fn first(&self) -> &[usize] {
+        &self.first
     }
 
     /// Whether enough of a row's values are not atoms.
@@ -130,26 +155,70 @@ fn logit(probability: f64) -> f64 {
     (p / (1.0 - p)).ln()
 }
 
-/// A column in standard deviations, and its gaps; `None` where it is constant.
-fn standardised(values: &[f64]) -> Option<[Vec<f32>; 2]> {
-    let mut pairs: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
-    pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let (ascending, order): (Vec<f64>, Vec<u32>) = pairs.into_iter().unzip();
-    let unit = spread(&ascending);
-    if unit.is_nan() || unit <= 0.0 || unit.is_infinite() {
-        return None;
+/// A column that varies.
+struct Column {
+    /// In standard deviations.
+    values: Vec<f32>,
+    ascending: Vec<f64>,
+    /// The row of each ascending value.
+    order: Vec<u32>,
+    unit: f64,
+}
+
+impl Column {
+    /// `None` where it is constant.
+    fn new(values: Vec<f64>) -> Option<Self> {
+        let mut pairs: Vec<(f64, u32)> = values.iter().copied().zip(0..).collect();
+        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let (ascending, order): (Vec<f64>, Vec<u32>) = pairs.into_iter().unzip();
+        let unit = spread(&ascending);
+        if unit.is_nan() || unit <= 0.0 || unit.is_infinite() {
+            return None;
+        }
+        // The sum makes −0 equal to 0 bit for bit.
+        let values = values.iter().map(|value| (value / unit) as f32 + 0.0).collect();
+        Some(Self { values, ascending, order, unit })
     }
-    let mut gaps = vec![0.0; values.len()];
-    let mut start = 0;
-    for equal in ascending.chunk_by(|a, b| a == b) {
-        let end = start + equal.len();
-        let before = start.checked_sub(1).map_or(f64::INFINITY, |before| equal[0] - ascending[before]);
-        let behind = ascending.get(end).map_or(f64::INFINITY, |behind| behind - equal[0]);
-        let gap = if equal.len() > MOST_COPIES + 1 { f64::INFINITY } else { before.min(behind) / unit };
-        order[start..end].iter().for_each(|&row| gaps[row as usize] = gap as f32);
-        start = end;
+
+    /// `distinct`: the number of each row, equal for rows that agree in every column and label.
+    fn gaps(&self, distinct: &[u32]) -> Vec<f32> {
+        let mut gaps = vec![0.0; self.values.len()];
+        let mut start = 0;
+        for equal in self.ascending.chunk_by(|a, b| a == b) {
+            let end = start + equal.len();
+            let rows = &self.order[start..end];
+            let before = start.checked_sub(1).map_or(f64::INFINITY, |before| equal[0] - self.ascending[before]);
+            let behind = self.ascending.get(end).map_or(f64::INFINITY, |behind| behind - equal[0]);
+            let of_one = || rows.iter().all(|&row| distinct[row as usize] == distinct[rows[0] as usize]);
+            let is_atom = rows.len() > MOST_COPIES + 1 && !of_one();
+            let gap = if is_atom { f64::INFINITY } else { before.min(behind) / self.unit };
+            rows.iter().for_each(|&row| gaps[row as usize] = gap as f32);
+            start = end;
+        }
+        gaps
     }
-    Some([values.iter().map(|value| (value / unit) as f32).collect(), gaps])
+}
+
+/// Numbers rows such that equal ones have the same number, in the order of their first.
+fn numbered<K: Hash>(rows: impl Iterator<Item = impl Iterator<Item = K>>) -> Vec<u32> {
+    let mut known: HashMap<u64, u32> = HashMap::new();
+    let mut number = |row: u64| {
+        let next = known.len() as u32;
+        *known.entry(row).or_insert(next)
+    };
+    rows.map(|row| {
+        let mut hash = SipHasher13::new();
+        row.for_each(|value| value.hash(&mut hash));
+        number(hash.finish())
+    })
+    .collect()
+}
+
+/// How many rows have each number.
+fn counted(numbers: &[u32]) -> Vec<u32> {
+    let mut counts = vec![0; numbers.iter().max().map_or(0, |most| *most as usize + 1)];
+    numbers.iter().for_each(|number| counts[*number as usize] += 1);
+    counts
 }
 
 /// Hashes the labels of each row.

@@ -73,7 +73,7 @@ fn repeated(columns: &Columns, copies: usize, noise: f64, of: impl Fn(usize) -> 
 
 /// The columns with one row of each group of copies.
 fn once(columns: &Columns) -> Option<Columns> {
-    distinct_rows(&columns.sample(), &columns.run()).map(|rows| columns.clone().reordered(&rows))
+    distinct_rows(&columns.sample(), &columns.run()).map(|found| columns.clone().reordered(&found.rows))
 }
 
 /// Those that copies raise; of many concepts the fast ones.
@@ -144,6 +144,70 @@ fn copies_are_recognised_where_activations_saturate() {
 }
 
 #[test]
+fn copies_of_any_number_count_once() {
+    let original = ordinary(600, 4, 2, 51);
+    let one_often: Vec<usize> = (0..600).chain([7; 300]).collect();
+    let padded = original.clone().reordered(&one_often);
+    for (case, copied) in [
+        ("17 copies", repeated(&original, 17, 0.0, |_| true, 52)),
+        ("17 copies of probabilities", probabilities(repeated(&original, 17, 0.0, |_| true, 53), 2.0)),
+        ("one row 300 times more", padded),
+        ("20 passes that differ by 0.5 %", repeated(&original, 20, 0.005, |_| true, 54)),
+    ] {
+        let found = once(&copied).unwrap_or_else(|| panic!("{case}"));
+        assert!((590..=620).contains(&found.rows), "{case}: {} rows", found.rows);
+    }
+}
+
+/// A row for each of five annotators, who err in a tenth of the labels.
+#[test]
+fn labels_that_differ_between_copies_stay_as_frequent_as_they_are() {
+    let mut random = random(61);
+    let mut order: Vec<usize> = (0..600).flat_map(|row| [row; 5]).collect();
+    let original = ordinary(600, 4, 2, 62);
+    let errs: Vec<bool> = (0..12_000).map(|_| coin(0.1, &mut random) == 1.0).collect();
+    let annotated = original.clone().reordered(&order).changed(TensorName::ConceptLabels, |row, concept, label| {
+        if errs[4 * row + concept] { 1.0 - label } else { label }
+    });
+    // Sorted by a label, as a table of votes may be.
+    let labels = annotated.arrays[&TensorName::ConceptLabels].1.clone();
+    order = (0..3000).collect();
+    order.sort_by(|&a, &b| labels[4 * a].total_cmp(&labels[4 * b]));
+    for annotated in [annotated.clone(), annotated.reordered(&order)] {
+        let found = distinct_rows(&annotated.sample(), &annotated.run()).expect("five copies");
+        assert_eq!((found.rows.len(), found.repeated), (600, 2400));
+        assert!((900..1500).contains(&found.relabelled), "{}", found.relabelled);
+        let scored = annotated.clone().reordered(&found.rows);
+        let [value, expected] = [&scored, &annotated].map(|columns| columns.value("concept_accuracy"));
+        assert!((value - expected).abs() < 0.01, "concept accuracy {value}, of all rows {expected}");
+    }
+}
+
+#[test]
+fn values_of_few_levels_and_rows_of_collapsed_classes_are_no_copies() {
+    for seed in 0..40 {
+        // Leaves of decision trees: levels at irregular distances, of which each concept has its own or all share one.
+        for (k, leaves) in [(2, 8), (2, 30), (3, 5), (3, 12), (5, 4), (8, 20)] {
+            let mut random = random(seed);
+            let levels = gaussians(k * leaves, &mut random);
+            let own: Vec<usize> = (0..2000 * k).map(|_| random.random_range(0..leaves)).collect();
+            let trees = ordinary(2000, k, 2, seed).changed(TensorName::ConceptActivations, |row, column, _| {
+                levels[column * leaves + own[row * k + column]]
+            });
+            let one_tree = trees
+                .clone()
+                .changed(TensorName::ConceptActivations, |row, column, _| levels[column * leaves + own[row * k]]);
+            assert!(once(&trees).is_none(), "trees of {leaves} leaves, k = {k}, seed {seed}");
+            assert!(once(&one_tree).is_none(), "one tree of {leaves} leaves, k = {k}, seed {seed}");
+        }
+    }
+    for (k, classes, rows) in [(20, 20, [20, 60]), (112, 40, [20, 60]), (12, 200, [20, 40])] {
+        let collapsed = class_level(k, classes, rows, 8.0, 0.02, 71);
+        assert!(once(&collapsed).is_none(), "{classes} classes × {k}");
+    }
+}
+
+#[test]
 fn no_row_of_an_ordinary_sample_is_taken_for_a_copy() {
     let half =
         |columns: Columns| columns.changed(TensorName::ConceptActivations, |_, _, p| half::f16::from_f64(p).to_f64());
@@ -162,12 +226,13 @@ fn no_row_of_an_ordinary_sample_is_taken_for_a_copy() {
             let one_latent = logits.clone().changed(TensorName::ConceptActivations, |row, column, _| {
                 latent[row] * (1.0 + column as f64) - 0.3 * column as f64
             });
+            let without_labels = [TensorName::ConceptLabels, TensorName::TaskLabels]
+                .into_iter()
+                .fold(logits.clone(), |columns, name| columns.changed(name, |_, _, _| 0.0));
             for (kind, columns) in [
                 ("logits", logits.clone()),
-                ("logits without labels", {
-                    let zeros = |columns: Columns, name| columns.changed(name, |_, _, _| 0.0);
-                    zeros(zeros(logits.clone(), TensorName::ConceptLabels), TensorName::TaskLabels)
-                }),
+                ("logits without labels", without_labels.clone()),
+                ("half precision without labels", half(probabilities(without_labels, 2.0))),
                 ("probabilities", probabilities(logits.clone(), 1.0)),
                 ("steep probabilities", probabilities(logits.clone(), 6.0)),
                 ("steeper probabilities", probabilities(logits.clone(), 15.0)),
