@@ -21,7 +21,7 @@ from . import _collected, _declaration, _sidecar
 from ._connection import Contact, described
 from ._diagnosis import Diagnosis
 from ._encode import Batch, PassKey, wanted_rows
-from ._finish import LONGEST_WAIT, TRANSIENT, Ending
+from ._finish import ALONE, LONGEST_WAIT, TIMEOUT, TRANSIENT, Ending
 from ._fork import usable
 from ._head import Head, Recent
 from ._interventions import check_counts, lacks_predictions, with_head, without_predictions
@@ -280,9 +280,9 @@ class Run:
     def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
         """Whether training should stop, by the evaluation of `step`, waiting up to `timeout` seconds for it.
 
-        The answer for a step never changes; `stop_reason` gives the reason. If the scores of the step are late, it
-        rests on earlier ones; reason and log say so. False when the sidecar cannot be reached: if other ranks were
-        advised to stop, the next answer that this rank gets is True. See docs/scale.md for stopping all ranks at once.
+        The answer for a step stays until training goes back; `stop_reason` gives the reason. If the scores of the step
+        are late, it rests on earlier ones, as reason and log say. False when the sidecar cannot be reached: if other
+        ranks were advised to stop, this rank's next answer is True. See docs/scale.md for stopping all ranks at once.
         """
         if not self._is_step(step):
             return False
@@ -559,9 +559,27 @@ class Run:
     def _begin(self, split: str, step: int) -> int:
         """Begins a pass and returns its ordinal. What is no step is said when something is logged."""
         try:
-            return self._sender.begin(self._link, split, _step_of(step)).ordinal
+            step = _step_of(step)
         except Fault:
             return 1
+        before = self._ended.get(split)
+        if before is not None and step < before.step:
+            self._begin_branch(before, step)
+        return self._sender.begin(self._link, split, step).ordinal
+
+    def _begin_branch(self, before: PassKey, step: int) -> None:
+        """Separates the evaluations from `step` on that were made before training went back there: of another model."""
+        began = self._sender.begin_branch(self._link, time.monotonic() + TIMEOUT, ALONE)
+        self._advice = {known: stop for known, stop in self._advice.items() if known < step}
+        self._reasons = {known: self._reasons[known] for known in self._advice}
+        self._unanswered, self._ended, self._newest = [], {}, {}
+        fate = f"earlier ones from step {step} on are superseded" if began else "both are in one curve"
+        self._link.warn(
+            f"'{before.split}' is evaluated at step {step} after step {before.step}, as where training begins again: "
+            f"{fate}. For another training call conceptwatch.init again; evaluate checkpoints in the order of their "
+            "steps",
+            is_fault=False,
+        )
 
     def _end(self, split: str, step: int, epoch: float | None, rows: int, ordinal: int, abandoned: str = "") -> None:
         """Ends a pass. abandoned: why it was left without ending it."""

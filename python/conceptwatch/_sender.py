@@ -17,6 +17,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -134,6 +135,18 @@ class Sender:
             begun = (link.run.name, link.launch.job, link.launch.attempt, split, step)
             self._begun[begun] += 1
             return PassKey(split, step, self._begun[begun])
+
+    def begin_branch(self, link: Link, deadline: float, alone: float) -> bool:
+        """Declares the run as one more restart of its launch. False where it has no job, or where not all that it sent
+        is settled in time.
+        """
+        if not (link.launch.job and usable() and self.wait_until_sent(link, deadline, alone, settled=True)):
+            return False
+        with self._wake:
+            link.launch = replace(link.launch, attempt=link.launch.attempt + 1)
+            link.declared = False
+            self._send_now()
+        return True
 
     def has_room(self, link: Link, size: int) -> bool:
         with self._wake:

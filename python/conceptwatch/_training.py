@@ -71,6 +71,8 @@ class Stream:
         before = self._restored
         if self.run is not None:
             job = job or self.run.job or None
+            # Its model may be another one, whose steps start again.
+            attempt = self.run._link.launch.attempt + 1
             # A name that no sidecar has confirmed may be another run's: the job is enough.
             before = before or (self.run.name if self.run._link.answered else None)
         if world_size is not None:

@@ -12,9 +12,10 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _collected
-from conftest import K, evaluated, wait_for
+from conftest import K, Start, evaluated, wait_for
 from jobs import Jobs, begin, sidecars
 from real_sidecar import answer, eager, free_ports, table
+from sidecar import Sidecar
 
 ROWS = 600
 
@@ -116,6 +117,61 @@ def test_a_step_evaluated_twice_has_two_points_of_which_the_newest_is_current(ad
     assert [(point["value"], point.get("superseded", False)) for point in series] == [(1.0, False), (0.0, True)]
     curves = answer(address, "/api/v1/curves", run=run.name, split="val", scores="concept_accuracy")
     assert (curves["step"], curves["superseded"]) == ([5, 5], [[1]])
+
+
+def again(address: str, run: Run, *others: Run) -> None:
+    """A training to step 20 of a model with each concept the wrong way round, and one of another model from step 0."""
+    for right, steps in ((False, (0, 10, 20)), (True, (0, 15))):
+        for step in steps:
+            for number, rank in enumerate((run, *others)):
+                count = ROWS // (1 + len(others))
+                with rank.evaluation("val", step=step) as p:
+                    p.log(**rows(right, number * count, count, ids=True))
+    scores = run.scores(step=15, timeout=60.0)
+    assert scores is not None
+    assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
+    found = points(address, run)
+    assert [point[0] for point in found if not point[4]] == [0, 15]
+    assert sorted((point[0], point[5]) for point in found if point[4]) == [(0, 0.0), (10, 0.0), (20, 0.0)]
+
+
+def test_a_loop_run_again_with_its_run_supersedes_what_the_first_one_evaluated(address: str, warned: Any) -> None:
+    run = init("loop", address)
+    again(address, run)
+    assert [text for text in warned() if "after step 20" in text] == [
+        "conceptwatch, run 'loop': 'val' is evaluated at step 0 after step 20, as where training begins again: "
+        "earlier ones from step 0 on are superseded. For another training call conceptwatch.init again; evaluate "
+        "checkpoints in the order of their steps"
+    ]
+    # Another split begins where it likes.
+    with run.evaluation("test", step=5) as p:
+        p.log(**rows(True, 0, ROWS, ids=True))
+    evaluate(run, 15, right=False)
+    assert run.finish()
+    assert [point[:2] for point in points(address, run) if not point[4]] == [(0, 1), (15, 2)]
+    assert run.stats.passes_settled == {"point": 7}
+
+
+def test_ranks_go_back_together(address: str) -> None:
+    ranks = [
+        init("loops", where, rank=rank, world_size=2, job="both")
+        for rank, where in enumerate((address, f"ipv4:{address}"))
+    ]
+    again(address, *ranks)
+    ranks[0].finish(timeout=0.0)
+    assert ranks[1].finish()
+
+
+def test_without_a_job_it_is_said_that_two_trainings_are_in_one_curve(
+    sidecar: Sidecar, start: Start, warned: Any
+) -> None:
+    run = start(world_size=2, rank=0)
+    for step in (3, 2):
+        with run.evaluation("val", step=step) as p:
+            p.log(**rows(True, 0, ROWS, ids=True))
+    assert [text for text in warned() if "both are in one curve" in text]
+    assert run.finish()
+    assert len(sidecar.starts) == 1
 
 
 def test_runs_of_one_process_that_share_a_job_count_the_evaluations_of_a_step_together(address: str) -> None:

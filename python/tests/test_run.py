@@ -234,6 +234,23 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Start) -> No
     assert run.stop_reason(step=4) == "the sidecar answered out_of_range: step: no"
 
 
+def test_advice_is_asked_for_again_from_the_step_to_which_training_goes_back(sidecar: Sidecar, start: Start) -> None:
+    run = start()
+    for step in (1, 2, 3):
+        with run.evaluation("val", step=step) as p:
+            p.log(**batch())
+        assert run.should_stop(step=step) is False
+    sidecar.stop = True
+    with run.evaluation("val", step=2) as p:
+        p.log(**batch())
+    assert [run.should_stop(step=step) for step in (1, 2, 3)] == [False, True, True]
+    assert [request.attempt for request in sidecar.starts] == [0, 1]
+    with run.evaluation("val", step=2) as p:  # once more at its step
+        p.log(**batch())
+    assert run.finish()
+    assert len(sidecar.starts) == 2
+
+
 def test_a_question_that_times_out_says_that_the_scores_are_late(
     sidecar: Sidecar, start: Start, warned: Warned
 ) -> None:

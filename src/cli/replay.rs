@@ -112,9 +112,7 @@ impl Replay<'_> {
     async fn to(&mut self, dialer: &Dialer, token: Option<&str>, scored: bool) -> Result<(), Failure> {
         let mut relay = Relay::connect(dialer, token).await?;
         for part in &mut self.parts {
-            // Recordings come in any order, so processes do not tell which attempt is newer.
-            let start = proto::StartRunRequest { process: String::new(), ..part.recording.start().clone() };
-            part.run = relay.start(start).await?;
+            part.run = relay.start(part.start.clone()).await?;
             self.tallies.entry(part.run.clone()).or_default();
         }
         // Number of ranks that have ended each open pass, and the passes that a rank has left without ending them.
@@ -127,6 +125,10 @@ impl Replay<'_> {
             let pass = item.pass().map(|(split, step, ordinal)| (run.clone(), split.to_owned(), step, ordinal));
             let ends = item.ends().map(str::to_owned);
             let answers = match item {
+                Item::Start(start) => {
+                    relay.start(without_process(&start)).await?;
+                    continue;
+                }
                 Item::Finish(finish) => {
                     relay.finish(finish).await?;
                     continue;
@@ -182,12 +184,14 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The next item by step, with its run and that run's number of ranks. Items of one file keep their order.
+    /// The next item by attempt and step, with its run and that run's number of ranks. Items of one file keep their order.
     fn next(&mut self) -> Result<Option<(String, u32, Item)>, Failure> {
         let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
-        let Some(part) = waiting.min_by_key(|part| part.next.as_ref().map_or(u64::MAX, Item::step)) else {
-            return Ok(None);
-        };
+        let place = |part: &&mut Part| (part.start.attempt, part.next.as_ref().map_or(u64::MAX, Item::step));
+        let Some(part) = waiting.min_by_key(place) else { return Ok(None) };
+        if let Some(Item::Start(start)) = &part.next {
+            part.start = without_process(start);
+        }
         let following = part.recording.next_item().map_err(Failure::bad_input)?;
         let item = std::mem::replace(&mut part.next, following);
         Ok(item.map(|item| (part.run.clone(), part.ranks, item.of_run(&part.run))))
@@ -217,6 +221,8 @@ impl Replay<'_> {
 /// A recording, of which the first item that was not sent is read.
 struct Part {
     recording: Recording,
+    /// The declaration of the attempt that it has come to.
+    start: proto::StartRunRequest,
     /// The run's name in the sidecar.
     run: String,
     next: Option<Item>,
@@ -238,11 +244,17 @@ fn parts(recordings: Vec<Recording>) -> Result<Vec<Part>, Failure> {
             let message = format!("got the files of {ranks} ranks, expected all {world_size} of the run");
             return Err(FieldError::new(recording.path().display().to_string(), message).into());
         }
+        let start = without_process(recording.start());
         let next = recording.next_item().map_err(Failure::bad_input)?;
         let run = recording.run().to_owned();
-        parts.push(Part { recording, run, next, ranks: world_size });
+        parts.push(Part { recording, start, run, next, ranks: world_size });
     }
     Ok(parts)
+}
+
+/// A declaration without its process: recordings come in any order, so processes do not tell which attempt is newer.
+fn without_process(start: &proto::StartRunRequest) -> proto::StartRunRequest {
+    proto::StartRunRequest { process: String::new(), ..start.clone() }
 }
 
 /// The heads of the columns of [`line`].

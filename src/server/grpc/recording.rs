@@ -21,8 +21,9 @@ pub enum RecordingError {
     Damaged { path: PathBuf, at: u64, what: String },
 }
 
-/// A complete batch, an end of pass, or the end of the run.
+/// A complete batch, an end of pass, a newer attempt, or the end of the run.
 pub enum Item {
+    Start(StartRunRequest),
     /// The chunks of a batch, in order.
     Batch(Vec<BatchChunk>),
     EndPass(EndPass),
@@ -36,21 +37,22 @@ impl Item {
             Self::Batch(chunks) => chunks.iter_mut().for_each(|chunk| run.clone_into(&mut chunk.run)),
             Self::EndPass(end) => run.clone_into(&mut end.run),
             Self::Finish(finish) => run.clone_into(&mut finish.run),
+            Self::Start(_) => {}
         }
         self
     }
 
-    /// The step it belongs to; `u64::MAX` for the end of the run.
+    /// The step it belongs to; `u64::MAX` for the start or the end of an attempt.
     pub fn step(&self) -> u64 {
         self.pass().map_or(u64::MAX, |(_, step, _)| step)
     }
 
-    /// Split, step and ordinal of its pass; `None` for the end of the run.
+    /// Split, step and ordinal of its pass; `None` where it is of none.
     pub fn pass(&self) -> Option<(&str, u64, u32)> {
         match self {
             Self::Batch(chunks) => chunks.last().map(|last| (&*last.split, last.step, last.ordinal)),
             Self::EndPass(end) => Some((&end.split, end.step, end.ordinal)),
-            Self::Finish(_) => None,
+            Self::Start(_) | Self::Finish(_) => None,
         }
     }
 
@@ -59,7 +61,7 @@ impl Item {
         match self {
             Self::Batch(chunks) => chunks.last()?.end_pass.as_ref().map(|_| ""),
             Self::EndPass(end) => Some(&end.abandoned),
-            Self::Finish(_) => None,
+            Self::Start(_) | Self::Finish(_) => None,
         }
     }
 }
@@ -93,6 +95,7 @@ impl Recording {
         &self.path
     }
 
+    /// The newest declaration that was read.
     pub fn start(&self) -> &StartRunRequest {
         &self.start
     }
@@ -112,6 +115,10 @@ impl Recording {
         let mut chunks = Vec::new();
         while let Some(message) = self.message()? {
             match message {
+                Recorded::Start(start) if start.attempt > self.start.attempt => {
+                    self.start = start.clone();
+                    return Ok(Some(Item::Start(start)));
+                }
                 Recorded::Start(_) => chunks.clear(),
                 Recorded::Finish(finish) => return Ok(Some(Item::Finish(finish))),
                 Recorded::Ingest(IngestRequest { message: Some(ingest_request::Message::EndPass(end)) }) => {
