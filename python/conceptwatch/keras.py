@@ -102,6 +102,7 @@ class LeakageMonitor(_keras.callbacks.Callback):
         return self._stream.run
 
     def on_train_begin(self, logs: Any = None) -> None:
+        self.stop_reason = None
         self._probe = self._outputs if callable(self._outputs) else self._sub_model(self._outputs)
         self._restore()
         self._stream.start(self._stream.declaration(), head=self._found_head())

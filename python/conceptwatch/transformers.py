@@ -91,7 +91,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
         return self._stream.run
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
-        self._state = state
+        self._state, self.stop_reason = state, None
         ranks = {"rank": args.process_index, "world_size": args.world_size}
         self._stream.restore(state.stateful_callbacks.get(_SAVED, {}).get(self._stream.name, {}))
         declaration: Declaration | None = None

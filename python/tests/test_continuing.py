@@ -64,6 +64,7 @@ def test_another_fit_of_lightning_continues_the_run(taken: Naming, tmp_path: Pat
     fit(monitor, tmp_path)
     assert declared(taken) == [("run", False), ("run-2", True)]
     assert jobs(taken) == 1
+    assert [start.attempt for start in taken.starts] == [0, 1], "its model's steps begin again"
     assert taken.finished == ["run-2", "run-2"]
     # Another callback is another training.
     fit(lightning_monitor(taken), tmp_path)
@@ -190,8 +191,11 @@ def test_keras_continues_its_run_in_another_fit_and_on_request(keras: Any, taken
     monitor = test_keras.leakage_monitor("run", taken.address, timeout=0.0)
     for _ in range(2):
         test_keras.fit(model, monitor, epochs=1)
+        assert monitor.stop_reason is None
+        monitor.stop_reason = "of this training"
     assert declared(taken) == [("run", False), ("run-2", True)]
     assert jobs(taken) == 1
+    assert [start.attempt for start in taken.starts] == [0, 1]
     test_keras.fit(model, test_keras.leakage_monitor("run-2", taken.address, timeout=0.0, resume=True), epochs=1)
     assert declared(taken)[2:] == [("run-2", True)]
     assert taken.finished == ["run-2"] * 3
