@@ -41,7 +41,10 @@ pub enum HistoryError {
     #[error("history {path}: cannot be written: {source}")]
     Unwritable { path: PathBuf, source: Cause },
     /// The run is stored with a different declaration; a run's declaration never changes.
-    #[error("{field}: got {came}, but run '{run}' was declared with {stored}")]
+    #[error(
+        "{field}: got {came}, but run '{run}' was declared with {stored}, which it keeps: choose another name, or leave \
+         resume out"
+    )]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
     /// A job may still send to the run.
     #[error("run: '{run}' is open, expected one that has finished")]
