@@ -92,7 +92,8 @@ def _of_tasks(tasks: Sequence[Output], output: Any, values: Any, threshold: floa
     found = [_predicted(task)(part, values, threshold) for part, task in zip(parts, tasks, strict=True)]
     xp: Any = np if isinstance(found[0], np.ndarray) else sys.modules["torch"]
     if any(task.is_number for task in tasks):  # classes beside numbers
-        found = [part.astype(xp.float32) if xp is np else part.to(xp.float32) for part in found]
+        kind = xp.float64 if any(part.dtype == xp.float64 for part in found) else xp.float32
+        found = [part.astype(kind) if xp is np else part.to(kind) for part in found]
     return xp.stack(found, 1)
 
 
@@ -110,7 +111,9 @@ def _numbers(output: Any, values: Any, _: float) -> Any:
             f"task it must return a number a row, [{n}] or [{n}, 1]"
         )
     xp: Any = sys.modules["torch"] if is_torch else np
-    numbers = output.reshape(n).to(xp.float32) if is_torch else output.reshape(n).astype(np.float32)
+    numbers = output.reshape(n)
+    if output.dtype != xp.float64:  # which a target with a large offset needs
+        numbers = numbers.to(xp.float32) if is_torch else numbers.astype(np.float32)
     return xp.where(xp.isfinite(numbers), numbers, xp.nan)
 
 

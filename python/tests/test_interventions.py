@@ -264,6 +264,20 @@ def test_measured_concepts_are_set_to_their_value() -> None:
     assert (abs(head.calls[-1] - c) >= 0.45).all()
 
 
+def test_predicted_numbers_keep_their_precision(array: Any) -> None:
+    c_hat, c, _ = data()
+    for offset, kind in ((1.7e9, np.float64), (1.5, np.float32)):
+        made = interventions(
+            lambda x, o=offset, k=kind: array(np.asarray(x, k)[:, 0] + o),
+            array(c_hat),
+            array(c),
+            task_labels="continuous",
+        )
+        found = np.asarray(made["intervention_predictions"])
+        assert found.dtype == kind
+        assert (found[:, 0] == np.asarray(c_hat, kind)[:, 0] + offset).all()
+
+
 def test_orders_follow_the_rows_and_the_seed() -> None:
     c_hat, c, _ = data()
     ids = np.arange(N)[::-1].copy()
