@@ -23,6 +23,9 @@ pub use known::KnownRows;
 /// A concept or pair whose labels are known in fewer rows has no value.
 pub const LEAST_KNOWN: usize = 50;
 
+/// Least share of a row's concept labels that are known where all its concepts count as set to their labels.
+const MOSTLY_KNOWN: f64 = 0.5;
+
 /// A sample with its run, and the variables made of its columns.
 pub struct Prepared<'a> {
     sample: &'a Sample,
@@ -238,6 +241,25 @@ impl<'a> Prepared<'a> {
                 let what = if concepts.len() == 1 { "its label is" } else { "their labels are" };
                 Err(format!("{what} known in {count} of {} rows, expected at least {LEAST_KNOWN}", self.rows()))
             }
+        }
+    }
+
+    /// The rows in which at least half of the concept labels are known: an intervention leaves the other concepts as they are,
+    /// and where they are many, also what leaked into them. Errors where they are not all rows and fewer than 50.
+    pub fn mostly_known(&self) -> Result<KnownRows, String> {
+        let known = self.known.get_or_init(|| self.known_by_concept());
+        let unknown = |row: usize| known.iter().flatten().filter(|known| !known[row]).count() as f64;
+        let most = (1.0 - MOSTLY_KNOWN) * self.concepts() as f64 + 1e-9;
+        let rows: Vec<bool> = (0..self.rows()).map(|row| unknown(row) <= most).collect();
+        let rows = KnownRows::those(&rows);
+        match rows.count() {
+            count if rows.are_all() || count >= LEAST_KNOWN => Ok(rows),
+            count => Err(format!(
+                "concepts whose label is unknown cannot be set to it, and at least half of the concept labels are known in \
+                 {count} of {} rows, expected at least {LEAST_KNOWN}: log more rows with labels of all concepts, or declare \
+                 only concepts that are labelled in most rows",
+                self.rows()
+            )),
         }
     }
 

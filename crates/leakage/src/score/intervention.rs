@@ -34,28 +34,28 @@ pub fn intervention_score(p: &Prepared) -> Result<Outcome, String> {
     let (labels, hits) = (task_classes(p)?, intervened(p)?);
     if let Some(stated) = p.run().constants.reference_task_accuracy {
         let known = Term { value: stated, excess: stated, influence: vec![0.0; p.rows()], draw_variance: 0.0 };
-        return Ok(known.less(&Term::mean_of_rows(&hits)).outcome());
+        return Ok(known.less(&mean_of_set(p, &hits, None)?).outcome());
     }
     let reference = reference(p).map_err(|why| format!("reference_task_accuracy is not stated, and {why}"))?;
-    Ok(reference.less(&mean_over_classes(&hits, &labels)).outcome())
+    Ok(reference.less(&mean_of_set(p, &hits, Some(&labels))?).outcome())
 }
 
 /// y*_acc^(k): the share of rows whose task is right after intervening on all concepts.
 pub fn intervened_task_accuracy(p: &Prepared) -> Result<Outcome, String> {
     task_classes(p)?;
-    Ok(Term::mean_of_rows(&intervened(p)?).outcome())
+    Ok(mean_of_set(p, &intervened(p)?, None)?.outcome())
 }
 
 /// y*_acc^(k), balanced.
 pub fn intervened_task_balanced_accuracy(p: &Prepared) -> Result<Outcome, String> {
     let labels = task_classes(p)?;
-    Ok(mean_over_classes(&intervened(p)?, &labels).outcome())
+    Ok(mean_of_set(p, &intervened(p)?, Some(&labels))?.outcome())
 }
 
 /// R² of a task that is a number, with all concepts true, at least 0.
 pub fn intervened_task_r2(p: &Prepared) -> Result<Outcome, String> {
     Numbers::of_task(p)?;
-    Ok(Term::mean_of_rows(&intervened(p)?).outcome())
+    Ok(mean_of_set(p, &intervened(p)?, None)?.outcome())
 }
 
 /// R² of a task that is a number, which may be below 0.
@@ -156,6 +156,14 @@ impl Truth {
         }
     }
 
+    /// As [`mean_of_set`].
+    fn mean_of_set(&self, p: &Prepared, credits: &[f64]) -> Result<Term, String> {
+        match self {
+            Self::Classes(labels) => mean_of_set(p, credits, Some(labels)),
+            Self::Numbers(_) => mean_of_set(p, credits, None),
+        }
+    }
+
     /// Whether the head gave no prediction.
     fn is_none(&self, prediction: f64) -> bool {
         match self {
@@ -197,11 +205,20 @@ impl Curve {
             truth: Truth::of(p)?,
         };
         match curve.of_other_head(p).filter(|_| curve.is_worse(p)) {
-            Some(differ) => Err(format!(
-                "{differ} and are less accurate, so `head` is not the model's. Where its one output is a probability, pass \
-                 Head(head, threshold=0.5)"
-            )),
+            Some(differ) => {
+                Err(format!("{differ} and are less accurate, so `head` is not the model's{}", curve.hint()))
+            }
             None => Ok(curve),
+        }
+    }
+
+    /// The usual cause of a head that is not the model's.
+    fn hint(&self) -> &'static str {
+        match self.truth {
+            Truth::Classes(_) => ". Where its one output is a probability, pass Head(head, threshold=0.5)",
+            Truth::Numbers(_) => {
+                " or predicts in another unit than task_predictions: undo the scaling of the target in `head`, too"
+            }
         }
     }
 
@@ -243,8 +260,8 @@ impl Curve {
         predicted(p).is_ok_and(|own| well(&own) - well(&self.predictions[0]) > LESS_ACCURATE)
     }
 
-    fn points(&self) -> Vec<(f64, Option<f64>)> {
-        let mean = |at| self.credits(at).ok().map(|credits| self.truth.mean(&credits).value);
+    fn points(&self, p: &Prepared) -> Vec<(f64, Option<f64>)> {
+        let mean = |at| Some(self.truth.mean_of_set(p, &self.credits(at).ok()?).ok()?.value);
         self.shares.iter().enumerate().map(|(at, &share)| (share, mean(at))).collect()
     }
 }
@@ -283,12 +300,23 @@ fn intervened(p: &Prepared) -> Result<Vec<f64>, String> {
     curve.credits(curve.shares.len() - 1)
 }
 
+/// The mean of credits, of the `classes` alike if given, over the rows [whose concepts were set](Prepared::mostly_known).
+fn mean_of_set(p: &Prepared, credits: &[f64], classes: Option<&[i32]>) -> Result<Term, String> {
+    let rows = p.mostly_known()?;
+    let credits = rows.of(credits.to_vec(), 1);
+    let term = match classes {
+        Some(classes) => mean_over_classes(&credits, &rows.of(classes.to_vec(), 1)),
+        None => Term::mean_of_rows(&credits),
+    };
+    Ok(term.spread(&rows))
+}
+
 fn difference(before: &[f64], after: &[f64]) -> Vec<f64> {
     before.iter().zip(after).map(|(a, b)| a - b).collect()
 }
 
 /// The mean of credits as a score, with the curve where there is one.
 fn with_curve(p: &Prepared, rows: &[f64], curve: Option<&Curve>) -> Result<Outcome, String> {
-    let mean = Truth::of(p)?.mean(rows).outcome();
-    Ok(mean.map(|value| ScoreValue { curve: curve.map(Curve::points), ..value }))
+    let mean = Truth::of(p)?.mean_of_set(p, rows)?.outcome();
+    Ok(mean.map(|value| ScoreValue { curve: curve.map(|curve| curve.points(p)), ..value }))
 }

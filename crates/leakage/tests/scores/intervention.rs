@@ -218,6 +218,15 @@ fn of_a_task_that_is_a_number_the_drop_is_that_of_r2() {
     assert!((columns.value("intervention_area") - area).abs() < 1e-12);
     let shares: Vec<f64> = points(&columns, "intervention_drop").iter().map(|(share, _)| *share).collect();
     assert_eq!(shares, [0.0, 0.5, 1.0]);
+    // A head of a target that is scaled otherwise than the predictions.
+    let own = columns.arrays[&TensorName::TaskLabels].1.clone();
+    let scaled = columns.clone().with(TensorName::TaskPredictions, &[], own).changed(CORRECT, |_, _, y| 3.0 * y + 1.0);
+    let why = scaled.why("intervention_drop");
+    assert!(
+        why.ends_with(
+            "or predicts in another unit than task_predictions: undo the scaling of the target in `head`, too"
+        )
+    );
     // Whatever unit the task is measured in.
     let in_grams = columns
         .clone()

@@ -186,3 +186,53 @@ fn nan_is_an_unknown_label_of_floats() {
     };
     assert!((measured(f64::NAN) - measured(-1.0)).abs() > 1e-6);
 }
+
+/// A head whose accuracy falls from 1 to 0 with all concepts set, in rows of which `known(row)` of ten labels are known; it
+/// loses nothing in the others.
+fn corrected(rows: usize, known: impl Fn(usize) -> usize) -> Columns {
+    let class = |row: usize| (row % 2) as f64;
+    let label = |row: usize, i: usize| if i < known(row) { ((row / 2 + i) % 2) as f64 } else { -1.0 };
+    let labels = (0..rows).flat_map(|row| (0..10).map(move |i| (row, i))).map(|(row, i)| label(row, i)).collect();
+    let set =
+        (0..rows).flat_map(|row| [class(row), if known(row) >= 5 { 1.0 - class(row) } else { class(row) }]).collect();
+    let mut columns = Columns::new(rows, 10)
+        .with(TensorName::ConceptLabels, &[10], labels)
+        .with(TensorName::TaskLabels, &[], (0..rows).map(class).collect())
+        .with(TensorName::TaskPredictions, &[], (0..rows).map(class).collect())
+        .with(TensorName::InterventionPredictions, &[2], set);
+    columns.fields.missing_concept_labels = true;
+    columns
+}
+
+#[test]
+fn concepts_are_set_in_rows_of_which_half_of_the_labels_are_known() {
+    // 60 of 600 rows, of which half lack five labels.
+    let columns = corrected(600, |row| match row {
+        0..30 => 10,
+        30..60 => 5,
+        _ => 4,
+    });
+    let scores = columns.scores(&["intervention_drop", "intervened_task_accuracy", "intervention_area"], TIE_AWARE);
+    assert_eq!(scores["intervention_drop"].value().unwrap().value, 1.0);
+    assert_eq!(
+        scores["intervention_drop"].value().unwrap().curve.as_deref(),
+        Some(&[(0.0, Some(1.0)), (1.0, Some(0.0))][..])
+    );
+    assert_eq!(scores["intervened_task_accuracy"].value().unwrap().value, 0.0);
+    assert_eq!(scores["intervention_area"].value().unwrap().value, 0.5);
+    // The error is that of these 60 rows.
+    let alone = corrected(60, |_| 10);
+    near_error(&scores["intervention_drop"], &alone.score("intervention_drop"));
+    let few = corrected(600, |row| if row < 49 { 10 } else { 4 });
+    let why = "concepts whose label is unknown cannot be set to it, and at least half of the concept labels are known in 49 of \
+               600 rows, expected at least 50: log more rows with labels of all concepts, or declare only concepts that are \
+               labelled in most rows";
+    for id in ["intervention_drop", "intervened_task_accuracy", "intervention_area"] {
+        assert_eq!(few.why(id), why, "{id}");
+    }
+}
+
+fn near_error(a: &Outcome, b: &Outcome) {
+    let [a, b] = [a, b].map(|outcome| outcome.value().unwrap().standard_error.unwrap());
+    assert!((a - b).abs() < 1e-12, "{a} and {b}");
+}
