@@ -31,6 +31,7 @@ API = model.DataSourceRef(type_val=TYPE, uid="${api}")
 # Limits of the diagnosis; of the excesses, those of the default alert rules. A test compares them with a sidecar's.
 LIMITS = {
     "ctl_conditional": 0.16,
+    "ctl_conditional_r2": 0.12,
     "icl_conditional": 0.16,
     "intervention_drop": 0.05,
     "concept_accuracy": 0.9,
@@ -41,6 +42,7 @@ LIMITS = {
 LOW_IS_BAD = ("concept_accuracy",)
 TITLES = {
     "ctl_conditional": "Conditional concepts-task leakage",
+    "ctl_conditional_r2": "Conditional leakage to a task that is a number",
     "icl_conditional": "Conditional interconcept leakage",
     "intervention_drop": "Accuracy lost under intervention",
     "concept_accuracy": "Concept accuracy",
@@ -179,10 +181,12 @@ NEWEST = {
     "conceptwatch_step": ("step", units.NoUnit),
     "conceptwatch_sample_rows": ("rows", units.NoUnit),
     "conceptwatch_ctl_conditional": ("conditional CTL", units.NoUnit),
+    "conceptwatch_ctl_conditional_r2": ("conditional CTL, number", units.NoUnit),
     "conceptwatch_icl_conditional": ("conditional ICL", units.NoUnit),
     "conceptwatch_intervention_drop": ("intervention drop", units.NoUnit),
     "conceptwatch_concept_accuracy": ("concept accuracy", units.PercentUnit),
     "conceptwatch_task_accuracy": ("task accuracy", units.PercentUnit),
+    "conceptwatch_task_r2": ("R² of the task", units.NoUnit),
     "conceptwatch_ctl_excess": ("CTL", units.NoUnit),
     "conceptwatch_icl_excess": ("ICL", units.NoUnit),
 }
@@ -192,10 +196,10 @@ COUNTS = ("epoch", "step", "rows")
 def newest_values() -> table.Panel:
     panel = table.Panel().title("Newest evaluation").datasource(METRICS).unit(units.NoUnit).height(8).span(12)
     panel = panel.description("Of each chosen run, as of the last scrape.")
-    for ref, metric in zip("ABCDEFGHIJ", NEWEST, strict=True):
+    for ref, metric in zip("ABCDEFGHIJKL", NEWEST, strict=True):
         asked = query(f"max by (run) ({metric}{{{CURVE}}})", ref=ref, instant=True)
         panel = panel.with_target(asked.format(PromQueryFormat.TABLE))
-    names = {f"Value #{ref}": name for ref, (name, _) in zip("ABCDEFGHIJ", NEWEST.values(), strict=True)}
+    names = {f"Value #{ref}": name for ref, (name, _) in zip("ABCDEFGHIJKL", NEWEST.values(), strict=True)}
     organise = {"excludeByName": {"Time": True}, "renameByName": names, "indexByName": {}}
     panel = panel.with_transformation(model.DataTransformerConfig("merge", options={}))
     panel = panel.with_transformation(model.DataTransformerConfig("organize", options=organise))
@@ -270,10 +274,10 @@ def embeddings() -> timeseries.Panel:
 
 
 def accuracies() -> timeseries.Panel:
-    scores = ["task_accuracy", "concept_accuracy", "intervened_task_accuracy"]
+    scores = ["task_accuracy", "concept_accuracy", "intervened_task_accuracy", "task_r2"]
     return curves(
         "Accuracy",
-        "What is usually looked at instead. It does not show leakage; a fall after intervention does.",
+        "What is usually looked at instead, R² of a number. It does not show leakage; a fall after intervention does.",
         units.PercentUnit,
         *(query(f"conceptwatch_{score}{{{DETAIL}}}", score.replace("_", " ")) for score in scores),
     )
@@ -426,19 +430,20 @@ def contents() -> build.Dashboard:
             build.Row("Leakage"),
             [
                 *(verdicts(), newest_values()),
-                *(compared("ctl_conditional"), compared("icl_conditional")),
-                *(compared("intervention_drop"), compared("concept_accuracy")),
-                *(compared("ctl_excess"), compared("icl_excess")),
-                alert_states().span(24),
+                *(compared("ctl_conditional"), compared("ctl_conditional_r2")),
+                *(compared("icl_conditional"), compared("intervention_drop")),
+                *(compared("concept_accuracy"), compared("ctl_excess")),
+                *(compared("icl_excess"), alert_states()),
             ],
         ),
         (
             build.Row("Run $detail"),
             [
-                *(with_band("ctl_conditional"), with_band("icl_conditional")),
-                *(with_band("intervention_drop"), accuracies()),
-                *(with_band("ctl_excess"), with_band("icl_excess")),
-                *(per_concept(), leaking_pairs(), by_step(), embeddings()),
+                *(with_band("ctl_conditional"), with_band("ctl_conditional_r2")),
+                *(with_band("icl_conditional"), with_band("intervention_drop")),
+                *(accuracies(), with_band("ctl_excess")),
+                *(with_band("icl_excess"), embeddings()),
+                *(per_concept(), leaking_pairs(), by_step()),
             ],
         ),
         (build.Row("Sidecars"), health()),

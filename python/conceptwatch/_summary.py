@@ -11,8 +11,11 @@ from ._outcome import told
 from ._scores import Scores
 from ._stats import Stats
 
-# The scores to look at first, in the order of docs/reading.md.
-MAIN = ("ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy", "task_accuracy")
+# The scores to look at first, in the order of docs/reading.md, each with the one for numbers.
+MAIN = (
+    "ctl_conditional", "ctl_conditional_r2", "icl_conditional", "intervention_drop",
+    "concept_accuracy", "concept_r2", "task_accuracy", "task_r2",
+)  # fmt: skip
 # Of a screen: splits with their scores, and alerts.
 MOST_SPLITS, MOST_ALERTS = 3, 6
 MOST_OF_ERROR = 200

@@ -28,12 +28,12 @@ from real_sidecar import EAGER_OPTIONS, RealSidecar, ask
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 # Scores whose panels draw the limit of a default rule; those of the others are the diagnosis'.
 EXCESSES = ("icl_excess", "ctl_excess")
-DECIDING = ("ctl_conditional", "icl_conditional", "intervention_drop", "concept_accuracy")
+DECIDING = ("ctl_conditional", "ctl_conditional_r2", "icl_conditional", "intervention_drop", "concept_accuracy")
 DASHBOARD = json.loads((GRAFANA / "dashboards" / "conceptwatch.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 API = "yesoreyeram-infinity-datasource"
 # Names as users give them: a dot means something in a regular expression.
-LEAKING, CLEAN = "cem lambda 0.1: seed/1", "cbm lambda 5"
+LEAKING, CLEAN, NUMBER = "cem lambda 0.1: seed/1", "cbm lambda 5", "heating"
 CONCEPTS = ["wing", "beak", "tail"]
 EVALUATIONS = 4
 
@@ -102,7 +102,7 @@ def test_bands_are_filled_between_fields_that_exist() -> None:
             below = [one["value"] for one in override["properties"] if one["id"] == "custom.fillBelowTo"]
             assert {override["matcher"]["options"], *below} <= names or panel["type"] == "table"
             banded += len(below)
-    assert banded == 6
+    assert banded == 7
 
 
 def variables(kind: str) -> list[dict[str, Any]]:
@@ -174,6 +174,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             # So that it sees curves, not their ends only.
             wait_for(lambda: prometheus.query("up == 1"))
             runs = [train(sidecar.address, LEAKING, 2.0, True), train(sidecar.address, CLEAN, 0.0, False)]
+            runs.append(train(sidecar.address, NUMBER, 0.0, False, task_labels="continuous"))
             refused = evaluation(0.0, False)
             refused["concept_activations"][5, 1] = np.nan
             runs[1].log(split="probe", step=1, **refused)
@@ -181,7 +182,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             rows = evaluation(0.0, False)
             for batch in range(10):
                 runs[1].log(split="train", step=1, **{**rows, "sample_ids": 600 * batch + rows["sample_ids"]})
-            counted = f"sum(conceptwatch_step{{split='val'}}) == {20 * EVALUATIONS}"
+            counted = f"sum(conceptwatch_step{{split='val'}}) == {30 * EVALUATIONS}"
             counted += " and sum(conceptwatch_batches_refused_total) > 0"
             wait_for(lambda: prometheus.query(counted))
             wait_for(lambda: prometheus.query("sum(conceptwatch_notifications_failed_total) > 0"))
@@ -195,10 +196,15 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         sidecar.stop()
 
 
-def train(address: str, name: str, leak: float, embeddings: bool) -> conceptwatch.Run:
-    run = conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False)
+def train(address: str, name: str, leak: float, embeddings: bool, **declared: Any) -> conceptwatch.Run:
+    run = conceptwatch.init(name, concepts=CONCEPTS, address=address, spawn=False, **declared)
     for epoch in range(1, EVALUATIONS + 1):
-        p = evaluated(run, evaluation(leak * epoch / EVALUATIONS, embeddings), step=10 * epoch, epoch=epoch)
+        logged = evaluation(leak * epoch / EVALUATIONS, embeddings)
+        if declared:
+            number = logged["concept_labels"].sum(1) + np.random.default_rng(2).standard_normal(600)
+            logged |= {"task_labels": number.astype(np.float32), "task_predictions": number.astype(np.float32)}
+            logged |= {"intervened_task_predictions": logged["concept_labels"].sum(1).astype(np.float32)}
+        p = evaluated(run, logged, step=10 * epoch, epoch=epoch)
         assert p.scores(timeout=60.0) is not None, run.stats
     return run
 
@@ -246,7 +252,7 @@ def test_runs_lead_to_their_page() -> None:
     assert page["query"] == "http://127.0.0.1:7801"
     compared = [panel for panel in PANELS if any('run=~"$run"' in one.get("expr", "") for one in panel["targets"])]
     compared = [panel for panel in compared if "pair_age" not in panel["targets"][0]["expr"]]
-    assert len(compared) == 9
+    assert len(compared) == 10
     for panel in compared:
         config = panel["fieldConfig"]
         of_names = [one["value"] for each in config["overrides"] for one in each["properties"] if one["id"] == "links"]
@@ -263,7 +269,8 @@ def asked_of_prometheus() -> list[Any]:
 
 @pytest.mark.parametrize(("target", "detailed"), asked_of_prometheus())
 def test_prometheus_answers(watched: Watched, target: dict[str, Any], detailed: bool) -> None:
-    filled = of_run(watched, LEAKING)
+    run = about(target)
+    filled = of_run(watched, run)
     expression = filled.promql(target["expr"])
     if target.get("instant"):
         series = watched.prometheus.query(expression, at=filled.end)
@@ -272,11 +279,16 @@ def test_prometheus_answers(watched: Watched, target: dict[str, Any], detailed: 
     values = [float(value) for one in series for _, value in one.get("values") or [one["value"]]]
     assert any(np.isfinite(values)), expression
     if detailed:
-        assert {one["metric"].get("run", LEAKING) for one in series} == {LEAKING}
+        assert {one["metric"].get("run", run) for one in series} == {run}
     # What legends and titles take from the labels is there.
     texts = [target.get(text, "") for text in ("legendFormat", "titleFormat", "textFormat")]
     for label in re.findall(r"{{(\w+)}}", " ".join(texts)):
         assert any(label in one["metric"] for one in series), (label, expression)
+
+
+def about(target: dict[str, Any]) -> str:
+    """A run that has the target's scores."""
+    return NUMBER if "_r2" in target["expr"] else LEAKING
 
 
 def of_run(watched: Watched, run: str) -> Filled:
@@ -285,15 +297,16 @@ def of_run(watched: Watched, run: str) -> Filled:
 
 
 def test_bands_lie_around_their_curves(watched: Watched) -> None:
-    filled = of_run(watched, LEAKING)
     for panel in (panel for panel in PANELS if "± 95 %" in panel["title"] and panel["type"] == "timeseries"):
+        run = about(panel["targets"][0])
+        filled = of_run(watched, run)
         value, upper, lower = (
             watched.prometheus.query(filled.promql(target["expr"]), at=filled.end) for target in panel["targets"]
         )
         found = [float(one[0]["value"][1]) for one in (lower, value, upper)]
         assert found[0] < found[1] < found[2]
         score = panel["targets"][0]["legendFormat"]
-        error = ask(watched.sidecar.http, "/api/v1/series", run=LEAKING, split="val", score=score)["points"][-1]
+        error = ask(watched.sidecar.http, "/api/v1/series", run=run, split="val", score=score)["points"][-1]
         assert found[2] - found[0] == pytest.approx(2 * 1.96 * error["standard_error"])
 
 

@@ -224,6 +224,7 @@ def test_the_rank_that_finishes_the_run_sums_it_up_on_one_screen(
     sidecar.start.data_dir, sidecar.start.page_url = data_dir, "http://127.0.0.1:7801/"
     point = messages.Point(run="run", split="val", step=7, rows=20, epoch=2, incomplete=True, warnings=["some ids"])
     point.scores.add(id="ctl_conditional", value=0.1234, standard_error=0.01)
+    point.scores.add(id="task_r2", value=0.5)
     point.scores.add(id="task_accuracy", undefined="no predictions")
     sidecar.point = point
     run = start(name="my run")
@@ -243,6 +244,7 @@ def test_the_rank_that_finishes_the_run_sums_it_up_on_one_screen(
         "conceptwatch: run 'my run' has finished",
         "  val, step 7, epoch 2, 20 rows, ± 95 %, incomplete: ranks or rows were missing",
         "    ctl_conditional      0.1234 ± 0.0196",
+        "    task_r2              0.5000",
         "    note: some ids",
         f"  {lost}",
         *["  alert at step 7, critical: leaking: high"] * 6,

@@ -10,7 +10,12 @@ pub struct Wanted {
     /// Runs to watch [default: all running runs, and those that start later]
     pub runs: Vec<String>,
     /// Scores to show, by id.
-    #[arg(long, value_delimiter = ',', value_name = "ID,ID", default_value = "ctl_conditional,icl_conditional")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ID,ID",
+        default_value = "ctl_conditional,ctl_conditional_r2,icl_conditional"
+    )]
     pub scores: Vec<String>,
     /// Split to show.
     #[arg(long, default_value = "val")]

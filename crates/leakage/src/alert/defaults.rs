@@ -33,6 +33,7 @@ pub fn default_rules() -> Rules {
         [Condition::above("ctl_conditional_r2", CTL_R2), Condition::below("concept_auc", CONCEPT_AUC)];
     let removed = [Condition::above("ctl_conditional", CTL_CONDITIONAL), harmless];
     let unknown = [Condition::above("ctl_conditional", CTL_CONDITIONAL)];
+    let number_unknown = [Condition::above("ctl_conditional_r2", CTL_R2)];
     // The model is not at fault where the true concepts, or noisy labels of them, allow no more.
     let allowed = Condition::below("intervention_score", INTERVENTION_HARM);
     let unless_harmless = |conditions: &[Condition], evaluations| {
@@ -81,12 +82,8 @@ pub fn default_rules() -> Rules {
         warning("conditional interconcept leakage rises", rise("icl_conditional", None), LATE),
         // Below 0 it is what was not learnt, and rises as concepts are learnt.
         warning("concepts-task leakage rises", rise("ctl_excess", Some(LEAST_RISE)), ""),
-        warning(
-            "conditional leakage is high",
-            unless_harmless(&unknown, 3),
-            "Activations hold information about the task beyond their concepts. Without interventions, log them to see \
-             whether the head rests on it.",
-        ),
+        warning("conditional leakage is high", unless_harmless(&unknown, 3), UNKNOWN),
+        warning("conditional leakage to a number is high", unless_harmless(&number_unknown, 3), UNKNOWN),
         warning(
             "harmless leakage",
             Together::of(&removed, pace(3)),
@@ -102,6 +99,10 @@ pub fn default_rules() -> Rules {
 /// The advice for concepts that stand for something else.
 const SUPERVISE: &str =
     "Raise the weight of the concept loss; without interventions, log them to see what the head rests on.";
+
+/// The advice for leakage of which nothing says whether the head rests on it.
+const UNKNOWN: &str = "Activations hold information about the task beyond their concepts. Without interventions, log them \
+                       to see whether the head rests on it.";
 
 /// The advice for a rise after the first epochs.
 const LATE: &str =

@@ -997,6 +997,16 @@ fn a_number_has_a_limit_of_its_own() {
     let sound = of(0.04, 0.99);
     assert_eq!(advising(&sound, 8), [] as [&str; 0]);
     assert_eq!(ended(&soft(), &sound).state, VerdictState::Sound);
+    // Well-learnt concepts that hold more than they should are a warning, unless interventions do no harm.
+    let warns = |scores: &[(&str, f64)]| {
+        let mut alerts = Alerts::new(default_rules());
+        (1..=5).for_each(|step| drop(alerts.observe(&with(step, scores))));
+        alerts
+            .standings()
+            .any(|(rule, at)| rule.name() == "conditional leakage to a number is high" && at.state == Standing::Firing)
+    };
+    let holds = of(0.3, 0.99);
+    assert!(warns(&holds) && !warns(&sound) && !warns(&[&holds[..], &[("intervention_drop", 0.01)]].concat()));
     // And it names the concepts that interventions find.
     let point = with(1, &[&collapsed[..], &[("intervention_drop", 0.5)]].concat());
     let told = judged(&soft(), with_concepts(point, "ctl_conditional_r2", [0.3, 0.02, 0.5]));
