@@ -44,6 +44,7 @@ class Ending:
         self._unsettled: list[tuple[str, int]] = []  # as the sidecar lists them
         self.finished = False  # the whole run, by this rank's call
         self.fired: list[Any] = []  # the run's alerts
+        self.other_splits: list[str] = []  # that rules look at, where the run has none of these
 
     def finish(self, finish_run: Callable[..., Any] | None) -> bool:
         """Returns whether everything is sent and settled. finish_run: the call; None in a process that is no rank."""
@@ -102,6 +103,7 @@ class Ending:
             raise
         self._unsettled = [(one.split, one.step) for one in answer.unsettled]
         self.finished, self.fired = answer.finished, list(answer.fired)
+        self.other_splits = list(answer.other_splits)
         return True
 
     def _report(self, sent: bool, told: bool) -> bool:

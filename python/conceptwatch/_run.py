@@ -345,7 +345,7 @@ class Run:
             if self._forward is not None:
                 self._forward.finish(LOGGING_TIMEOUT)
             if ending.finished and not is_quiet():
-                self._sum_up(ending.fired, advised)
+                self._sum_up(ending, advised)
             return done
         except (grpc.RpcError, ValueError, OSError) as error:  # ValueError: the channel is closed
             if self._raise_errors:
@@ -355,7 +355,7 @@ class Run:
         finally:
             self._sender.detach(self._link)
 
-    def _sum_up(self, fired: list[Any], advised: bool) -> None:
+    def _sum_up(self, ending: Ending, advised: bool) -> None:
         newest: dict[str, Scores] = {}
         for split in self._ended:
             request = messages.GetScoresRequest(run=self.name, split=split)
@@ -366,13 +366,14 @@ class Run:
         text = summary(
             self.name,
             newest,
-            fired,
+            ending.fired,
             stats=self.stats,
             data_dir=link.data_dir or None,
             page_url=link.page_url or None,
             spawned=link.ends_unused,
             error=self._error,
             advised=advised,
+            other_splits=ending.other_splits,
         )
         print(text, end="", file=sys.stderr)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._outcome import told
@@ -92,11 +92,13 @@ def summary(
     spawned: bool,
     error: BaseException | None = None,
     advised: bool = False,
+    other_splits: Sequence[str] = (),
 ) -> str:
     """The lines, each with a line feed.
 
     newest: the last scores by split. stats: of the process that finishes the run. spawned: the page ends with the jobs.
     error: the exception that ended the script or the run's block. advised: this process was told to stop.
+    other_splits: those that the alert rules look at, where the run has none of them.
     """
     how = "has stopped on advice" if advised else "has finished"
     if error is not None:
@@ -113,13 +115,7 @@ def summary(
     lines += [f"  {loss}" for loss in _losses(stats)]
     if stats.labels_unknown:
         lines.append(f"  {counted(stats.labels_unknown, 'label')} taken as unknown, by soft_labels")
-    alerts = sorted(fired, key=lambda alert: alert.step)
-    for alert in alerts[:MOST_ALERTS]:
-        lines.append(f"  alert at step {alert.step}, {alert.severity}: {alert.rule}: {alert.evidence}")
-    if len(alerts) > MOST_ALERTS:
-        lines.append(f"  and {counted(len(alerts) - MOST_ALERTS, 'more alert')}")
-    if not alerts:
-        lines.append("  no alert has fired")
+    lines += [f"  {line}" for line in _judged(sorted(fired, key=lambda alert: alert.step), other_splits)]
     if page_url is not None and not (spawned and data_dir is None):
         lines.append(f"  page    {page_url}" + (", while any job runs" if spawned else ""))
     if data_dir is not None:
@@ -133,6 +129,16 @@ def summary(
     else:
         lines.append("  curves  in memory: they end with the sidecar (conceptwatch serve --data-dir keeps them)")
     return "\n".join(lines) + "\n"
+
+
+def _judged(alerts: Sequence[Any], other_splits: Sequence[str]) -> list[str]:
+    """What the alert rules found."""
+    if not alerts and other_splits:
+        named = " and ".join(map(repr, other_splits))
+        return [f"no alert rule judged the run: the rules look at {named}, of which it has none"]
+    of = [f"alert at step {one.step}, {one.severity}: {one.rule}: {one.evidence}" for one in alerts[:MOST_ALERTS]]
+    more = len(alerts) - MOST_ALERTS
+    return [*of, *[f"and {counted(more, 'more alert')}"] * (more > 0)] or ["no alert has fired"]
 
 
 def _named(error: BaseException) -> str:

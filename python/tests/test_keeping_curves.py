@@ -252,6 +252,10 @@ def test_the_rank_that_finishes_the_run_sums_it_up_on_one_screen(
         "  page    http://127.0.0.1:7801/",
         *(curves if data_dir else in_memory),
     ]
+    answer = messages.FinishRunResponse(finished=True, other_splits=["test", "val"])
+    assert start(name="other", address=run.address).finish()
+    unjudged = "  no alert rule judged the run: the rules look at 'test' and 'val', of which it has none"
+    assert capsys.readouterr().err.splitlines()[1] == unjudged
     monkeypatch.setenv("CONCEPTWATCH_QUIET", "1")
     assert start(name="quiet", address=run.address).finish()
     assert capsys.readouterr().err == ""

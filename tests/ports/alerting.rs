@@ -55,7 +55,8 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     };
     let before = verdict();
     assert_eq!(before[0], "leaking");
-    client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
+    let finished = client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
+    assert_eq!(finished.into_inner().other_splits, [] as [&str; 0]);
     assert_eq!(state(), 0.0);
     assert_eq!(verdict(), before);
     let last = sidecar.json("/api/v1/alerts")["changes"][2].clone();
@@ -67,6 +68,17 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
         }
     }
     assert_eq!(seen, [AlertState::Pending, AlertState::Firing, AlertState::Inactive]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_no_rule_judged_is_told_so_when_it_finishes() {
+    let directory = tempfile::tempdir().unwrap();
+    let sidecar = configured(&directory, &format!("{FEW}split = \"test\"\n"));
+    let mut client = sidecar.client().await;
+    client.start_run(run("r")).await.unwrap();
+    pass(&mut client, 1).await;
+    let finished = client.finish_run(FinishRunRequest { run: "r".into(), ..Default::default() }).await.unwrap();
+    assert_eq!(finished.into_inner().other_splits, ["test"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -352,14 +352,16 @@ class RunOutcome(_message.Message):
     def __init__(self, finished: _Optional[_Union[RunOutcome.Finished, _Mapping]] = ..., stopped_on_advice: _Optional[_Union[RunOutcome.StoppedOnAdvice, _Mapping]] = ..., failed: _Optional[_Union[RunOutcome.Failed, _Mapping]] = ...) -> None: ...
 
 class FinishRunResponse(_message.Message):
-    __slots__ = ("finished", "unsettled", "fired")
+    __slots__ = ("finished", "unsettled", "fired", "other_splits")
     FINISHED_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     FIRED_FIELD_NUMBER: _ClassVar[int]
+    OTHER_SPLITS_FIELD_NUMBER: _ClassVar[int]
     finished: bool
     unsettled: _containers.RepeatedCompositeFieldContainer[Unsettled]
     fired: _containers.RepeatedCompositeFieldContainer[AlertChange]
-    def __init__(self, finished: bool = ..., unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ..., fired: _Optional[_Iterable[_Union[AlertChange, _Mapping]]] = ...) -> None: ...
+    other_splits: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, finished: bool = ..., unsettled: _Optional[_Iterable[_Union[Unsettled, _Mapping]]] = ..., fired: _Optional[_Iterable[_Union[AlertChange, _Mapping]]] = ..., other_splits: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Unsettled(_message.Message):
     __slots__ = ("split", "step")

@@ -271,6 +271,9 @@ pub struct FinishRunResponse {
     /// of the finished run: each alert that has fired, as when it fired last
     #[prost(message, repeated, tag = "3")]
     pub fired: ::prost::alloc::vec::Vec<AlertChange>,
+    /// that the alert rules look at, where the finished run has none of these
+    #[prost(string, repeated, tag = "4")]
+    pub other_splits: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Unsettled {

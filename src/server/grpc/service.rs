@@ -349,6 +349,7 @@ impl Service {
     async fn ended(&self, name: Arc<str>, deadline: Instant) -> Result<Response<proto::FinishRunResponse>, Status> {
         let (settlement, log, stop) = (Arc::clone(&self.settlement), Arc::clone(self.log()), self.stop.clone());
         let (runs, running, events) = (Arc::clone(&self.ingest.runs), self.running(&name), self.events.clone());
+        let finished = running.clone();
         // A task of its own, so that the alerts end even if the client has gone, and after its last evaluations were
         // judged.
         let ended = tokio::spawn(async move {
@@ -371,11 +372,28 @@ impl Service {
             (unsettled, fired)
         });
         let (unsettled, fired) = ended.await.map_err(|error| Status::internal(error.to_string()))?;
+        // Without them the answer still says the rest.
+        let other_splits = self.other_splits(finished).await.unwrap_or_default();
         let unsettled = unsettled
             .into_iter()
             .map(|(split, step)| proto::Unsettled { split: split.to_string(), step: step.get() })
             .collect();
-        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired }))
+        Ok(Response::new(proto::FinishRunResponse { finished: true, unsettled, fired, other_splits }))
+    }
+
+    /// The splits that alert rules look at, where the run has none of these, in this process or an earlier one.
+    async fn other_splits(&self, run: Option<Arc<Running>>) -> Result<Vec<String>, Status> {
+        let (Some(run), log) = (run, Arc::clone(self.log())) else { return Ok(Vec::new()) };
+        self.blocking(move |history| {
+            let splits = log.rules.splits();
+            for split in &splits {
+                if run.board.has_split(split) || !history.newest_steps(&run.name, split, 1)?.is_empty() {
+                    return Ok(Vec::new());
+                }
+            }
+            Ok(splits.into_iter().map(str::to_owned).collect())
+        })
+        .await
     }
 
     fn running(&self, run: &str) -> Option<Arc<Running>> {
