@@ -121,7 +121,7 @@ fn cases() -> Vec<Case> {
             c.tensors[2] = integers("task_labels", &[4], &[-1; 4]);
         }),
         second("rows left out beyond counting", "rows_left_out", "expected at most", |c| c.rows_left_out = u64::MAX),
-        schema("a tensor less", "tensors.task_labels", "is missing, expected as in earlier", |c| {
+        schema("a tensor less", "tensors.task_labels", "log the tensor in every evaluation of the split", |c| {
             drop(c.tensors.remove(2))
         }),
         schema("ids no more", "tensors.sample_ids", "is missing, expected as in earlier", |c| {

@@ -20,6 +20,10 @@ const UNKNOWN_TASK: [i64; 2] = [-1, -100];
 /// Largest class number of a task label or prediction.
 pub const MAX_CLASS: i64 = 65_535;
 
+/// The advice for a batch with other tensors than those before it.
+const LOG_ALIKE: &str =
+    ". The batch is dropped: log the tensor in every evaluation of the split, or such evaluations as another split";
+
 /// Policy for rows with a NaN or an infinity. Values are never imputed.
 #[derive(
     Clone,
@@ -71,7 +75,7 @@ impl Schema {
                 None => {
                     return Err(FieldError::new(
                         format!("tensors.{name}"),
-                        "is missing, expected as in earlier batches of this run and split",
+                        format!("is missing, expected as in earlier batches of this run and split{LOG_ALIKE}"),
                     ));
                 }
                 Some((_, got)) if got != dims => {
@@ -86,7 +90,7 @@ impl Schema {
         match other.0.keys().find(|name| !self.0.contains_key(name)) {
             Some(name) => Err(FieldError::new(
                 format!("tensors.{name}"),
-                "is new, expected the tensors of earlier batches of this run and split",
+                format!("is new, expected the tensors of earlier batches of this run and split{LOG_ALIKE}"),
             )),
             None => Ok(()),
         }
