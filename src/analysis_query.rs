@@ -2,12 +2,12 @@
 //!
 //! The API and the command line share it, so both take the same parameters and give the same answers and errors.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::history::{HistoryError, LabelledRun, RunOutcome, Store, StoredRun};
-use leakage::alert::{Alerts, Judged, default_rules};
+use leakage::alert::{self, Alerts, Change, Judged, default_rules};
 use leakage::baseline::Baseline;
 use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
@@ -477,14 +477,18 @@ pub fn advice_followed(
     }
     let mut alerts = Alerts::new(default_rules());
     alerts.start(Judged::of(&stored.run, baseline_of(history, &stored.run)?), stored.started);
-    let mut advised: Option<StopAdvised> = None;
+    let (mut advised, mut began) = (None, HashMap::new());
     for point in history.evaluations(&stored.run.name, split, MOST)? {
-        alerts.observe(&point);
-        let since = advised.as_ref().map_or(point.step, |advised| advised.since);
+        for Change { rule, standing } in alerts.observe(&point) {
+            match standing.state {
+                alert::State::Inactive => began.remove(rule.name()),
+                _ => Some(*began.entry(rule.name().to_owned()).or_insert(point.step)),
+            };
+        }
         let mut reasons = alerts.reasons_to_stop().filter(|(rule, _)| rule.split() == split);
         advised = reasons.next().map(|(rule, standing)| {
-            let (rule, evidence) = (rule.name().to_owned(), standing.evidence.clone());
-            StopAdvised { rule, since, evidence }
+            let (name, evidence) = (rule.name().to_owned(), standing.evidence.clone());
+            StopAdvised { since: began.get(&name).copied().unwrap_or(point.step), rule: name, evidence }
         });
     }
     Ok(advised)

@@ -247,20 +247,24 @@ pub struct AlertsStatus {
 }
 
 impl AlertsStatus {
-    /// The rule on the split that advises to stop this run, or did when the run finished, and the step at which it began to
-    /// fire; of several the first.
+    /// The rule on the split that advises to stop this run, or did when the run finished, and the step from which on it was
+    /// beyond its limit; of several the first.
     pub fn advised(&self, run: &str, split: &str) -> Option<StopAdvised> {
         let is_own = |one: &AlertChange| one.run == run && one.split == split;
+        // The step at which a rule was first beyond its limit, and whether it advised once it fired.
         let began = |rule: &str| {
-            let mut changes = self.changes.iter().rev().filter(|change| is_own(change) && change.rule == rule);
-            changes.find(|change| change.state != State::Inactive).filter(|change| change.state == State::Firing)
+            let changes = self.changes.iter().rev().filter(|change| is_own(change) && change.rule == rule);
+            let mut stretch = changes
+                .skip_while(|change| change.state == State::Inactive)
+                .take_while(|change| change.state != State::Inactive);
+            let fired = stretch.next().filter(|change| change.state == State::Firing)?;
+            Some((stretch.last().unwrap_or(fired).step, fired.advises_stop))
         };
         let advising = self.standings.iter().filter(|one| is_own(one)).filter_map(|one| {
             let (began, at_end) = (began(&one.rule), one.evidence.strip_prefix(AT_END));
-            let advises =
-                if at_end.is_some() { began.is_some_and(|began| began.advises_stop) } else { one.advises_stop };
+            let advises = if at_end.is_some() { began.is_some_and(|(_, advised)| advised) } else { one.advises_stop };
             let evidence = at_end.map_or(&*one.evidence, |end| end.trim_start_matches("; last: ")).to_owned();
-            let since = began.map_or(one.step, |began| began.step);
+            let since = began.map_or(one.step, |(first, _)| first);
             advises.then(|| StopAdvised { rule: one.rule.clone(), since, evidence })
         });
         advising.min_by_key(|advising| advising.since)

@@ -138,7 +138,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// An alert rule that advises to stop now, and the step at which it began to fire.
+/// An alert rule that advises to stop now, and the step from which on it was beyond its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopAdvised {
     pub rule: String,
