@@ -23,7 +23,7 @@ pub enum RecordingError {
 
 /// A complete batch, an end of pass, a newer attempt, or the end of the run.
 pub enum Item {
-    Start(StartRunRequest),
+    Start(Box<StartRunRequest>),
     /// The chunks of a batch, in order.
     Batch(Vec<BatchChunk>),
     EndPass(EndPass),
@@ -116,8 +116,8 @@ impl Recording {
         while let Some(message) = self.message()? {
             match message {
                 Recorded::Start(start) if start.attempt > self.start.attempt => {
-                    self.start = start.clone();
-                    return Ok(Some(Item::Start(start)));
+                    self.start.clone_from(&start);
+                    return Ok(Some(Item::Start(Box::new(start))));
                 }
                 Recorded::Start(_) => chunks.clear(),
                 Recorded::Finish(finish) => return Ok(Some(Item::Finish(finish))),
