@@ -54,9 +54,9 @@ test-core:
 test-widths:
 	sh crates/information/tests/widths/run.sh
 
-# Two at a time, as many wait for sidecars and schedules; a file's tests share what they set up.
+# Three at a time, as they wait for sidecars and schedules a third of the time; a file's tests share what they set up.
 test-python: .venv/all npm
-	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -n 2 --dist loadfile python/tests
+	CONCEPTWATCH_BINARY=$(BINARY) PYTHONPATH=python $(VENV)/python -m pytest -n 3 --dist loadfile python/tests
 
 # FONTS=/usr/share/fonts/truetype/noto lets the browsers have these fonts only.
 test-page: npm

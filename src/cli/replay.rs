@@ -174,7 +174,13 @@ impl Replay<'_> {
             tally.passes += 1;
             if scored {
                 let (run, split, step, ordinal) = pass;
-                match relay.scores(&run, &split, (step, ordinal), PATIENCE).await? {
+                let mut point = relay.scores(&run, &split, (step, ordinal), PATIENCE).await?;
+                if point.is_some() {
+                    // Nothing trains meanwhile, and the next pass would take the place of those that wait for slow scores.
+                    relay.complete(&run, &split, (step, ordinal), PATIENCE).await?;
+                    point = relay.scores(&run, &split, (step, ordinal), PATIENCE).await?;
+                }
+                match point {
                     Some(point) if *json => print(&format!("{}\n", as_json(&point))),
                     Some(point) => print(&(title.take().unwrap_or_default() + &line(&point, scores))),
                     None => tell(&format!("run '{run}', split '{split}', step {step}: got no scores")),

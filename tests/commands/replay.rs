@@ -36,9 +36,10 @@ fn an_evaluation_left_by_an_exception_is_said_once_and_not_waited_for() {
     record(&files[1], 1, 2, &[(1, 1, ""), (2, 1, "ValueError"), (2, 2, ""), (3, 1, "Alone"), (4, 1, ""), (5, 1, "")]);
     let replayed = program().args(["replay", "--json", text(&files[0]), text(&files[1])]).output().unwrap();
     let (out, said) = (String::from_utf8(replayed.stdout).unwrap(), String::from_utf8(replayed.stderr).unwrap());
-    let points = out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let points: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let steps: Vec<_> =
-        points.map(|point| (point["step"].as_u64().unwrap(), point["rows"].as_u64().unwrap())).collect();
+        points.iter().map(|point| (point["step"].as_u64().unwrap(), point["rows"].as_u64().unwrap())).collect();
+    assert!(points.iter().all(|point| point["scores"].get("joint_leakage").is_some()), "slow scores, too: {out}");
     assert_eq!(steps, [(1, 128), (2, 128), (5, 128)], "{said}");
     let left: Vec<&str> = said.lines().filter(|line| line.starts_with("run 'r', split")).collect();
     let expected = [(2, "ValueError"), (3, "Alone"), (4, "Late")].map(|(step, why)| {

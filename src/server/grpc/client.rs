@@ -225,6 +225,20 @@ impl Relay {
         Ok(self.calls.get_scores(self.authorization.request(request)).await?.into_inner().point)
     }
 
+    /// Waits until the pass of a point has its slow scores, too, or will have none.
+    pub async fn complete(
+        &mut self,
+        run: &str,
+        split: &str,
+        (step, ordinal): (u64, u32),
+        timeout: Duration,
+    ) -> Result<(), ClientError> {
+        let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
+        let request = proto::GetDiagnosisRequest { run, split, step: Some(step), ordinal, timeout_seconds };
+        self.calls.get_diagnosis(self.authorization.request(request)).await?;
+        Ok(())
+    }
+
     pub async fn finish(&mut self, finish: FinishRunRequest) -> Result<(), ClientError> {
         self.calls.finish_run(self.authorization.request(finish)).await?;
         Ok(())
