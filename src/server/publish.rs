@@ -72,7 +72,10 @@ impl Publisher {
         }
         let known = |id: &str| published.scores.iter().any(|(score, _)| score == id);
         let scores: Vec<(String, Score)> = whole.scores.iter().filter(|(id, _)| !known(id)).cloned().collect();
-        running.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        // Rules judge the current attempt: scores of one that the run has left may come late.
+        if running.board.admits(&whole) {
+            running.advice.observe_late(&whole, &scores.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>());
+        }
         running.board.join(evaluation, cost, &whole, Arc::new(Point { scores, ..Point::clone(&whole) }));
         self.send(&whole);
         Some(whole)

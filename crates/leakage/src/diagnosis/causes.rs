@@ -375,12 +375,13 @@ pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
         );
         return Judgement::of(false, text, evidence);
     }
+    let ignored = matches!(concepts_ignored(curve), Judgement::Found(_));
     let (kind, shown) = match interventions(curve) {
+        Interventions::Fall(evidence) | Interventions::Hold(evidence, _) if ignored => {
+            ("predictions do not rest on the concepts: this leakage is not benign", evidence)
+        }
         Interventions::Fall(evidence) => {
             ("under intervention it does worse than the true concepts allow: this leakage is not benign", evidence)
-        }
-        Interventions::Hold(evidence, _) if matches!(concepts_ignored(curve), Judgement::Found(_)) => {
-            ("predictions do not rest on the concepts: this leakage is not benign", evidence)
         }
         Interventions::FallToReference(evidence) | Interventions::Hold(evidence, _) => (
             "under intervention it still reaches what the true concepts allow: leakage of an incomplete concept set that may \
