@@ -4,8 +4,8 @@ use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{BatchChunk, Concept, EndPass, Point, StartRunRequest, WatchRequest, WatchResponse};
 use tonic::Streaming;
 
-use crate::common::rows::{floats, integers};
-use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run};
+use crate::common::rows::{CLIENT, floats, integers};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, text};
 
 const ROWS: u64 = 800;
 
@@ -16,8 +16,12 @@ fn run_of(name: &str, concepts: u64) -> StartRunRequest {
     request
 }
 
-/// Sends a pass of a run with `k` concepts.
 async fn pass(client: &mut Client, name: &str, k: u64, step: u64) {
+    pass_of(client, CLIENT, name, k, step).await;
+}
+
+/// Sends a pass of a run with `k` concepts, from this client.
+async fn pass_of(client: &mut Client, from: &str, name: &str, k: u64, step: u64) {
     // Every label is a bit of its row number; activations carry it with a fixed spread.
     let label = |row: u64, i: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (4 + i) & 1) as i64;
     let spread = |row: u64, i: u64| ((row * 31 + i * 17 + step) % 97) as f32 / 97.0;
@@ -31,8 +35,8 @@ async fn pass(client: &mut Client, name: &str, k: u64, step: u64) {
         integers("task_labels", &[ROWS], &task),
     ];
     let mut stream = Stream::open(client).await;
-    stream.ask(BatchChunk { step, tensors, ..chunk(name, 2 * step, []) }).await;
-    stream.ask(EndPass { step, ..end_pass(name, 2 * step + 1) }).await;
+    stream.ask(BatchChunk { step, tensors, client: from.into(), ..chunk(name, 2 * step, []) }).await;
+    stream.ask(EndPass { step, client: from.into(), ..end_pass(name, 2 * step + 1) }).await;
 }
 
 /// The next point that is published, in the order of publication.
@@ -97,4 +101,28 @@ async fn slow_scores_join_the_point_of_their_sample() {
     pass(&mut client, "r", 4, 2).await;
     assert_eq!(published(&mut watch).await.step, 2);
     assert!(sidecar.metric("conceptwatch_ois", "val") > 0.0, "a newer point without them does not remove the gauge");
+}
+
+/// An exception that held before the run began again would excuse what it is now.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_scores_of_an_attempt_that_was_left_end_no_alert() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("serve.toml");
+    let rule = "[[alerts]]\nname = \"any\"\nall = [{ score = \"ctl_conditional\", above = -1.0 }]\n\
+                unless = { score = \"ois\", below = 10.0 }\n";
+    std::fs::write(&path, rule).unwrap();
+    let sidecar = Sidecar::start(&["--config", text(&path)]);
+    let mut client = sidecar.client().await;
+    let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
+    // The networks of the first attempt take hundreds of times what the fast scores of the second do.
+    for (attempt, from, step) in [(0, "a", 9), (1, "b", 1)] {
+        let start = StartRunRequest { job: "j".into(), attempt, client: from.into(), ..run_of("r", 32) };
+        client.start_run(start).await.unwrap();
+        pass_of(&mut client, from, "r", 32, step).await;
+        point(&mut client, "r", "val", step).await;
+    }
+    while let late = published(&mut watch).await
+        && !(late.step == 9 && has(&late, "ois"))
+    {}
+    assert_eq!(sidecar.metric("conceptwatch_alert_state", "rule=\"any\""), 2.0);
 }
