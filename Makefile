@@ -193,7 +193,7 @@ soak: .venv/ready ## an hour of jobs that come, go and die
 
 # Run it before the server uses what is new in the protocol, as it is compiled first.
 protocol: ## the message code in Rust and Python, from proto/
-	UPDATE_DOCS=1 cargo test --locked --test repository protocol
+	UPDATE_DOCS=1 cargo test --locked --test protocol
 	PYTHON=$(PYTHON) sh python/generate.sh
 
 # Inputs for each target, a fifth of them where each is scored by the whole catalogue; a finding ends it and stands in
