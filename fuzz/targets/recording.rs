@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(mut recording) = Recording::open(&file::with(bytes)) else { return };
     let mut items = 0;
     while let Ok(Some(item)) = recording.next_item() {
-        item.ended_pass();
+        item.ends();
         items += 1;
         assert!(items <= bytes.len(), "more items than bytes");
     }
