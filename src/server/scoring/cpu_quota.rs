@@ -121,6 +121,38 @@ mod tests {
         }
     }
 
+    /// Groups of the kernel, one for each of two controllers, which are removed in the end.
+    struct Made([std::path::PathBuf; 2]);
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            self.0.iter().for_each(|group| drop(std::fs::remove_dir(group)));
+        }
+    }
+
+    /// Needs version 1 and the right to create groups; the file trees below need neither.
+    #[test]
+    fn a_group_of_the_kernel_has_left_what_its_process_has_not_used() {
+        let name = format!("conceptwatch-test-{}", std::process::id());
+        let made = Made(["cpu", "cpuacct"].map(|controller| Path::new(MOUNT).join(controller).join(&name)));
+        let [cpu, usage] = &made.0;
+        let is_made = made.0.iter().all(|group| std::fs::create_dir(group).is_ok());
+        if !is_made || std::fs::write(cpu.join("cpu.cfs_quota_us"), "150000").is_err() {
+            return;
+        }
+        let mut quota = CpuQuota::new(Path::new(MOUNT), &format!("1:cpu:/{name}\n2:cpuacct:/{name}\n"));
+        assert_eq!(quota.look(1.0), None, "nothing is known before a period has passed");
+        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        made.0.iter().for_each(|group| std::fs::write(group.join("cgroup.procs"), busy.id().to_string()).unwrap());
+        let used = || number(&usage.join("cpuacct.usage")).unwrap() / 1e9;
+        while used() < 0.2 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        busy.kill().and_then(|()| busy.wait()).unwrap();
+        let left = quota.look(1.0).unwrap();
+        assert!((left - (1.5 - used())).abs() < 1e-6, "{left} of 1.5 cores, {} used", used());
+    }
+
     #[test]
     fn version_2_leaves_what_the_tightest_group_has_not_used() {
         let root = tempfile::tempdir().unwrap();
