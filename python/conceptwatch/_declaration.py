@@ -298,7 +298,7 @@ def outputs_of(declared: Any) -> list[Output]:
 
 
 def constants_of(linear_head: bool, columns: int, constants: Constants) -> Any:
-    """The constants of a run whose head has so many weights for each class."""
+    """The constants of a run. columns: how many weights its head has for each class."""
     given: dict[str, Any] = {name: value for name, value in constants.items() if value is not None}
     image, box = given.pop("image_size", (0, 0)), given.pop("box_size", (0, 0))
     parts = [messages.ConceptParts(parts=parts) for parts in given.pop("concept_parts", ())]

@@ -27,7 +27,7 @@ from sidecar import Sidecar
 
 K = 3
 T = TypeVar("T")
-# What the fixtures `start` and `warned` return.
+# The types that the fixtures `start` and `warned` return.
 Start = Callable[..., conceptwatch.Run]
 Warned = Callable[[], list[str]]
 

@@ -81,7 +81,7 @@ class Job:
         return self.errors.read_text()
 
 
-# What the fixture `job` returns.
+# The type that the fixture `job` returns.
 Jobs = Callable[..., Job]
 
 

@@ -116,7 +116,7 @@ def test_label_free_cbm_of_arrays(torch: Any) -> None:
     """Its features and labels are often saved by NumPy."""
     projections, labels, logits = torch.rand(6, 3), torch.tensor([0, 1, 2, 1, 0, 2]), torch.rand(6, 3)
     expected = adapters.label_free_cbm((None, labels), (logits, projections))
-    # What needs concept labels is not made up.
+    # Nothing that needs concept labels is made up.
     assert expected.keys() == {"concept_activations", "concept_embeddings", "task_labels", "task_logits"}
     assert expected["concept_embeddings"].shape == (6, 3, 1)
     found = adapters.label_free_cbm((None, labels.numpy()), (logits.numpy(), projections.numpy()))

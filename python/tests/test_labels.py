@@ -254,5 +254,5 @@ def test_tables_in_different_orders_are_refused() -> None:
                 "concept_labels": labels[["c1", "c0"]].rename(columns=names),
             }
         )
-    # Of other rows, as predictions without the index of the labels are: taken as they stand.
+    # Tables of other rows are taken as they stand: predictions often lack the index of the labels.
     BINARY.plain({"concept_activations": table, "concept_labels": labels.set_index(pandas.Index([7, 8, 9]))})

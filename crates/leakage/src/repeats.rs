@@ -38,7 +38,7 @@ pub struct Distinct {
     pub rows: Vec<usize>,
     /// The number of the other rows.
     pub repeated: u64,
-    /// Those of them whose labels differ from the ones that are scored with the same activations.
+    /// The number of these whose labels differ from those of the row that is scored with the same activations.
     pub relabelled: u64,
 }
 

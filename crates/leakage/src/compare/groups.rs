@@ -246,7 +246,7 @@ impl GroupScore {
 /// single one among five also widens its interval.
 struct Collapsed {
     count: usize,
-    /// Of this many.
+    /// The number of all its runs.
     runs: usize,
     /// The greatest loss.
     most: f64,

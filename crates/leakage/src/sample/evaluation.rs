@@ -40,7 +40,7 @@ pub struct Evaluation {
     pub repeated_ids: u64,
     /// Rows that the sample had besides: copies of others, which are not scored.
     pub repeated_rows: u64,
-    /// Those of them whose labels differ from the ones that are scored with the same activations.
+    /// The number of these whose labels differ from those of the row that is scored with the same activations.
     pub relabelled_rows: u64,
     /// Whether the rolling sample is still growing: it has fewer than N rows, and more than when it was last frozen.
     pub provisional: bool,
