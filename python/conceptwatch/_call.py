@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ._head import Call, Output, Wrapped
+from ._head import HALF, Call, Output, Wrapped
 from ._tensors import Fault
 
-# The threshold of a probability, and how far the sum of a row's may be from 1.
-HALF, SUM_ERROR = 0.5, 1e-3
+# How far the sum of a row's probabilities may be from 1.
+SUM_ERROR = 1e-3
 # Logits beyond it are certain, and exp() of more overflows.
 MOST_LOGIT = 80.0
 
@@ -26,25 +26,23 @@ MOST_LOGIT = 80.0
 @contextlib.contextmanager
 def calling(
     head: Call,
-    threshold: float,
     sample: Any,
+    tasks: Sequence[Output],
     *,
-    probabilities: bool = False,
-    tasks: Sequence[Output] = (),
+    cut: Callable[[list[Any]], float] | None = None,
 ) -> Iterator[Callable[[Any], Any]]:
-    """A function from concept values like `sample` to the classes that a head predicts, [n] integers, or to numbers.
+    """A function from concept values like `sample` to what a head predicts of each task, [n]: classes, -1 where its
+    output is not finite; numbers, NaN there; or, of single outputs for classes, these as floats.
 
-    -1, or NaN of a number, where its output is not finite; or the `probabilities` of all classes, [n, l]. It raises
-    `Fault` for outputs of another shape. Of several `tasks` it returns [n, t]. A head that works in place may change
-    any values but `sample`, of which it is given a copy.
+    With `cut`, the threshold of single outputs, it returns the probabilities of all classes of the only task, [n, l].
+    It raises `Fault` for outputs of another shape. A head that works in place may change any values but `sample`, of
+    which it is given a copy.
     """
-    predicted: Any = _probabilities if probabilities else _predicted(tasks[0]) if tasks else _classes
-    if len(tasks) > 1:
-        predicted = partial(_of_tasks, tasks)
+    predicted: Any = partial(_of_tasks, tasks) if cut is None else partial(_probabilities, cut)
     torch = sys.modules.get("torch")
     if torch is None:
         with _numpy_random():
-            yield lambda values: predicted(head(_other_than(sample, values)), values, threshold)
+            yield lambda values: predicted(head(_other_than(sample, values)), values)
         return
     module = _module_of(head, torch)
     on_cuda = isinstance(sample, torch.Tensor) and sample.device.type == "cuda"
@@ -62,15 +60,17 @@ def calling(
                     "module of its own, too"
                 ) from error
 
-        yield lambda values: predicted(output(values), values, threshold)
+        yield lambda values: predicted(output(values), values)
 
 
 def _predicted(task: Output) -> Any:
     return _numbers if task.is_number else _classes
 
 
-def _of_tasks(tasks: Sequence[Output], output: Any, values: Any, threshold: float) -> Any:
-    """The predictions of each task, from a list of outputs or from their columns side by side, [n, t]."""
+def _of_tasks(tasks: Sequence[Output], output: Any, values: Any) -> list[Any]:
+    """The predictions of each task, from a list of outputs or from their columns side by side."""
+    if len(tasks) == 1:
+        return [_predicted(tasks[0])(output, values)]
     n, t, width = values.shape[0], len(tasks), sum(task.columns for task in tasks)
     expected = f"it must return a list of {t} outputs, or their columns side by side, [{n}, {width}]"
     if isinstance(output, (tuple, list)):
@@ -80,7 +80,7 @@ def _of_tasks(tasks: Sequence[Output], output: Any, values: Any, threshold: floa
     else:
         output, _ = _array(output, f"head returned {{}} for {t} tasks; {expected}")
         shape = list(output.shape)
-        of_classes = shape == [n, t] and not _is_float(output)
+        of_classes = shape == [n, t] and not is_float(output)
         if not of_classes and shape != [n, width]:
             raise Fault(f"head returned shape {shape} for {t} tasks; {expected}")
         ends = np.cumsum([1 if of_classes else task.columns for task in tasks]).tolist()
@@ -89,20 +89,15 @@ def _of_tasks(tasks: Sequence[Output], output: Any, values: Any, threshold: floa
         shape = list(getattr(part, "shape", ()))
         if len(shape) > 1 and shape[1] not in (1, 1 if task.is_number else max(task.columns, 2)):
             raise Fault(f"head returned shape {shape} for the task {task.task!r}, expected [{n}, {task.columns}]")
-    found = [_predicted(task)(part, values, threshold) for part, task in zip(parts, tasks, strict=True)]
-    xp: Any = np if isinstance(found[0], np.ndarray) else sys.modules["torch"]
-    if any(task.is_number for task in tasks):  # classes beside numbers
-        kind = xp.float64 if any(part.dtype == xp.float64 for part in found) else xp.float32
-        found = [part.astype(kind) if xp is np else part.to(kind) for part in found]
-    return xp.stack(found, 1)
+    return [_predicted(task)(part, values) for part, task in zip(parts, tasks, strict=True)]
 
 
-def _is_float(output: Any) -> bool:
+def is_float(output: Any) -> bool:
     of_torch = hasattr(output, "is_floating_point")
     return bool(output.is_floating_point()) if of_torch else output.dtype.kind == "f" or output.dtype.name == "bfloat16"
 
 
-def _numbers(output: Any, values: Any, _: float) -> Any:
+def _numbers(output: Any, values: Any) -> Any:
     n = values.shape[0]
     output, is_torch = _array(output, f"head returned {{}} for {n} rows; it must return a number a row, [{n}]")
     if tuple(output.shape) not in ((n,), (n, 1)):
@@ -130,7 +125,8 @@ def _array(output: Any, complaint: str) -> tuple[Any, bool]:
     return output, is_torch
 
 
-def _classes(output: Any, values: Any, threshold: float) -> Any:
+def _classes(output: Any, values: Any) -> Any:
+    """Class numbers, or a single output as it is."""
     n = values.shape[0]
     torch = sys.modules.get("torch")
     complaint = f"head returned {{}} for {n} rows; it must return logits [{n}, l] or class numbers [{n}]"
@@ -142,28 +138,39 @@ def _classes(output: Any, values: Any, threshold: float) -> Any:
             f"[{n}, l], or one logit of class 1 or one class number a row, [{n}]"
         )
     xp: Any = torch if is_torch else np
-    if not _is_float(output):
+    if not is_float(output):
         classes = output.reshape(n) if len(shape) == 1 or shape[1] == 1 else output.argmax(1)
     elif len(shape) == 1 or shape[1] == 1:
-        output = output.reshape(n)
-        classes = xp.where(xp.isfinite(output), xp.where(output > threshold, 1, 0), -1)
+        # A copy, as a head may return the same array again.
+        return output.reshape(n).clone() if is_torch else np.array(output.reshape(n))
     else:
         # NaN may win or lose an argmax; such a row has no prediction.
         classes = xp.where(xp.isfinite(output).all(1), output.argmax(1), -1)
-    return classes.to(torch.int32) if is_torch and torch is not None else classes.astype(np.int32)
+    return as_classes(classes)
 
 
-def _probabilities(output: Any, values: Any, threshold: float) -> Any:
+def above(threshold: float, outputs: Any) -> Any:
+    """The classes that single outputs predict."""
+    xp: Any = np if isinstance(outputs, np.ndarray) else sys.modules["torch"]
+    return as_classes(xp.where(xp.isfinite(outputs), xp.where(outputs > threshold, 1, 0), -1))
+
+
+def as_classes(numbers: Any) -> Any:
+    return numbers.astype(np.int32) if isinstance(numbers, np.ndarray) else numbers.to(sys.modules["torch"].int32)
+
+
+def _probabilities(cut: Callable[[list[Any]], float], output: Any, values: Any) -> Any:
     """Of logits by softmax, of one logit by sigmoid; probabilities as they are."""
     complaint = "policy: 'coop' needs a head that returns logits or probabilities, but it returned {}"
     output, is_torch = _array(output, complaint)
     xp: Any = sys.modules["torch"] if is_torch else np
     shape, n = tuple(output.shape), values.shape[0]
-    if not _is_float(output) or shape not in ((n,), (n, *shape[1:2])):
+    if not is_float(output) or shape not in ((n,), (n, *shape[1:2])):
         raise Fault(complaint.format(f"{output.dtype} of shape {list(shape)}"))
     output = output.float() if is_torch else output.astype(np.float64)
     if len(shape) == 1 or shape[1] == 1:
         one = output.reshape(n)
+        threshold = cut([one])
         one = one if threshold == HALF else 1 / (1 + xp.exp(xp.clip(threshold - one, -MOST_LOGIT, MOST_LOGIT)))
         return xp.stack([1 - one, one], 1)
     if bool((output >= 0).all()) and bool((abs(output.sum(1) - 1) < SUM_ERROR).all()):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ STEPS = 11
 # P1: the values of absent and present concepts among a concept's training logits.
 PERCENTILES = (5.0, 95.0)
 RECENT_ROWS = 1024
+# The threshold of a probability, and how far from it one may be: rounding takes some beyond 0 and 1.
+HALF, MOST_FROM_HALF = 0.5, 0.5 + 1e-6
 
 # A head: concept activations [n, K] to logits [n, l], one logit [n] or [n, 1] for class 1, or class numbers [n].
 Call = Callable[[Any], Any]
@@ -45,8 +47,8 @@ class Head:
     groups: lists of concepts that are set together, such as the values of one attribute of CUB.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
         default 0 and 1; for logits see docs/integrations.md.
-    threshold: of heads with one output: class 1 is above it. By default 0.5, for probabilities, where the head ends in
-        a sigmoid layer, else 0, for logits.
+    threshold: of heads with one output: class 1 is above it. By default 0.5 while all are from 0 to 1, else 0, for
+        logits.
     """
 
     call: Call
@@ -58,6 +60,8 @@ class Head:
     high: Any = None
     threshold: float | None = None
     seed: int = 0
+    # The tasks whose single outputs are known for logits, as one was beyond 0 and 1.
+    _of_logits: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not callable(self.call):
@@ -77,11 +81,13 @@ class Head:
             parts.pop()
         return bool(parts) and all(_is_linear(part, is_last=part is parts[-1]) for part in parts)
 
-    def cut(self) -> float:
-        """The threshold of one output."""
+    def cut(self, task: str, outputs: Iterable[Any]) -> float:
+        """The threshold of single outputs."""
         if self.threshold is not None:
             return self.threshold
-        return 0.5 if [type(layer).__name__ for layer in self._layers()[-1:]] == ["Sigmoid"] else 0.0
+        if task not in self._of_logits and any(bool((abs(one - HALF) > MOST_FROM_HALF).any()) for one in outputs):
+            self._of_logits.add(task)
+        return 0.0 if task in self._of_logits else HALF
 
     def _layers(self) -> list[Any]:
         """Those in a row, of PyTorch or of Keras; else the head alone."""

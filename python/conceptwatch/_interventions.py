@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._call import MOST_LOGIT, calling
+from ._call import MOST_LOGIT, above, calling, is_float
 from ._concepts import Concepts
 from ._declaration import LABEL_KINDS, continuous_tasks, outputs_of, tasks_of
 from ._head import Call, Head, Output, Recent, even_counts, percentiles
@@ -191,7 +192,7 @@ class _Batch:
         rank = self._ranks()[:, self._like(self.units[self.concept_of_column])]
         known = self._known()
         correct, mistaken = [], []
-        with calling(self.head.call, self.head.cut(), self.c_hat, tasks=tasks) as predicted:
+        with calling(self.head.call, self.c_hat, tasks) as predicted:
             for step in self.head.units_set(self.k):
                 if step == 0:
                     correct.append(predicted(self.c_hat))
@@ -200,8 +201,18 @@ class _Batch:
                 chosen = known & (rank < step)
                 correct.append(predicted(self.xp.where(chosen, true, self.c_hat)))
                 mistaken.append(predicted(self.xp.where(chosen, wrong, self.c_hat)))
-        xp: Any = np if isinstance(correct[0], np.ndarray) else sys.modules["torch"]
-        return _made(xp.stack(correct, 1), xp.stack(mistaken, 1), self.head.counts(self.k))
+        pairs = [self._pair(task, correct, mistaken, at) for at, task in enumerate(tasks)]
+        of_true, of_wrong = map(_side_by_side, zip(*pairs, strict=True))
+        return _made(of_true, of_wrong, self.head.counts(self.k))
+
+    def _pair(self, task: Output, correct: list[Any], mistaken: list[Any], at: int) -> list[Any]:
+        """The predictions of a task with concepts set to true and to wrong values, [n, m] each."""
+        xp: Any = np if isinstance(correct[0][at], np.ndarray) else sys.modules["torch"]
+        pair = [xp.stack([step[at] for step in steps], 1) for steps in (correct, mistaken)]
+        if task.is_number or not is_float(pair[0]):
+            return pair
+        threshold = self.head.cut(task.task, pair)
+        return [above(threshold, outputs) for outputs in pair]
 
     def _known(self) -> Any:
         """Columns of concepts whose label is known, [n, K]."""
@@ -336,7 +347,7 @@ class _Batch:
         low, high = self._ends()
         column_class = self._column_classes()
         rows = self._like(np.arange(self.n))
-        with calling(self.head.call, self.head.cut(), self.c_hat, probabilities=True) as probabilities:
+        with calling(self.head.call, self.c_hat, (), cut=partial(self.head.cut, "")) as probabilities:
             base = self._like(probabilities(self.c_hat))
             task = base.argmax(1)
             for concept, block in enumerate(self.blocks):
@@ -393,6 +404,18 @@ class _Batch:
     def _cast(self, values: Any) -> Any:
         """In the activations' type; whole numbers and flags become that type exactly."""
         return values.to(self.c_hat.dtype) if self._is_torch else values.astype(self.c_hat.dtype)
+
+
+def _side_by_side(tasks: Sequence[Any]) -> Any:
+    """Predictions [n, m] of one task, or of several as [n, m, t]."""
+    if len(tasks) == 1:
+        return tasks[0]
+    xp: Any = np if isinstance(tasks[0], np.ndarray) else sys.modules["torch"]
+    floats = [part.dtype for part in tasks if is_float(part)]
+    if floats:  # classes beside numbers
+        kind = xp.float64 if xp.float64 in floats else xp.float32
+        tasks = [part.astype(kind) if xp is np else part.to(kind) for part in tasks]
+    return xp.stack(tasks, 2)
 
 
 def _made(correct: Any, wrong: Any, counts: tuple[int, ...]) -> Predictions:

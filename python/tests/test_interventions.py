@@ -504,16 +504,35 @@ def test_a_linear_head_is_known_as_one(torch: Any) -> None:
     assert [Head.of(head).is_linear() for head in others] == [False] * 4
 
 
-def test_a_head_that_ends_in_a_sigmoid_predicts_what_its_logits_do(torch: Any) -> None:
-    torch.manual_seed(0)
-    c_hat, c = torch.rand(64, 3), torch.randint(0, 2, (64, 3))
-    layer = torch.nn.Linear(3, 1)
-    with torch.no_grad():
-        layer.bias.copy_(-layer.weight.sum() / 2)  # both classes are predicted
-    expected = interventions(layer, c_hat, c)
-    found = interventions(torch.nn.Sequential(layer, torch.nn.Sigmoid()), c_hat, c)
-    assert 0 < expected["intervention_predictions"].float().mean() < 1
-    assert all((found[name] == expected[name]).all() for name in expected)
+def test_a_head_of_probabilities_predicts_what_its_logits_do(array: Any) -> None:
+    c_hat, c, _ = data(6)
+    weights = np.arange(K) - 2.0
+
+    def logits(x: Any) -> Any:
+        return array(np.asarray(x) @ weights)
+
+    def sigmoid(x: Any) -> Any:
+        return array(1 / (1 + np.exp(-np.asarray(x) @ weights)))
+
+    for policy in ("random", "coop"):
+        expected = both(interventions(logits, array(c_hat), array(c), policy=policy))
+        assert 0 < expected[0].mean() < 1
+        assert np.array_equal(both(interventions(sigmoid, array(c_hat), array(c), policy=policy)), expected)
+    # One of several tasks.
+    tasks = ["by logits", "by probabilities"]
+    made = interventions(lambda x: [logits(x), sigmoid(x)], array(c_hat), array(c), tasks=tasks)
+    for found in both(made):
+        assert np.array_equal(found[..., 0], found[..., 1])
+        assert found[..., 0].any()
+
+
+def test_logits_are_known_by_those_of_earlier_batches() -> None:
+    head = Head(lambda x: x.sum(1) - 2.0)
+    ones = np.ones((4, K), int)
+    assert both(interventions(head, np.zeros((4, K)), ones))[0][:, 0].tolist() == [0] * 4
+    head.steps, head.low, head.high = 2, 0.43, 0.5
+    found = both(interventions(head, np.full((1, K), 0.45), ones[:1]))
+    assert np.ravel(found).tolist() == [1] * 4, "logits of 0.25, 0.5 and 0.15"
 
 
 def test_wrappers_of_a_linear_head_leave_it_linear_and_its_curves(torch: Any) -> None:
