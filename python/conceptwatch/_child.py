@@ -25,6 +25,12 @@ from ._tensors import Copy
 QUIET, PAUSE = 2.0, 0.25
 BAR = 20
 _OPTION = re.compile(r"--(\w[\w-]*)")
+# What the program advises to declare, as arguments of `score`.
+_ARGUMENTS = {
+    "declare the run's label kind continuous": "pass task_kind='continuous'",
+    "declare its label kind continuous": "declare it Continuous, or pass concept_kind='continuous' for all; for"
+    " certainties soft_labels",
+}
 # A line that the program writes as it begins a part of its work.
 _BEGUN = re.compile(r"(\d+)/(\d+) (.*)")
 
@@ -102,6 +108,8 @@ def _failure(command: str, status: int, said: str) -> Exception:
     if status == 2 and not reason.startswith("error: "):  # bad input, but no option that it does not know
         for prefix in ("tensors.", "run.constants.", "run."):
             reason = reason.removeprefix(prefix)
+        for declared, argument in _ARGUMENTS.items():
+            reason = reason.replace(declared, argument)
         return ValueError(_OPTION.sub(lambda option: option[1].replace("-", "_"), reason))
     if status < 0:
         # SIGKILL comes from a system without memory left; the program itself aborts.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._child import answer_of, batch_of, number
-from ._labels import Labels, is_absent
+from ._labels import Labels, check_orders, is_absent
 from ._protocol import messages
 from ._scores import Estimates, Score
 from ._tensors import Copy, Fault
@@ -50,6 +50,7 @@ def mutual_information(
     counting, which are too large by about (classes of x - 1)(classes of y - 1)/2n. Standard errors of estimates from
     neighbours are 75 to 90 % of their scatter. NaN where `undefined` says why, as for a constant column.
     """
+    check_orders({"x": x, "y": y, "given": given})
     columns = [("x", column) for column in _columns_of(x, discrete_x)]
     columns.append(("y", _joint("y", y, discrete_y)))
     if given is not None:

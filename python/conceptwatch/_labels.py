@@ -44,7 +44,7 @@ class Labels:
         """The tensors without masks, `None` and pandas' NA. Raises `Fault` where a value that is needed is missing, or
         tables are not in one order.
         """
-        _check_orders(tensors, self.names)
+        check_orders(tensors, self.names)
         named = {name: self._numbered(name, _with_masks(value)) for name, value in tensors.items()}
         plain = {name: self._plain(name, value) for name, value in named.items()}
         if plain.get(LABELS) is not None:
@@ -166,8 +166,8 @@ class Labels:
             )
 
 
-def _check_orders(tensors: Mapping[str, Any], concepts: Sequence[str]) -> None:
-    """Raises `Fault` for tables of pandas that have the rows of another, or the concepts, in another order."""
+def check_orders(tensors: Mapping[str, Any], concepts: Sequence[str] = ()) -> None:
+    """Raises `Fault` for tables that have the rows of another, by pandas' index, or the concepts in another order."""
     tables = {name: value for name, value in tensors.items() if hasattr(getattr(value, "index", None), "equals")}
     rows: tuple[str, Any] | None = None
     for name, table in tables.items():
@@ -179,7 +179,8 @@ def _check_orders(tensors: Mapping[str, Any], concepts: Sequence[str]) -> None:
             )
     orders = [list(concepts)]
     for name in ("concept_activations", LABELS):
-        columns = list(getattr(tables.get(name), "columns", ()))
+        value: Any = tensors.get(name)
+        columns = list(value.columns) if hasattr(value, "columns") and hasattr(value, "to_numpy") else []
         for expected in orders:
             if columns != expected and set(columns) == set(expected):
                 raise Fault(

@@ -254,5 +254,9 @@ def test_tables_in_different_orders_are_refused() -> None:
                 "concept_labels": labels[["c1", "c0"]].rename(columns=names),
             }
         )
+    polars = package("polars")
+    with pytest.raises(Fault, match=r"^concept_labels: has the columns \['c1', 'c0'\], expected \['c0', 'c1'\]; put"):
+        BINARY.plain({"concept_activations": polars.DataFrame(table.to_dict("list")),
+                      "concept_labels": polars.DataFrame(labels[["c1", "c0"]].to_dict("list"))})  # fmt: skip
     # Tables of other rows are taken as they stand: predictions often lack the index of the labels.
     BINARY.plain({"concept_activations": table, "concept_labels": labels.set_index(pandas.Index([7, 8, 9]))})

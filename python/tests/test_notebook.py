@@ -171,6 +171,8 @@ def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
         ({"task_labels": np.array(["a"] * 400)}, "task_labels are strings; pass their names as task_classes, or send"),
         ({"concept_activations": np.full((400, 3), np.nan)}, "^concept_activations: "),
         ({"concept_labels": np.full((400, 3), -1)}, "^concept_labels: "),
+        ({"concept_labels": np.full((400, 3), 2.5)}, "concept_kind='continuous' for all; for certainties soft_labels$"),
+        ({"task_labels": np.linspace(0, 1, 400)}, "for measured quantities pass task_kind='continuous'$"),
         ({"scores": ["ctl_conditonal"]}, "^scores: got 'ctl_conditonal', expected .* such as ctl_conditional, "),
         ({"estimator": "best"}, "estimator: got 'best', expected one of tie_aware, published"),
         ({"seed": -1}, "seed: got -1, expected a whole number from 0"),
@@ -336,6 +338,17 @@ def test_columns_of_a_data_frame_keep_their_types() -> None:
     missing = pandas.DataFrame({"colour": ["red", None, "blue"]})
     with pytest.raises(ValueError, match="colour: got missing values"):
         mutual_information(missing, np.zeros(3))
+
+
+def test_tables_with_rows_in_different_orders_are_refused() -> None:
+    pandas = package("pandas")
+    x = pandas.DataFrame({"size": np.random.default_rng(0).random(500)})
+    y = x["size"].sample(frac=1, random_state=0)
+    for arguments in ((x, y), (x["size"], y), (np.arange(500.0), y, x["size"])):
+        with pytest.raises(ValueError, match=r"has the rows of . in another order, by their index; put them in one"):
+            mutual_information(*arguments)
+    assert mutual_information(x, y.sort_index())[0] > 3
+    assert mutual_information(x["size"], y.reset_index(drop=True).set_axis(range(1, 501))) < 1
 
 
 def test_classes_can_be_stated() -> None:
