@@ -25,8 +25,8 @@ RETURNED = ("Diagnosis", "Estimates", "Matrix", "Pass", "Run", "Runs", "Scores",
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "optuna", "adapters")
-# The description of a method that another class has, too.
-SAME = re.compile(r"; see `StoredRun\.\w+`\.$")
+# The class that shows what it shares with others.
+SHOWS = "StoredRun"
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")
 
 
@@ -85,11 +85,12 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
         # Attributes have no heading, so they come before the methods.
         members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
-        same = [member for member in members if SAME.search(text_of(member))]
-        if same:
-            calls = ", ".join(f"`{member.name}`" for member in same)
-            text += f"\nAs [`StoredRun`](#storedrun) has them: {calls}.\n"
-        members = [member for member in members if member not in same]
+        inherited = [member for member in map(target, found.inherited_members.values()) if is_shown(member)]
+        if inherited and name != SHOWS:
+            calls = ", ".join(f"`{member.name}`" for member in inherited)
+            text += f"\nAs [`{SHOWS}`](#{SHOWS.lower()}) has them: {calls}.\n"
+        elif inherited:
+            members += inherited
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text
 

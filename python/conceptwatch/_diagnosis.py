@@ -5,23 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._protocol import messages
+from ._protocol import fields_of, messages, name_of
 
 # Half of a 95 % interval in standard errors, as in the sidecar's verdicts and on the page.
 INTERVAL = 1.96
-
-_STATES = {
-    messages.DIAGNOSIS_STATE_FOUND: "found",
-    messages.DIAGNOSIS_STATE_ABSENT: "absent",
-}
-
-_VERDICTS = {
-    messages.VERDICT_STATE_LEAKING: "leaking",
-    messages.VERDICT_STATE_POSSIBLY_LEAKING: "possibly_leaking",
-    messages.VERDICT_STATE_SOUND: "sound",
-    messages.VERDICT_STATE_NOTHING_FOUND: "nothing_found",
-    messages.VERDICT_STATE_TOO_EARLY: "too_early",
-}
 
 
 def plus_minus(standard_error: float | None) -> str:
@@ -160,36 +147,17 @@ class Diagnosis:
 
 
 def _evidence(evidence: Any) -> Evidence:
-    return Evidence(
-        score=evidence.score,
-        value=evidence.value,
-        standard_error=evidence.standard_error if evidence.HasField("standard_error") else None,
-        limit=evidence.limit if evidence.HasField("limit") else None,
-        step=evidence.step,
-    )
+    return Evidence(**fields_of(evidence))
 
 
 def _verdict(verdict: Any) -> Verdict:
-    return Verdict(
-        state=_VERDICTS.get(verdict.state, "cannot_tell"),
-        deciding=_evidence(verdict.deciding) if verdict.HasField("deciding") else None,
-        concepts=tuple(verdict.concepts),
-        since_step=verdict.since_step if verdict.HasField("since_step") else None,
-        since_epoch=verdict.since_epoch if verdict.HasField("since_epoch") else None,
-        or_earlier=verdict.or_earlier,
-        reason=verdict.reason,
-        stop_advised_by=verdict.stop_advised_by or None,
-        task=verdict.task or None,
-    )
+    fields = fields_of(verdict)
+    fields["state"] = name_of(messages.VerdictState, verdict.state, "VERDICT_STATE_", "cannot_tell")
+    fields["deciding"] = None if fields["deciding"] is None else _evidence(verdict.deciding)
+    return Verdict(**{**fields, "stop_advised_by": verdict.stop_advised_by or None, "task": verdict.task or None})
 
 
 def _finding(line: Any) -> Finding:
-    return Finding(
-        rule=line.rule,
-        title=line.title,
-        subject=line.subject or line.title,
-        source=line.source,
-        state=_STATES.get(line.state, "unknown"),
-        text=line.text,
-        evidence=tuple(map(_evidence, line.evidence)),
-    )
+    state = name_of(messages.DiagnosisState, line.state, "DIAGNOSIS_STATE_", "unknown")
+    evidence = tuple(map(_evidence, line.evidence))
+    return Finding(**{**fields_of(line), "subject": line.subject or line.title, "state": state, "evidence": evidence})

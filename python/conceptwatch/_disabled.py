@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._diagnosis import Diagnosis
 from ._reading import StoredRun
 from ._run import Run
 from ._run_channel import Link
-from ._scores import Scores
 from ._source import ReadError
 from ._stats import Stats
 
@@ -24,7 +22,7 @@ class DisabledRun(Run):
         return f"<conceptwatch.Run {self.name!r}, disabled>"
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
-        self.address, self._head = "", None
+        self.address, self._head, self._forward = "", None, None
         self._link, self._raise_errors, self._reasons = link, raise_errors, {}
         self._process, self._finished = 0, False  # no process sends for it
 
@@ -40,17 +38,6 @@ class DisabledRun(Run):
     def stats(self) -> Stats:
         return Stats()
 
-    def scores(
-        self, split: str = "val", *, step: int | None = None, timeout: float = 0.0, matrices: bool = False
-    ) -> Scores | None:
-        return None
-
-    def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
-        return None
-
-    def should_stop(self, *, step: int, timeout: float = 5.0) -> bool:
-        return False
-
     def finish(self, timeout: float | None = None) -> bool:
         return True
 
@@ -63,11 +50,12 @@ class DisabledRun(Run):
     def _reject(self, error: Exception, split: str, rows: int) -> None:
         pass
 
-    def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:
-        return None
+    def _is_step(self, step: Any) -> bool:
+        """False: there is nothing to ask about a step, or to end."""
+        return False
+
+    def _flush(self, timeout: float) -> None:
+        """None: there can be no answer."""
 
     def _begin(self, split: str, step: int) -> int:
         return 1
-
-    def _end(self, split: str, step: int, epoch: float | None, rows: int, ordinal: int, abandoned: str = "") -> None:
-        pass

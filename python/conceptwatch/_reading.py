@@ -65,8 +65,97 @@ class Matrix:
         return html_table(head, rows, f"{self.score}, step {self.step}{more}")
 
 
+class Curves:
+    """What is read of a run, by the sidecar that has it or from stored curves."""
+
+    def _stored(self) -> StoredRun:
+        raise NotImplementedError
+
+    def _read(self, path: str, **query: Any) -> Any:
+        stored = self._stored()
+        return stored.source.ask(path, run=stored.name, **query)
+
+    def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
+        """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
+
+        Rows that the run left behind by returning to an earlier step, as from a checkpoint, are marked superseded.
+        Times are UTC timestamps in frames, Unix seconds in records.
+
+        concept: this concept's score instead of the mean.
+        frame: "pandas", "polars" or "records", a list of dicts; by default the first of these that is installed.
+        """
+        points = self._read("/api/v1/series", split=split, score=score, concept=concept)["points"]
+        return framed([{"superseded": False, **point} for point in points], POINT, frame)
+
+    def matrix(self, score: str, split: str = "val", *, step: int | None = None) -> Matrix:
+        """A score of each pair of concepts, of the newest evaluation that has it, or of a step."""
+        return Matrix(score, self._read("/api/v1/matrix", split=split, score=score, step=step))
+
+    def rows(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        task: str | None = None,
+        concept: str | None = None,
+        top: int = 50,
+        frame: str | None = None,
+    ) -> Any:
+        """The rows of the newest evaluation that contribute most to a score, which the run's sidecar has in memory.
+
+        Columns: id, the row's sample id, meaningless if none were logged; local, the mean of the terms of the rows
+        around it, by which they are ordered; term, its own; task_label; group; and task, where tasks have names. For
+        `frame` see `series`.
+
+        score: "ctl_conditional".
+        task: of several tasks by default the one with the highest score.
+        concept: this concept's score instead of the mean.
+        top: how many, at most 50.
+        """
+        asked = {"split": split, "score": score, "task": task, "concept": concept, "top": top}
+        return _of_task(self._read("/api/v1/rows", **asked), "rows", LEAKING, frame)
+
+    def shares(
+        self,
+        score: str = "ctl_conditional",
+        split: str = "val",
+        *,
+        by: str = "class",
+        task: str | None = None,
+        concept: str | None = None,
+        frame: str | None = None,
+    ) -> Any:
+        """How much each class of the task, or each of the `groups` of rows, contributes to a score, as a row for each.
+
+        Columns: label, the number of the class or group; rows; share, which add up to the score; mean, that of the
+        terms of these rows; and task, as of `rows`.
+
+        by: "class" or "group".
+        The other arguments are those of `rows`.
+        """
+        if by not in ("class", "group"):
+            raise ValueError(f"by: got {by!r}, expected 'class' or 'group'")
+        asked = {"split": split, "score": score, "task": task, "concept": concept, "top": 1}
+        return _of_task(self._read("/api/v1/rows", **asked), f"by_{by}", SHARE, frame)
+
+    def alerts(self, *, frame: str | None = None) -> Any:
+        """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.
+
+        For a run that no sidecar has in memory, they follow the default rules, or those of CONCEPTWATCH_CONFIG.
+        """
+        stored = self._stored()
+        changes = stored.source.ask("/api/v1/alerts")["changes"]
+        return framed([change for change in changes if change["run"] == stored.name], ALERT, frame)
+
+    def plot(self, *scores: str, split: str = "val", ax: Any = None) -> Any:
+        """Draws curves with matplotlib, by default the main ones; returns the axes."""
+        from ._plotting import of_run  # noqa: PLC0415 (matplotlib is optional)
+
+        return of_run(self._stored(), scores, split, ax)
+
+
 @dataclass(frozen=True, repr=False)
-class StoredRun:
+class StoredRun(Curves):
     """A run as it is stored, from `runs`: `conceptwatch.runs()["cub"].series("ctl_conditional")`."""
 
     name: str
@@ -102,99 +191,13 @@ class StoredRun:
     def finished(self) -> bool:
         return bool(self.facts.get("finished"))
 
-    def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
-        """A curve: a row for each evaluation, with step, epoch, value, standard_error and more.
-
-        Rows that the run left behind by returning to an earlier step, as from a checkpoint, are marked superseded.
-        Times are UTC timestamps in frames, Unix seconds in records.
-
-        concept: this concept's score instead of the mean.
-        frame: "pandas", "polars" or "records", a list of dicts; by default the first of these that is installed.
-        """
-        asked = {"run": self.name, "split": split, "score": score, "concept": concept}
-        points = self.source.ask("/api/v1/series", **asked)["points"]
-        return framed([{"superseded": False, **point} for point in points], POINT, frame)
+    def _stored(self) -> StoredRun:
+        return self
 
     def scores(self, split: str = "val", *, step: int | None = None) -> dict[str, float]:
         """The values of the newest evaluation, or of a step, by score; without those that are undefined."""
-        point = self.source.ask("/api/v1/point", run=self.name, split=split, step=step)
+        point = self._read("/api/v1/point", split=split, step=step)
         return {name: found["value"] for name, found in point["scores"].items() if found.get("value") is not None}
-
-    def matrix(self, score: str, split: str = "val", *, step: int | None = None) -> Matrix:
-        """A score of each pair of concepts, of the newest evaluation that has it, or of a step."""
-        asked = {"run": self.name, "split": split, "score": score, "step": step}
-        return Matrix(score, self.source.ask("/api/v1/matrix", **asked))
-
-    def rows(
-        self,
-        score: str = "ctl_conditional",
-        split: str = "val",
-        *,
-        task: str | None = None,
-        concept: str | None = None,
-        top: int = 50,
-        frame: str | None = None,
-    ) -> Any:
-        """The rows of the newest evaluation that contribute most to a score, which the run's sidecar has in memory.
-
-        Columns: id, the row's sample id, meaningless if none were logged; local, the mean of the terms of the rows
-        around it, by which they are ordered; term, its own; task_label; group; and task, where tasks have names. For
-        `frame` see `series`.
-
-        score: "ctl_conditional".
-        task: of several tasks by default the one with the highest score.
-        concept: this concept's score instead of the mean.
-        top: how many, at most 50.
-        """
-        return self._of_task(self._rows(score, split, task, concept, top), "rows", LEAKING, frame)
-
-    def shares(
-        self,
-        score: str = "ctl_conditional",
-        split: str = "val",
-        *,
-        by: str = "class",
-        task: str | None = None,
-        concept: str | None = None,
-        frame: str | None = None,
-    ) -> Any:
-        """How much each class of the task, or each of the `groups` of rows, contributes to a score, as a row for each.
-
-        Columns: label, the number of the class or group; rows; share, which add up to the score; mean, that of the
-        terms of these rows; and task, as of `rows`.
-
-        by: "class" or "group".
-        The other arguments are those of `rows`.
-        """
-        if by not in ("class", "group"):
-            raise ValueError(f"by: got {by!r}, expected 'class' or 'group'")
-        return self._of_task(self._rows(score, split, task, concept, 1), f"by_{by}", SHARE, frame)
-
-    def _rows(self, score: str, split: str, task: str | None, concept: str | None, top: int) -> dict[str, Any]:
-        asked = {"run": self.name, "split": split, "score": score, "task": task, "concept": concept, "top": top}
-        answer: dict[str, Any] = self.source.ask("/api/v1/rows", **asked)
-        return answer
-
-    @staticmethod
-    def _of_task(answer: dict[str, Any], part: str, columns: tuple[str, ...], frame: str | None) -> Any:
-        task = answer.get("task")  # an older sidecar has rows of a single task only
-        if task is None:
-            return framed(answer[part], columns, frame)
-        return framed([{**row, "task": task} for row in answer[part]], (*columns, "task"), frame)
-
-    def alerts(self, *, frame: str | None = None) -> Any:
-        """When alerts began and ended, oldest first, with the reason; for `frame` see `series`.
-
-        For a run that no sidecar has in memory, they follow the default rules, or those of CONCEPTWATCH_CONFIG.
-        """
-        changes = self.source.ask("/api/v1/alerts")["changes"]
-        return framed([change for change in changes if change["run"] == self.name], ALERT, frame)
-
-    def plot(self, *scores: str, split: str = "val", ax: Any = None) -> Any:
-        """Draws curves with matplotlib, by default the main ones; returns the axes."""
-        from ._plotting import of_run  # noqa: PLC0415 (matplotlib is optional)
-
-        return of_run(self, scores, split, ax)
 
     def __repr__(self) -> str:
         points = sum(split["points"] for split in self.facts.get("splits", ()))
@@ -348,6 +351,13 @@ def stored(source: Source, name: str) -> StoredRun:
         return StoredRun(name, source, source.ask("/api/v1/run", run=name))
     except Unknown:
         raise Unknown(f"run: '{name}' is unknown to {source}") from None
+
+
+def _of_task(answer: dict[str, Any], part: str, columns: tuple[str, ...], frame: str | None) -> Any:
+    task = answer.get("task")  # an older sidecar has rows of a single task only
+    if task is None:
+        return framed(answer[part], columns, frame)
+    return framed([{**row, "task": task} for row in answer[part]], (*columns, "task"), frame)
 
 
 def _square(rows: Any) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from ._names import composed
 from ._outcome import failure, handled, outcome_of, uncaught
 from ._presample import Panel, client_hash, identities
 from ._protocol import messages
-from ._reading import Matrix, StoredRun, stored
+from ._reading import Curves, StoredRun, stored
 from ._run_channel import EndOfPass, Link
 from ._scores import Scores
 from ._sender import Sender, sender_to
@@ -62,7 +62,7 @@ class ConceptwatchError(RuntimeError):
     """Something logged could not be sent or was refused, with `raise_errors=True`; or the program of `score` failed."""
 
 
-class Run:
+class Run(Curves):
     """A monitored run, from `init`. As a context manager it finishes at the end of the block.
 
     A run that was not finished is finished when nothing refers to it any more, or at exit.
@@ -217,47 +217,8 @@ class Run:
             raise ReadError(f"run '{self.name}': the sidecar at {self.address} gives no HTTP port to read from")
         return stored(source, self.name)
 
-    def series(self, score: str, split: str = "val", *, concept: str | None = None, frame: str | None = None) -> Any:
-        """The curve of a score so far; see `StoredRun.series`."""
-        return self.stored().series(score, split, concept=concept, frame=frame)
-
-    def matrix(self, score: str, split: str = "val", *, step: int | None = None) -> Matrix:
-        """A score of each pair of concepts; see `StoredRun.matrix`."""
-        return self.stored().matrix(score, split, step=step)
-
-    def rows(
-        self,
-        score: str = "ctl_conditional",
-        split: str = "val",
-        *,
-        task: str | None = None,
-        concept: str | None = None,
-        top: int = 50,
-        frame: str | None = None,
-    ) -> Any:
-        """The rows that contribute most to a score; see `StoredRun.rows`."""
-        return self.stored().rows(score, split, task=task, concept=concept, top=top, frame=frame)
-
-    def shares(
-        self,
-        score: str = "ctl_conditional",
-        split: str = "val",
-        *,
-        by: str = "class",
-        task: str | None = None,
-        concept: str | None = None,
-        frame: str | None = None,
-    ) -> Any:
-        """The parts of the task's classes, or of groups of rows, in a score; see `StoredRun.shares`."""
-        return self.stored().shares(score, split, by=by, task=task, concept=concept, frame=frame)
-
-    def alerts(self, *, frame: str | None = None) -> Any:
-        """When alerts began and ended; see `StoredRun.alerts`."""
-        return self.stored().alerts(frame=frame)
-
-    def plot(self, *scores: str, split: str = "val", ax: Any = None) -> Any:
-        """Draws curves with matplotlib; see `StoredRun.plot`."""
-        return self.stored().plot(*scores, split=split, ax=ax)
+    def _stored(self) -> StoredRun:
+        return self.stored()
 
     def __repr__(self) -> str:
         link, stats = self._link, self.stats

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._diagnosis import INTERVAL, Diagnosis, Verdict, plus_minus
+from ._protocol import fields_of
 from ._tables import framed, html_table
 
 
@@ -24,54 +25,33 @@ class Score(float):
         True
     """
 
-    id: str
-    undefined: str  # why it has no value; else empty
-    standard_error: float | None
-    per_concept: tuple[float, ...]  # NaN: undefined for that concept
-    matrix: tuple[float, ...]  # k*k row-major, or empty without `matrices=True`
+    id: str = ""
+    undefined: str = ""  # why it has no value; else empty
+    standard_error: float | None = None
+    per_concept: tuple[float, ...] = ()  # NaN: undefined for that concept
+    matrix: tuple[float, ...] = ()  # k*k row-major, or empty without `matrices=True`
     # Seconds from the sample that its oldest pair was computed on to this one; None when all pairs are of this sample.
     # Only rolling windows have older pairs, where the sidecar's CPU share is too small for all of them in an interval.
-    age: float | None
+    age: float | None = None
     # What the mean leaves out because it has no value of its own: indices of concepts (of a score over pairs, of those
     # without any pair), and the number of ordered pairs. `left_out_why` is the reason of the first.
-    left_out: tuple[int, ...]
-    left_out_why: str
-    left_out_pairs: int
-    left_out_of: int  # concepts that the score is over when it leaves none out
+    left_out: tuple[int, ...] = ()
+    left_out_why: str = ""
+    left_out_pairs: int = 0
+    left_out_of: int = 0  # concepts that the score is over when it leaves none out
     # Probability of a value at least this high where there is no effect; None for a score without a test.
-    p_value: float | None
-    per_concept_q: tuple[float, ...]  # adjusted p-values (false discovery rate); NaN: undefined
-    matrix_q: tuple[float, ...]  # k*k row-major, NaN on the diagonal; or empty without `matrices=True`
-    curve: tuple[tuple[float, float | None], ...]  # (x, value at x), None: undefined there
-    per_task: tuple[Score, ...]  # of several tasks the score of each, in their order; the value is the mean
+    p_value: float | None = None
+    per_concept_q: tuple[float, ...] = ()  # adjusted p-values (false discovery rate); NaN: undefined
+    matrix_q: tuple[float, ...] = ()  # k*k row-major, NaN on the diagonal; or empty without `matrices=True`
+    curve: tuple[tuple[float, float | None], ...] = ()  # (x, value at x), None: undefined there
+    per_task: tuple[Score, ...] = ()  # of several tasks the score of each, in their order; the value is the mean
 
-    def __new__(
-        cls,
-        value: float | None = None,
-        *,
-        id: str = "",  # noqa: A002 (the name of the field)
-        undefined: str = "",
-        standard_error: float | None = None,
-        per_concept: tuple[float, ...] = (),
-        matrix: tuple[float, ...] = (),
-        age: float | None = None,
-        left_out: tuple[int, ...] = (),
-        left_out_why: str = "",
-        left_out_pairs: int = 0,
-        left_out_of: int = 0,
-        p_value: float | None = None,
-        per_concept_q: tuple[float, ...] = (),
-        matrix_q: tuple[float, ...] = (),
-        curve: tuple[tuple[float, float | None], ...] = (),
-        per_task: tuple[Score, ...] = (),
-    ) -> Score:
+    def __new__(cls, value: float | None = None, **fields: Any) -> Score:
         self = super().__new__(cls, math.nan if value is None else value)
-        self.id, self.undefined, self.standard_error = id, undefined, standard_error
-        self.per_concept, self.matrix, self.age = per_concept, matrix, age
-        self.left_out, self.left_out_why = left_out, left_out_why
-        self.left_out_pairs, self.left_out_of = left_out_pairs, left_out_of
-        self.p_value, self.per_concept_q, self.matrix_q, self.curve = p_value, per_concept_q, matrix_q, curve
-        self.per_task = per_task
+        unknown = fields.keys() - cls.__annotations__
+        if unknown:
+            raise TypeError(f"Score has no {', '.join(sorted(unknown))}")
+        vars(self).update(fields)
         return self
 
     @property
@@ -173,21 +153,5 @@ class Scores(dict[str, Score]):
 
 
 def _score(score: Any) -> Score:
-    return Score(
-        score.value if score.HasField("value") else None,
-        id=score.id,
-        undefined=score.undefined,
-        standard_error=score.standard_error if score.HasField("standard_error") else None,
-        per_concept=tuple(score.per_concept),
-        matrix=tuple(score.matrix),
-        age=score.age if score.HasField("age") else None,
-        left_out=tuple(score.left_out),
-        left_out_why=score.left_out_why,
-        left_out_pairs=score.left_out_pairs,
-        left_out_of=score.left_out_of,
-        p_value=score.p_value if score.HasField("p_value") else None,
-        per_concept_q=tuple(score.per_concept_q),
-        matrix_q=tuple(score.matrix_q),
-        curve=tuple((place.x, place.y if place.HasField("y") else None) for place in score.curve),
-        per_task=tuple(map(_score, score.per_task)),
-    )
+    curve = tuple((place.x, place.y if place.HasField("y") else None) for place in score.curve)
+    return Score(**{**fields_of(score), "curve": curve, "per_task": tuple(map(_score, score.per_task))})

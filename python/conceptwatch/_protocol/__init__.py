@@ -11,9 +11,26 @@ import grpc
 from . import conceptwatch_pb2 as messages
 from . import status_pb2 as status
 
-__all__ = ["Calls", "messages", "status"]
+__all__ = ["Calls", "fields_of", "messages", "name_of", "status"]
 
 SERVICE = "conceptwatch.v1.ConceptWatch"
+
+
+def fields_of(message: Any) -> dict[str, Any]:
+    """The values of a message by field: a repeated one as a tuple, and None for an optional one that is absent."""
+    found: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.has_presence:
+            found[field.name] = value if message.HasField(field.name) else None
+        else:
+            found[field.name] = value if isinstance(value, (str, int, float)) else tuple(value)
+    return found
+
+
+def name_of(kind: Any, number: int, prefix: str, unknown: str) -> str:
+    """A value of an enumeration by its name, such as "found"; `unknown` for one that is not stated, or new."""
+    return kind.Name(number).removeprefix(prefix).lower() if number and number in kind.values() else unknown
 
 
 class Calls:
