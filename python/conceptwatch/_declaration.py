@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +18,19 @@ from ._concepts import Concepts as Given
 from ._head import Head, Output, even_counts
 from ._labels import LABELS, TASKS, Labels
 from ._names import checked
-from ._protocol import messages
+from ._protocol import messages, values_of
 from ._tensors import Checks, Concepts
 
-ACTIVATION_KINDS = {
-    "hard": messages.ACTIVATION_KIND_HARD,
-    "probability": messages.ACTIVATION_KIND_PROBABILITY,
-    "logit": messages.ACTIVATION_KIND_LOGIT,
-    "continuous": messages.ACTIVATION_KIND_CONTINUOUS,
-}
-ACTIVATION_COLUMNS = {
-    "one_per_concept": messages.ACTIVATION_COLUMNS_ONE_PER_CONCEPT,
-    "two_per_concept": messages.ACTIVATION_COLUMNS_TWO_PER_CONCEPT,
+ACTIVATION_KINDS = values_of(messages.ActivationKind)
+LABEL_KINDS = values_of(messages.LabelKind)
+# By the argument of `init` and field of the declaration.
+KINDS = {
+    "activation_kind": ACTIVATION_KINDS,
+    "activation_columns": values_of(messages.ActivationColumns),
+    "training": values_of(messages.Training),
 }
 MOST_LATENTS = MOST_CLASSES = 65_536
 CONCEPT = "name, (name, number of classes) pair, Binary, Categorical or Continuous"
-TRAININGS = {
-    "joint": messages.TRAINING_JOINT,
-    "sequential": messages.TRAINING_SEQUENTIAL,
-    "independent": messages.TRAINING_INDEPENDENT,
-}
-LABEL_KINDS = {"class": messages.LABEL_KIND_CLASS, "continuous": messages.LABEL_KIND_CONTINUOUS}
 
 
 def concepts_of(concepts: Given) -> list[Any]:
@@ -145,76 +137,52 @@ class Constants(TypedDict, total=False):
     intervention_counts: Sequence[int] | None
 
 
-def declared(
-    name: str,
-    *,
-    concepts: Given,
-    activation_kind: str,
-    activation_columns: str,
-    latents: int | None,
-    concept_labels: tuple[str, str],
-    task_labels: tuple[str, str],
-    missing_concept_labels: bool,
-    tasks: Given | None = None,
-    missing_task_labels: bool = False,
-    training: str,
-    head: Head | None,
-    constants: Constants,
-) -> Any:
-    """A declaration for one rank. concept_labels, task_labels: the name of the argument, and what is given for it."""
-    found = concepts_of(concepts)
+def declaration_of(
+    name: str, given: Mapping[str, Any], concept_labels: str = "concept_labels", task_labels: str = "task_labels"
+) -> tuple[Any, Head | None, tuple[Checks, Labels]]:
+    """A declaration for one rank; its head; and the checks of its tensors, and how its labels become plain.
+
+    given: the arguments of `init` or `score` by name. concept_labels, task_labels: the names of those that state the
+        kinds of labels.
+    """
+    found, latents = concepts_of(given["concepts"]), given["latents"]
+    head = None if given["head"] is None else Head.of(given["head"])
+    classes = classes_of(given["task_classes"])
+    constants = cast("Constants", {name: given.get(name) for name in Constants.__annotations__})
     if head is not None:
         if latents is not None:
             raise ValueError(
                 "head: leave it out with latents: their columns are no concepts that an intervention could set"
             )
         counts = head.counts(len(found))
-        if constants.get("intervention_counts") is None and counts != even_counts(len(found), len(counts)):
-            constants = {**constants, "intervention_counts": counts}
-    of_latents = latents_of(latents, activation_columns, len(found))
-    return messages.Run(
+        if constants["intervention_counts"] is None and counts != even_counts(len(found), len(counts)):
+            constants["intervention_counts"] = counts
+    of_latents = latents_of(latents, given["activation_columns"], len(found))
+    run = messages.Run(
         name=checked("name", name),
         concepts=found,
-        activation_kind=kind_of("activation_kind", activation_kind, ACTIVATION_KINDS),
-        activation_columns=kind_of("activation_columns", activation_columns, ACTIVATION_COLUMNS),
         latents=of_latents,
-        concept_label_kind=kind_of(*concept_labels, LABEL_KINDS),
-        task_label_kind=kind_of(*task_labels, LABEL_KINDS),
         world_size=1,
-        missing_concept_labels=bool(missing_concept_labels),
-        tasks=tasks_of(tasks),
-        missing_task_labels=bool(missing_task_labels),
+        missing_concept_labels=bool(given["missing_concept_labels"]) or given["soft_labels"] is not None,
+        tasks=tasks_of(given["tasks"]),
+        missing_task_labels=bool(given["missing_task_labels"]),
         constants=constants_of(head is not None and head.is_linear(), of_latents or len(found), constants),
-        training=kind_of("training", training, TRAININGS),
+        **{field: kind_of(field, given[field], kinds) for field, kinds in KINDS.items()},
+        concept_label_kind=kind_of(concept_labels, given[concept_labels], LABEL_KINDS),
+        task_label_kind=kind_of(task_labels, given[task_labels], LABEL_KINDS),
     )
-
-
-def checks_of(
-    declared: Any,
-    signed_labels: bool,
-    soft_labels: Bounds | None = None,
-    missing: bool | None = None,
-    task_classes: Sequence[str] = (),
-) -> tuple[Checks, Labels]:
-    """What checks the tensors of a run, and makes plain arrays of its labels. missing: whether those may be unknown
-    that are logged, if not as declared.
-    """
-    binary = tuple(
-        concept.cardinality <= 2 and not number
-        for concept, number in zip(declared.concepts, continuous_concepts(declared), strict=True)
-    )
-    missing = declared.missing_concept_labels if missing is None else missing
+    signed, numbers = bool(given["signed_labels"]), continuous_concepts(run)
     labels = Labels(
-        tuple(concept.name for concept in declared.concepts),
-        binary,
-        missing,
-        signed_labels,
-        soft_labels,
-        frozenset(name for name, numbers in NUMBERS.items() if any(numbers(declared))),
-        task_classes,
-        declared.missing_task_labels,
+        tuple(concept.name for concept in found),
+        tuple(concept.cardinality <= 2 and not number for concept, number in zip(found, numbers, strict=True)),
+        bool(given["missing_concept_labels"]),
+        signed,
+        soft_of(given["soft_labels"], signed),
+        frozenset(name for name, are_numbers in NUMBERS.items() if any(are_numbers(run))),
+        classes,
+        run.missing_task_labels,
     )
-    return Checks(layout_of(declared)), labels
+    return run, head, (Checks(layout_of(run)), labels)
 
 
 def layout_of(declared: Any) -> Concepts:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._protocol import fields_of, messages, name_of
+from ._protocol import fields_of, messages, values_of
 
 # Half of a 95 % interval in standard errors, as in the sidecar's verdicts and on the page.
 INTERVAL = 1.96
+
+_STATES = {number: name for name, number in values_of(messages.DiagnosisState).items()}
+_VERDICTS = {number: name for name, number in values_of(messages.VerdictState).items()}
 
 
 def plus_minus(standard_error: float | None) -> str:
@@ -152,12 +155,12 @@ def _evidence(evidence: Any) -> Evidence:
 
 def _verdict(verdict: Any) -> Verdict:
     fields = fields_of(verdict)
-    fields["state"] = name_of(messages.VerdictState, verdict.state, "VERDICT_STATE_", "cannot_tell")
+    fields["state"] = _VERDICTS.get(verdict.state, "cannot_tell")
     fields["deciding"] = None if fields["deciding"] is None else _evidence(verdict.deciding)
     return Verdict(**{**fields, "stop_advised_by": verdict.stop_advised_by or None, "task": verdict.task or None})
 
 
 def _finding(line: Any) -> Finding:
-    state = name_of(messages.DiagnosisState, line.state, "DIAGNOSIS_STATE_", "unknown")
+    state = _STATES.get(line.state, "unknown")
     evidence = tuple(map(_evidence, line.evidence))
     return Finding(**{**fields_of(line), "subject": line.subject or line.title, "state": state, "evidence": evidence})

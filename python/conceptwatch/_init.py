@@ -10,11 +10,11 @@ from functools import partial
 from types import EllipsisType
 from typing import Any
 
-from . import _declaration, _sidecar
+from . import _sidecar
 from ._concepts import Concepts
 from ._connection import Contact, contact_to, is_local
+from ._declaration import declaration_of, labels_of, token_of
 from ._disabled import DisabledRun
-from ._head import Head
 from ._home import user_home
 from ._launch import own_launch, spans_nodes
 from ._loggers import Loggers, loggers_of
@@ -139,43 +139,12 @@ def init(
 
     Raises ValueError for arguments that no sidecar accepts.
     """
+    given = locals()
     ranks = rank_and_world_size(rank, world_size)
     rank, world_size = ranks or (0, 1)
-    own_head = None if head is None else Head.of(head)
-    classes = _declaration.classes_of(task_classes)
-    declared = _declaration.declared(
-        name,
-        concepts=concepts,
-        activation_kind=activation_kind,
-        activation_columns=activation_columns,
-        latents=latents,
-        concept_labels=("concept_labels", concept_labels),
-        task_labels=("task_labels", task_labels),
-        missing_concept_labels=missing_concept_labels or soft_labels is not None,
-        tasks=tasks,
-        missing_task_labels=missing_task_labels,
-        training=training,
-        head=own_head,
-        constants={
-            "reference_task_accuracy": reference_task_accuracy,
-            "concept_weights": concept_weights,
-            "head_weights": head_weights,
-            "head_bias": head_bias,
-            "image_size": image_size,
-            "box_size": box_size,
-            "concept_parts": concept_parts,
-            "concept_score_weight": concept_score_weight,
-            "activity_threshold": activity_threshold,
-            "active_top_k": active_top_k,
-            "clarity_weights": clarity_weights,
-            "intervention_counts": intervention_counts,
-        },
-    )
-    checks = _declaration.checks_of(
-        declared, signed_labels, _declaration.soft_of(soft_labels, signed_labels), missing_concept_labels, classes
-    )
+    declared, own_head, checks = declaration_of(name, given)
     declared.world_size, name = world_size, declared.name
-    declared.labels.update(_declaration.labels_of(labels, project))
+    declared.labels.update(labels_of(labels, project))
     declared.reference = "" if reference is None else checked("reference", reference)
     mode = mode or os.environ.get("CONCEPTWATCH_MODE") or "online"
     if mode not in MODES:
@@ -193,7 +162,7 @@ def init(
         return Run(link, Contact(SCHEME + os.path.abspath(folder)), raise_errors, checks, own_head)
     address = address or os.environ.get("CONCEPTWATCH_ADDRESS") or None
     token_file = token_file or os.environ.get("CONCEPTWATCH_TOKEN_FILE") or None
-    token = None if token_file is None else _declaration.token_of(token_file)
+    token = None if token_file is None else token_of(token_file)
     contact = contact_to(address or _sidecar.DEFAULT, token, ca_file, cert_file, key_file)
     stated = contact.address if address else None
     # With spawn=False an address of this node may be a tunnel to the sidecar.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._child import answer_of, batch_of, number
 from ._concepts import Concepts
-from ._declaration import Constants, checks_of, classes_of, declared, kind_of, set_as, soft_of
+from ._declaration import Constants, declaration_of, kind_of, set_as
 from ._diagnosis import Diagnosis
 from ._encode import outside_unit
-from ._head import Head, Recent
+from ._head import Recent
 from ._interventions import check_counts, lacks_predictions, with_head
 from ._protocol import messages
 from ._scores import Scores
@@ -73,28 +73,12 @@ def score(
     Raises ValueError for tensors that `Pass.log` refuses, and ConceptwatchError if the program fails, as for lack of
     memory.
     """
-    given = cast("dict[str, Any]", tensors)
-    constants = cast("Constants", {name: given.pop(name) for name in Constants.__annotations__ if name in given})
-    own_head = None if head is None else Head.of(head)
-    run = declared(
-        "notebook",
-        concepts=_concepts_in(given, latents) if concepts is None else concepts,
-        activation_kind=activation_kind,
-        activation_columns=activation_columns,
-        latents=latents,
-        concept_labels=("concept_kind", concept_kind),
-        task_labels=("task_kind", task_kind),
-        missing_concept_labels=missing_concept_labels or soft_labels is not None,
-        tasks=tasks,
-        missing_task_labels=missing_task_labels,
-        training=training,
-        head=own_head,
-        constants=constants,
-    )
-    soft = soft_of(soft_labels, signed_labels)
-    checks, labels = checks_of(run, signed_labels, soft, missing_concept_labels, classes_of(task_classes))
+    given = {**locals(), **tensors}
+    logged = {name: value for name, value in tensors.items() if name not in Constants.__annotations__}
+    given["concepts"] = _concepts_in(logged, latents) if concepts is None else concepts
+    run, own_head, (checks, labels) = declaration_of("notebook", given, "concept_kind", "task_kind")
     try:
-        plain = labels.plain(given)
+        plain = labels.plain(logged)
         check_counts(plain, len(run.concepts), run.constants.intervention_counts)
         found = checks.logged(plain)
     except Fault as fault:

@@ -11,7 +11,7 @@ import grpc
 from . import conceptwatch_pb2 as messages
 from . import status_pb2 as status
 
-__all__ = ["Calls", "fields_of", "messages", "name_of", "status"]
+__all__ = ["Calls", "fields_of", "messages", "status", "values_of"]
 
 SERVICE = "conceptwatch.v1.ConceptWatch"
 
@@ -28,9 +28,13 @@ def fields_of(message: Any) -> dict[str, Any]:
     return found
 
 
-def name_of(kind: Any, number: int, prefix: str, unknown: str) -> str:
-    """A value of an enumeration by its name, such as "found"; `unknown` for one that is not stated, or new."""
-    return kind.Name(number).removeprefix(prefix).lower() if number and number in kind.values() else unknown
+def values_of(kind: Any) -> dict[str, Any]:
+    """The values of an enumeration by names such as "found": without the prefix that all share, and without the first,
+    which states nothing.
+    """
+    nothing, *names = kind.keys()
+    prefix = nothing.removesuffix("UNSPECIFIED")
+    return {name.removeprefix(prefix).lower(): kind.Value(name) for name in names}
 
 
 class Calls:
