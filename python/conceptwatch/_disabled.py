@@ -54,7 +54,7 @@ class DisabledRun(Run):
         """False: there is nothing to ask about a step, or to end."""
         return False
 
-    def _flush(self, timeout: float) -> None:
+    def _flush(self, timeout: float, step: int | None = None) -> None:
         """None: there can be no answer."""
 
     def _begin(self, split: str, step: int) -> int:

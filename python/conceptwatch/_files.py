@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._declaration import Constants
 from ._tensors import SHAPES
 
 PARQUET = (".parquet", ".pq")
@@ -32,21 +33,12 @@ PYTORCH = (".pt", ".pth")
 # As of the program where --memory-mib does not say otherwise: 4 GiB at most.
 DEFAULT_MIB = 4096
 # The arrays that are no tensors, as in `src/cli/outputs/names.rs`.
-CONSTANTS = frozenset(
-    {
-        "concept_names", "task_names", "cardinalities", "activation_kind", "activation_columns", "latents",
-        "reference_task_accuracy", "concept_score_weight", "activity_threshold", "active_top_k", "clarity_weights",
-        "intervention_counts", "concept_weights", "head_weights", "head_bias", "image_size", "concept_parts",
-        "box_size",
-    }
-)  # fmt: skip
-# Options of `score` that take the next argument.
-_VALUED = frozenset(
-    {
-        "--map", "--html", "--scores", "--activation-columns", "--activation-kind", "--concept-kind", "--task-kind",
-        "--estimator", "--neighbours", "--repeats", "--seed", "--threads", "--memory-mib",
-    }
-)  # fmt: skip
+CONSTANTS = {
+    "concept_names", "task_names", "cardinalities", "activation_kind", "activation_columns", "latents",
+    *Constants.__annotations__,
+}  # fmt: skip
+# Options of `score` whose value, the next argument, may end as a file does.
+_VALUED = ("--map", "--html")
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ from ._declaration import declaration_of, labels_of, token_of
 from ._disabled import DisabledRun
 from ._home import user_home
 from ._launch import own_launch, spans_nodes
-from ._loggers import Loggers, loggers_of
+from ._loggers import loggers_of
 from ._names import checked
 from ._ranks import rank_and_world_size
 from ._recording import SCHEME
@@ -153,7 +153,7 @@ def init(
     link = Link(declared, rank, queue_bytes, launch, resume)
     if mode == "disabled" or ranks is None:
         return DisabledRun(link, raise_errors)
-    loggers = Loggers(loggers_of(log_to, lambda: link.name) if rank == 0 else (), partial(link.warn, is_fault=False))
+    loggers = loggers_of(log_to, lambda: link.name) if rank == 0 else []
     if mode == "offline":
         folder = os.fspath(offline_dir or os.environ.get("CONCEPTWATCH_OFFLINE_DIR") or DEFAULT_FOLDER)
         print(f"conceptwatch: offline, recording to {folder}", file=sys.stderr)

@@ -11,7 +11,7 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -261,42 +261,14 @@ def _logger_of(one: Any, name: Callable[[], str]) -> Logger:
     )
 
 
-class Loggers:
-    """All loggers of a run."""
-
-    def __init__(self, loggers: Iterable[Logger], warn: Callable[[str], None]) -> None:
-        self._loggers, self._warn = list(loggers), warn
-
-    def __bool__(self) -> bool:
-        return bool(self._loggers)
-
-    def notice(self) -> None:
-        self._each(lambda logger: logger.notice())
-
-    def write(self, values: Values, step: int) -> None:
-        if values:
-            self._each(lambda logger: logger.write(values, step))
-
-    def close(self) -> None:
-        self._each(lambda logger: logger.close())
-
-    def _each(self, act: Callable[[Logger], None]) -> None:
-        for logger in self._loggers:
-            try:
-                act(logger)
-            except Exception as error:  # a logger must not end a training run
-                kind = type(logger).__name__.strip("_").lower()
-                self._warn(f"log_to: {'a logger' if kind == 'call' else kind} fails: {type(error).__name__}: {error}")
-
-
 class Forward:
     """Hands the scores of a run's settled evaluations to the job's loggers, from a thread.
 
     `settled` is called with the sender's lock held, so it only notes what is to be read.
     """
 
-    def __init__(self, loggers: Loggers, read: Read) -> None:
-        self._loggers, self._read = loggers, read
+    def __init__(self, loggers: Sequence[Logger], warn: Callable[[str], None], read: Read) -> None:
+        self._loggers, self._warn, self._read = loggers, warn, read
         self._settled: queue.SimpleQueue[PassKey | None] = queue.SimpleQueue()
         self._written: dict[PassKey, set[str]] = {}
         self._thread: threading.Thread | None = None
@@ -306,7 +278,7 @@ class Forward:
 
     def notice(self) -> None:
         """The job logs an evaluation, on its own thread."""
-        self._loggers.notice()
+        self._each(lambda logger: logger.notice())
         if self._thread is None:
             self._thread = started(self._work, "conceptwatch loggers")
 
@@ -317,7 +289,7 @@ class Forward:
             return
         self._settled.put(None)
         thread.join(timeout)
-        self._loggers.close()
+        self._each(lambda logger: logger.close())
 
     def _work(self) -> None:
         while (key := self._settled.get()) is not None:
@@ -341,7 +313,17 @@ class Forward:
         written = self._written.setdefault(key, set())
         values = {name: value for name, value in scores.defined.items() if name not in written}
         written.update(values)
-        self._loggers.write({f"{PREFIX}/{split}/{name}": value for name, value in values.items()}, step)
+        named = {f"{PREFIX}/{split}/{name}": value for name, value in values.items()}
+        if named:
+            self._each(lambda logger: logger.write(named, step))
+
+    def _each(self, act: Callable[[Logger], None]) -> None:
+        for logger in self._loggers:
+            try:
+                act(logger)
+            except Exception as error:  # a logger must not end a training run
+                kind = type(logger).__name__.strip("_").lower()
+                self._warn(f"log_to: {'a logger' if kind == 'call' else kind} fails: {type(error).__name__}: {error}")
 
 
 def _as_file(name: str) -> str:

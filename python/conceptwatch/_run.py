@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -26,7 +26,7 @@ from ._fork import usable
 from ._head import Head, Recent
 from ._interventions import check_counts, lacks_predictions, with_head, without_predictions
 from ._labels import Labels
-from ._loggers import Forward, Loggers
+from ._loggers import Forward, Logger
 from ._names import composed
 from ._outcome import failure, handled, outcome_of, uncaught
 from ._presample import Panel, client_hash, identities
@@ -77,7 +77,7 @@ class Run(Curves):
         raise_errors: bool,
         checks: tuple[Checks, Labels],
         head: Head | None = None,
-        loggers: Loggers | None = None,
+        loggers: Sequence[Logger] = (),
     ) -> None:
         self.address = contact.address
         self._link = link
@@ -99,9 +99,11 @@ class Run(Curves):
         self._silence = SILENCE  # why the last question had no answer
         self._ended: dict[str, PassKey] = {}  # by split, the pass that ended last
         self._newest: dict[tuple[str, int], int] = {}  # by split and step, the ordinal of that one
-        # Without the run, which must not live as long as the sender.
-        self._forward = Forward(loggers, partial(_settled_scores, self._sender, link)) if loggers else None
-        if self._forward is not None:
+        self._forward: Forward | None = None
+        if loggers:
+            # Without the run, which must not live as long as the sender.
+            read = partial(_settled_scores, self._sender, link)
+            self._forward = Forward(loggers, partial(link.warn, is_fault=False), read)
             link.on_point = self._forward.settled
         self._sender.attach(link)
         _collected.start()
@@ -157,28 +159,33 @@ class Run(Curves):
         It waits for scores over pairs of concepts, not for those that train networks, and returns what there is when
         the time is over.
         """
-        split = composed(split)
-        if step is None:
-            return self._scores(split, None, 0, timeout, matrices)
-        if not self._is_step(step):
-            return None
-        return self._scores(split, int(step), self._newest.get((split, int(step)), 0), timeout, matrices)
+        return self._scores(composed(split), step, None, timeout, matrices)
 
-    def _scores(self, split: str, step: int | None, ordinal: int, timeout: float, matrices: bool) -> Scores | None:
-        """As `scores`. ordinal: of the pass of that step; 0: any."""
+    def _scores(
+        self, split: str, step: int | None, ordinal: int | None, timeout: float, matrices: bool
+    ) -> Scores | None:
+        """As `scores`. ordinal: of the pass of that step, by default the newest of this process."""
         began = time.monotonic()
-        left = self._flush(timeout)
+        left = self._flush(timeout, step)
         if left is None:
             return None
+        of = self._newest_of(split, step)
         request = messages.GetScoresRequest(
-            run=self.name, split=split, step=step, ordinal=ordinal, timeout_seconds=left, matrices=matrices
+            run=self.name,
+            split=split,
+            step=None if of is None else of.step,
+            ordinal=0 if of is None else of.ordinal if ordinal is None else ordinal,
+            timeout_seconds=left,
+            matrices=matrices,
         )
         answer = self._ask(self._sender.calls().get_scores, request, left)
         if answer is not None and answer.HasField("point"):
             return Scores(answer.point)
         if answer is not None and _is_over(began, timeout):
-            of = f"split '{split}'" if step is None else f"split '{split}', step {step}"
-            self._link.warn(f"the scores of {of} are late: there are none after {timeout:g} s", is_fault=False)
+            at = "" if step is None else f", step {step}"
+            self._link.warn(
+                f"the scores of split '{split}'{at} are late: there are none after {timeout:g} s", is_fault=False
+            )
         return None
 
     def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
@@ -187,13 +194,11 @@ class Run(Curves):
         Waits up to `timeout` seconds for all scores of the evaluation of `step`, by default the one that this process
         ended last. None before the first evaluation is scored, or when the sidecar cannot be reached.
         """
-        left = self._flush(timeout) if step is None or self._is_step(step) else None
+        left = self._flush(timeout, step)
         if left is None:
             return None
         split = composed(split)
-        of = self._ended.get(split)
-        if step is not None:
-            of = PassKey(split, int(step), self._newest.get((split, int(step)), 0))
+        of = self._newest_of(split, step) or self._ended.get(split)
         request = messages.GetDiagnosisRequest(
             run=self.name,
             split=split,
@@ -358,10 +363,16 @@ class Run(Curves):
             return False
         return True
 
-    def _flush(self, timeout: float) -> float | None:
+    def _newest_of(self, split: str, step: int | None) -> PassKey | None:
+        """The newest pass of a step that this process has ended; with ordinal 0, any."""
+        return None if step is None else PassKey(split, int(step), self._newest.get((split, int(step)), 0))
+
+    def _flush(self, timeout: float, step: int | None = None) -> float | None:
         """Waits until what was logged is acknowledged and the run is declared; before that another run may have its
-        name. Returns what is left of the timeout, or None when there can be no answer.
+        name. Returns what is left of the timeout, or None when there can be no answer, as about what is no step.
         """
+        if step is not None and not self._is_step(step):
+            return None
         timeout = min(max(0.0, timeout), LONGEST_WAIT)
         end = time.monotonic() + timeout
         sender, link = self._sender, self._link
@@ -663,9 +674,7 @@ class Pass:
 
     def scores(self, *, timeout: float = 10.0, matrices: bool = False) -> Scores | None:
         """The scores of this pass once it has ended, waiting up to `timeout` seconds for them; else None."""
-        if not self._run._is_step(self.step):
-            return None
-        return self._run._scores(self.split, int(self.step), self._ordinal, timeout, matrices)
+        return self._run._scores(self.split, self.step, self._ordinal, timeout, matrices)
 
 
 def _is_over(began: float, timeout: float) -> bool:
