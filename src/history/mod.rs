@@ -40,7 +40,7 @@ pub use run::{
 pub use settled::{Ending, UNSCORED_PER_RUN, Unscored, Written};
 pub use sqlite::{
     ADDRESS_FILE, Contents, Examination, FILE_NAME, MOST_WAITING, Numbered, OutboxUsage, Parcel, Repair, SCHEMA,
-    Source, Sqlite, check_access, examine, histories, make_private, on_network, repair, user_home,
+    Source, Sqlite, examine, histories, make_private, on_network, repair, user_home,
 };
 pub use store::Store;
 pub use usage::{Dropped, Limits, MAX_DECLARATION, Unwritable, Usage, Waiting};

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use rustix::fs::{Access, access};
 use serde_json::Value;
 
 use crate::VERSION;
@@ -14,7 +15,7 @@ use crate::cli::http_request::{Answering, who_answers};
 use crate::cli::options::{DEFAULT_ADDRESSES, usual_page};
 use crate::cli::scoring::system_memory;
 use crate::cli::terminal::print;
-use crate::history::{HistoryError, SCHEMA, check_access, examine, on_network, user_home};
+use crate::history::{HistoryError, SCHEMA, examine, on_network, user_home};
 use crate::server::peers::Remote;
 use leakage::field_error::in_short;
 
@@ -164,7 +165,7 @@ fn curves(data_dirs: &[DataDir]) -> bool {
 /// Returns why nothing can be written to a directory, or to the first above it that exists.
 fn unwritable(directory: &Path) -> Option<String> {
     let existing = directory.ancestors().find(|path| path.exists())?;
-    let denied = check_access(existing, libc::W_OK | libc::X_OK).err()?;
+    let denied = access(existing, Access::WRITE_OK | Access::EXEC_OK).err()?;
     Some(format!("{} cannot be written: {denied}", existing.display()))
 }
 

@@ -5,10 +5,11 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{Access, access};
 
 use super::data_file::FILE_NAME;
 use super::open::ALONE;
@@ -33,16 +34,6 @@ impl Sqlite {
     }
 }
 
-/// Errors unless this user has the rights of `mode`, such as [`libc::W_OK`], to what is at `path`.
-pub fn check_access(path: &Path, mode: libc::c_int) -> std::io::Result<()> {
-    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: access reads a text that ends with 0.
-    match unsafe { libc::access(path.as_ptr(), mode) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
-}
-
 /// A directory with a copy of a history. Removed when it is dropped.
 pub(super) struct Copy(pub PathBuf);
 
@@ -50,7 +41,7 @@ impl Copy {
     /// `None` where the history itself can be opened.
     pub fn if_needed(directory: &Path) -> Result<Option<Self>, HistoryError> {
         let file = directory.join(FILE_NAME);
-        match [directory, &file].into_iter().all(|path| check_access(path, libc::W_OK).is_ok()) {
+        match [directory, &file].into_iter().all(|path| access(path, Access::WRITE_OK).is_ok()) {
             true => Ok(None),
             false => Self::of(directory).map(Some),
         }

@@ -105,7 +105,6 @@ pub(super) fn sync(directory: &Path) -> std::io::Result<()> {
 /// Whether a directory lies on a file system of the network, or on one whose program may be.
 #[cfg(target_os = "linux")]
 pub fn is_remote(directory: &Path) -> bool {
-    use std::os::unix::ffi::OsStrExt;
     /// Numbers of linux/magic.h and of the file systems' own headers.
     const REMOTE: [u32; 15] = [
         0x0000_6969, // NFS
@@ -124,16 +123,7 @@ pub fn is_remote(directory: &Path) -> bool {
         0x0116_1970, // GFS2
         0xAAD7_AAEA, // PanFS
     ];
-    let Ok(path) = std::ffi::CString::new(directory.as_os_str().as_bytes()) else { return false };
-    let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the path ends with NUL, and statfs initialises the structure where it returns 0.
-    let kind = unsafe {
-        if libc::statfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
-            return false;
-        }
-        found.assume_init().f_type
-    };
-    REMOTE.contains(&(kind as u32))
+    rustix::fs::statfs(directory).is_ok_and(|found| REMOTE.contains(&(found.f_type as u32)))
 }
 
 #[cfg(not(target_os = "linux"))]

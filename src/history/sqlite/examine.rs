@@ -3,6 +3,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::statvfs;
+use rustix::process::geteuid;
+
 use super::copied::Copy;
 use super::data_file::{FILE_NAME, emptied};
 use super::fault::is_busy;
@@ -42,12 +45,12 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
     if mode & 0o077 != 0 {
         faults.push(format!("directory: got mode {mode:04o}, expected 0700: other users can enter it"));
     }
-    // SAFETY: geteuid has no preconditions.
-    let user = unsafe { libc::geteuid() };
+    let user = geteuid().as_raw();
     if place.uid() != user || file.uid() != user {
         faults.push(format!("owner: got user {} for the file, expected {user}", file.uid()));
     }
-    let free = free_bytes(directory).map_err(fault)?;
+    let room = statvfs(directory).map_err(|error| fault(error.into()))?;
+    let free = room.f_bavail * room.f_frsize;
     if free < LITTLE_ROOM {
         faults.push(format!("free space: got {} MiB, expected at least {} MiB", free >> 20, LITTLE_ROOM >> 20));
     }
@@ -82,20 +85,6 @@ pub fn examine(directory: &Path) -> Result<Examination, HistoryError> {
     }
     examination.damaged = examination.faults.len() > before;
     Ok(examination)
-}
-
-fn free_bytes(directory: &Path) -> std::io::Result<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
-    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends with NUL, and statvfs initialises the structure where it returns 0.
-    let found = unsafe {
-        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        found.assume_init()
-    };
-    Ok(found.f_bavail as u64 * found.f_frsize as u64)
 }
 
 /// Reads the schema, and adds the faults of the tables and those that SQLite finds.

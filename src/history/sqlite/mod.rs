@@ -47,7 +47,6 @@ use leakage::run::Run;
 use leakage::sample::Attempt;
 use leakage::step::{Ordinal, Rank};
 
-pub use copied::check_access;
 pub use data_file::{FILE_NAME, is_remote as on_network};
 pub use examine::{Examination, examine};
 pub use intact::Contents;

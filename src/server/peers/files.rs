@@ -1,19 +1,16 @@
 //! How many connections the system's limit on open files leaves room for.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// Open files that are no connections: the history, logs, receivers of alerts, the runtime.
 const OTHERS: u64 = 64;
 
 /// Raises this process's limit on open files as far as the system allows, and returns it.
 pub fn raise_file_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls read or write the one structure they are given.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) != 0 {
-            return u64::MAX;
-        }
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        if libc::setrlimit(libc::RLIMIT_NOFILE, &raised) == 0 { raised.rlim_cur } else { limit.rlim_cur }
-    }
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let current = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    current.unwrap_or(u64::MAX)
 }
 
 /// Connections of the gRPC and the HTTP port that fit into a limit on open files, at most as many as `wanted`. Two thirds

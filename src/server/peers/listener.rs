@@ -176,8 +176,7 @@ fn check_directory(directory: &Path) -> io::Result<()> {
 
 /// The user that this process acts as.
 pub fn own_user() -> u32 {
-    // SAFETY: geteuid takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Adds `niceness` (0 to 19) to that of the calling thread. At 19 the thread also gets `SCHED_IDLE`, and with it only
 /// otherwise idle cores: a nice thread would keep its core for about a millisecond after a training thread wakes up on
 /// it. A failure is only logged, because the CPU share still limits the thread.
@@ -23,10 +25,8 @@ pub fn lower(niceness: i32) {
 #[cfg(not(target_os = "linux"))]
 pub fn lower(_niceness: i32) {}
 
-/// CPU time of the calling thread; 0 if the system does not provide it.
+/// CPU time of the calling thread.
 pub fn thread_cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for writes, and the clock exists on every supported system.
-    let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) != 0 };
-    if failed { Duration::ZERO } else { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) }
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

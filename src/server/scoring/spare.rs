@@ -69,18 +69,12 @@ fn free(before: Option<f64>, idle: f64) -> f64 {
 /// Whether this process may run on a core: on a cluster, a job may have only some of a machine's cores.
 #[cfg(target_os = "linux")]
 fn allowed() -> impl Fn(&Cpu) -> bool {
-    let mut allowed = std::mem::MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: a zeroed set is valid, and the size passed is its own.
-    let (failed, allowed) = unsafe {
-        let failed = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), allowed.as_mut_ptr()) != 0;
-        (failed, allowed.assume_init())
-    };
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let allowed = sched_getaffinity(None).ok();
     move |cpu| {
-        let Some(core) = cpu.name().strip_prefix("cpu").and_then(|number| number.parse::<usize>().ok()) else {
-            return true;
-        };
-        // SAFETY: the set holds every core below CPU_SETSIZE.
-        failed || core >= libc::CPU_SETSIZE as usize || unsafe { libc::CPU_ISSET(core, &allowed) }
+        let core = cpu.name().strip_prefix("cpu").and_then(|number| number.parse().ok());
+        let core = core.filter(|core| *core < CpuSet::MAX_CPU);
+        core.zip(allowed.as_ref()).is_none_or(|(core, allowed)| allowed.is_set(core))
     }
 }
 
