@@ -162,7 +162,7 @@ fn asked(question: &str) -> Result<Answer, Failure> {
     tell_part(&format!("{question} [y/N] "));
     let mut line = Vec::new();
     // Bytes: input that is not UTF-8 counts as no.
-    if input.lock().read_until(b'\n', &mut line).map_err(Failure::running)? == 0 {
+    if input.lock().read_until(b'\n', &mut line)? == 0 {
         return Ok(Answer::NoMore);
     }
     let answer = String::from_utf8_lossy(&line).trim().to_lowercase();

@@ -36,7 +36,7 @@ impl DataDir {
             match Sqlite::open_to_read(&self.directory) {
                 Ok(history) => return Ok(Arc::new(history)),
                 Err(HistoryError::InUse { .. }) if began.elapsed() < ENDING => thread::sleep(AGAIN),
-                Err(error) => return Err(Failure::running(error)),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -18,6 +18,7 @@ use leakage::nn::tabular_toy::{Split, TabularToy};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::tensor::TensorName;
 
+use super::failure::Failure;
 use super::in_process::{InProcess, Port};
 use super::logs;
 use super::options::{DEFAULT_ADDRESSES, ServeOptions};
@@ -59,11 +60,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Epochs between two lines where the output is not a terminal.
 const EVERY: u32 = 10;
 
-pub fn run(options: &DemoOptions) -> Result<(), String> {
+pub fn run(options: &DemoOptions) -> Result<(), Failure> {
     let started = Instant::now();
-    logs::start("warn", false).map_err(|fault| fault.to_string())?;
-    let toy = TabularToy::new(options.delta).map_err(|fault| fault.to_string())?;
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    logs::start("warn", false)?;
+    let toy = TabularToy::new(options.delta)?;
+    let runtime = Runtime::new()?;
     let defaults = ServeOptions::default();
     let [default_grpc, default_http] = DEFAULT_ADDRESSES;
     let port = |chosen: Option<SocketAddr>, default| chosen.map_or(Port::Preferably(default), Port::At);
@@ -94,7 +95,7 @@ pub fn run(options: &DemoOptions) -> Result<(), String> {
         table.show(epoch, options.epochs, &models);
     }
     for model in models.iter_mut().filter(|model| model.stopped.is_none()) {
-        runtime.block_on(model.client.finish(Kind::Finished(Finished {}))).map_err(|error| error.to_string())?;
+        runtime.block_on(model.client.finish(Kind::Finished(Finished {})))?;
     }
     print(&summary(&models, started.elapsed()));
     if options.keep_open {
@@ -117,7 +118,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn start(runtime: &Runtime, grpc: SocketAddr, lambda: f32, options: &DemoOptions) -> Result<Self, String> {
+    fn start(runtime: &Runtime, grpc: SocketAddr, lambda: f32, options: &DemoOptions) -> Result<Self, Failure> {
         let labels =
             [("lambda", lambda.to_string()), ("bottleneck", "soft".into()), ("seed", options.seed.to_string())];
         let concept = |name: &str| Concept { name: name.into(), cardinality: 2, ..Concept::default() };
@@ -126,13 +127,12 @@ impl Watched {
             concepts: ["z1 > 0", "z2 > 0", "z3 > 0"].map(|name| concept(&name.replace(" > 0", " positive"))).to_vec(),
             labels: labels.into_iter().map(|(key, value)| (key.into(), value)).collect(),
             ..RunFields::default()
-        });
-        let run = run.map_err(|fault| fault.to_string())?;
+        })?;
         let client = runtime.block_on(Client::start(&Remote::from(grpc).into(), &run, &format!("demo-{lambda}")));
         Ok(Self {
             lambda,
             model: Bottleneck::new(BottleneckKind::Soft, lambda, options.seed),
-            client: client.map_err(|error| error.to_string())?,
+            client: client?,
             newest: None,
             intervened_accuracy: 0.0,
             epochs: 0,
@@ -141,7 +141,7 @@ impl Watched {
     }
 
     /// Trains for an epoch, streams its validation pass and waits for the scores.
-    fn epoch(&mut self, runtime: &Runtime, data: &Split, epoch: u32) -> Result<(), String> {
+    fn epoch(&mut self, runtime: &Runtime, data: &Split, epoch: u32) -> Result<(), Failure> {
         self.model.train_epoch(&data.training);
         let rows = &data.validation;
         let evaluation = self.model.evaluate(rows);
@@ -163,19 +163,17 @@ impl Watched {
             self.client.pass("val", step, f64::from(epoch), tensors).await?;
             self.client.scores("val", step, PATIENCE).await
         });
-        self.newest = point.map_err(|error| error.to_string())?.or(self.newest.take());
+        self.newest = point?.or(self.newest.take());
         self.epochs = epoch;
         Ok(())
     }
 
     /// Asks the sidecar for stop advice, as `run.should_stop()` does, and ends the run if there is any.
-    fn take_advice(&mut self, runtime: &Runtime) -> Result<(), String> {
+    fn take_advice(&mut self, runtime: &Runtime) -> Result<(), Failure> {
         let Some(step) = self.newest.as_ref().map(|point| point.step) else { return Ok(()) };
-        let advice = runtime.block_on(self.client.stop_advice(step, PATIENCE)).map_err(|error| error.to_string())?;
+        let advice = runtime.block_on(self.client.stop_advice(step, PATIENCE))?;
         if advice.is_some() {
-            runtime
-                .block_on(self.client.finish(Kind::StoppedOnAdvice(StoppedOnAdvice {})))
-                .map_err(|error| error.to_string())?;
+            runtime.block_on(self.client.finish(Kind::StoppedOnAdvice(StoppedOnAdvice {})))?;
             self.stopped = advice;
         }
         Ok(())

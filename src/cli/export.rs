@@ -10,13 +10,13 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use crate::history::{Limits, Sqlite};
+use crate::history::{Limits, Postgres, Sqlite};
 use crate::search::Search;
 use leakage::field_error::{FieldError, in_short};
 use leakage::score::SCORE_OF_ROWS;
 
 use super::failure::Failure;
-use super::import::{copy, database};
+use super::import::copy;
 use super::run_targets::Target;
 use super::source::Source;
 use super::terminal::tell;
@@ -136,7 +136,7 @@ pub fn run(options: &Options) -> Result<String, Failure> {
     };
     let unread = match &options.store {
         Some(url) => {
-            take(&Target::of_store("database".to_owned(), Arc::new(database(url)?))?)?;
+            take(&Target::of_store("database".to_owned(), Arc::new(Postgres::open(url)?))?)?;
             Vec::new()
         }
         None => options.source.each_target(take)?,
@@ -163,14 +163,14 @@ fn history(options: &Options) -> Result<String, Failure> {
     if !options.without.is_empty() {
         return Err(FieldError::new("without", "got kinds to leave out, expected none of a history").into());
     }
-    let from = database(url)?;
-    let to = Sqlite::open(Some(&options.to), Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+    let from = Postgres::open(url)?;
+    let to = Sqlite::open(Some(&options.to), Limits { bytes: u64::MAX })?;
     let search = Search::of(options.search.as_deref().unwrap_or_default());
     let named = |name: &str| options.runs.is_empty() || options.runs.iter().any(|wanted| wanted == name);
     let copied = copy(&from, &to, |stored| {
         named(&stored.run.name) && search.matches(&stored.run.name, stored.title.as_deref(), &stored.run.labels)
     })?;
-    to.write_at_last().map_err(Failure::running)?;
+    to.write_at_last()?;
     Ok(copied)
 }
 
@@ -239,7 +239,7 @@ impl Tables {
                 _ => Writer::Jsonl(file),
             };
             if let Writer::Csv(writer) = &mut writer {
-                writer.write_record(["source", "run"].iter().chain(kind.columns())).map_err(Failure::running)?;
+                writer.write_record(["source", "run"].iter().chain(kind.columns()))?;
             }
             tables.tables.push((kind, Table { name, writer, rows: 0 }));
         }

@@ -1,8 +1,10 @@
 //! The end of a command: its output, or a message and an exit status.
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use crate::analysis_query::Refused;
+use crate::history::HistoryError;
 use leakage::field_error::{FieldError, printable};
 
 use super::terminal::{has_gone, tell, written};
@@ -42,15 +44,13 @@ impl Failure {
     }
 }
 
-impl From<FieldError> for Failure {
-    fn from(fault: FieldError) -> Self {
-        Self::bad_input(fault)
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        if matches!(refused, Refused::History(_)) { Self::running(refused) } else { Self::bad_input(refused) }
+impl<E: Error + 'static> From<E> for Failure {
+    /// Errors about what was given are the input's.
+    fn from(error: E) -> Self {
+        let any: &(dyn Error + 'static) = &error;
+        let refused = any.downcast_ref().is_some_and(|refused| !matches!(refused, Refused::History(_)));
+        let invalid = any.downcast_ref().is_some_and(|error| matches!(error, HistoryError::Invalid { .. }));
+        if any.is::<FieldError>() || refused || invalid { Self::bad_input(error) } else { Self::running(error) }
     }
 }
 

@@ -43,7 +43,7 @@ pub fn exchange(
 
 /// Waits for an answer on this thread.
 pub fn waiting<T>(answer: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::running)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(answer))
 }
 

@@ -29,23 +29,15 @@ pub struct Options {
 
 pub fn run(options: &Options) -> Result<String, Failure> {
     check_curves("directory", &options.directory)?;
-    let from = Sqlite::open_to_read(&options.directory).map_err(Failure::running)?;
+    let from = Sqlite::open_to_read(&options.directory)?;
     check_name("project", &options.project)?;
-    copy(&from, &database(&options.store)?.in_project(&options.project), |_| true)
-}
-
-/// Errors in what the address says are bad input; that it cannot be reached is not.
-pub fn database(url: &str) -> Result<Postgres, Failure> {
-    Postgres::open(url).map_err(|error| match error {
-        HistoryError::Invalid { .. } => Failure::bad_input(error),
-        error => Failure::running(error),
-    })
+    copy(&from, &Postgres::open(&options.store)?.in_project(&options.project), |_| true)
 }
 
 /// Copies runs, the oldest first, and says what became of each.
 pub fn copy(from: &dyn Store, to: &dyn Store, wanted: impl Fn(&StoredRun) -> bool) -> Result<String, Failure> {
     let (mut said, mut failed) = (String::new(), Vec::new());
-    for stored in from.runs().map_err(Failure::running)?.iter().rev() {
+    for stored in from.runs()?.iter().rev() {
         if !wanted(stored) {
             continue;
         }
@@ -63,7 +55,7 @@ pub fn copy(from: &dyn Store, to: &dyn Store, wanted: impl Fn(&StoredRun) -> boo
             Err(error @ (HistoryError::DeclarationDiffers { .. } | HistoryError::OtherProject { .. })) => {
                 failed.push(error.to_string());
             }
-            Err(error) => return Err(Failure::running(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     match failed.is_empty() {

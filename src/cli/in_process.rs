@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use crate::server::peers::Listener;
 use crate::server::{Listeners, ServeError, run};
 
+use super::failure::Failure;
 use super::options::ServeOptions;
 
 /// The address of one of its ports.
@@ -26,7 +27,7 @@ impl Port {
     /// A free port of this machine.
     pub const ANY: Self = Self::At(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)));
 
-    async fn bind(self) -> Result<Listener, String> {
+    async fn bind(self) -> Result<Listener, Failure> {
         let (Self::At(address) | Self::Preferably(address)) = self;
         let bound = match (self, Listener::bind(&address.into()).await) {
             (Self::Preferably(_), Err(error)) if error.kind() == ErrorKind::AddrInUse => {
@@ -35,7 +36,8 @@ impl Port {
             (_, bound) => bound,
         };
         bound.map_err(|error| {
-            format!("{address} cannot be opened: {error}; choose another with --grpc-address or --http-address")
+            let how = "choose another with --grpc-address or --http-address";
+            Failure::running(format!("{address} cannot be opened: {error}; {how}"))
         })
     }
 }
@@ -49,12 +51,12 @@ pub struct InProcess {
 
 impl InProcess {
     /// Starts it on these gRPC and HTTP ports. It may use every core, because the command waits for its scores.
-    pub fn start(runtime: &Runtime, mut options: ServeOptions, [grpc, http]: [Port; 2]) -> Result<Self, String> {
+    pub fn start(runtime: &Runtime, mut options: ServeOptions, [grpc, http]: [Port; 2]) -> Result<Self, Failure> {
         options.cpu_share = Some(16.0);
         options.busy_cpu_share = Some(16.0);
         options.niceness = Some(0);
-        let server = options.server().map_err(|fault| fault.to_string())?;
-        server.check().map_err(|fault| fault.to_string())?;
+        let server = options.server()?;
+        server.check()?;
         let listeners = Listeners { grpc: runtime.block_on(grpc.bind())?, http: runtime.block_on(http.bind())? };
         let address = |listener: &Listener| listener.local().tcp().expect("it was opened at an IP address");
         let (grpc, http) = (address(&listeners.grpc), address(&listeners.http));
@@ -67,10 +69,10 @@ impl InProcess {
     }
 
     /// Stops it and then the runtime. Errors when the sidecar failed.
-    pub fn end(self, runtime: Runtime) -> Result<(), String> {
+    pub fn end(self, runtime: Runtime) -> Result<(), Failure> {
         drop(self.stop);
         let ended = runtime.block_on(self.serving);
         runtime.shutdown_timeout(Duration::from_millis(200));
-        ended.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        Ok(ended??)
     }
 }

@@ -48,7 +48,7 @@ pub use options::ServeOptions;
 
 use crate::memory;
 
-use failure::{BAD_INPUT, Failure, conclude, conclude_check, conclude_files};
+use failure::{BAD_INPUT, conclude, conclude_check, conclude_files};
 
 /// Measures concept leakage while a concept-based model trains.
 #[derive(Parser)]
@@ -123,7 +123,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let silent = |()| String::new();
     let done = match command {
-        Command::Demo(options) => demo::run(&options).map_err(Failure::running).map(silent),
+        Command::Demo(options) => demo::run(&options).map(silent),
         Command::Read(options) => read::run(&options),
         Command::Replay(options) => replay::run(&options).map(silent),
         Command::Rules(options) => rules::run(&options),

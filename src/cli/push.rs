@@ -44,14 +44,14 @@ pub fn run(options: Options) -> Result<String, Failure> {
     // Nothing is removed here.
     let history = Sqlite::open(Some(&data_dir), Limits { bytes: u64::MAX }).map_err(|error| match error {
         HistoryError::InUse { .. } => Failure::running(format!("{error}: a sidecar at work sends by itself")),
-        error => Failure::running(error),
+        error => error.into(),
     })?;
-    if history.outbox_usage().map_err(Failure::running)?.waiting == 0 {
+    if history.outbox_usage()?.waiting == 0 {
         return Ok("nothing waits for a hub\n".to_owned());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let status = runtime.map_err(Failure::running)?.block_on(push_outbox(hubs, Arc::new(history)));
-    let status = status.map_err(Failure::running)?;
+    let status = runtime?.block_on(push_outbox(hubs, Arc::new(history)));
+    let status = status?;
     let said = format!("sent {} changes to {}, which refused {}", status.sent, status.hub, status.refused);
     match status.waiting {
         0 => Ok(said + "\n"),

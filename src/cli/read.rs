@@ -34,9 +34,9 @@ pub fn run(options: &ReadOptions) -> Result<String, Failure> {
     check_curves("data_dir", &options.data_dir)?;
     let history = DataDir::at(options.data_dir.clone()).open()?;
     let wants_alerts = options.requests.iter().any(|request| request.starts_with("/api/v1/alerts"));
-    let api = StoredApi::new(history, wants_alerts.then_some(rules)).map_err(Failure::running)?;
+    let api = StoredApi::new(history, wants_alerts.then_some(rules))?;
     let answered = |request: &String| {
-        let (status, body) = waiting(api.answer(Method::GET, request, None))?.map_err(Failure::running)?;
+        let (status, body) = waiting(api.answer(Method::GET, request, None))??;
         let body = serde_json::from_slice(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body)));
         Ok(format!("{}\n", json!({"status": status.as_u16(), "body": body})))
     };

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::server::client::{ClientError, Relay};
+use crate::server::client::Relay;
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
@@ -60,19 +60,13 @@ pub struct ReplayOptions {
 /// Longest wait for the scores of one pass.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        Self::running(error)
-    }
-}
-
 pub fn run(options: &ReplayOptions) -> Result<(), Failure> {
     named(&options.scores).map_err(Failure::bad_input)?;
     let recordings = options.files.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>();
     let recordings = recordings.map_err(Failure::bad_input)?;
     let token = options.contact.token()?;
     logs::start("warn", false)?;
-    let runtime = Runtime::new().map_err(Failure::running)?;
+    let runtime = Runtime::new()?;
     let mut replay = Replay { options, parts: parts(recordings)?, tallies: BTreeMap::new() };
     if let Some(address) = &options.address {
         let dialer = options.contact.dialer(address, Protocol::Http2)?;
@@ -84,9 +78,9 @@ pub fn run(options: &ReplayOptions) -> Result<(), Failure> {
         serve.data_dir.clone_from(&options.data_dir);
     }
     let token = serve.server()?.token;
-    let sidecar = InProcess::start(&runtime, serve, [Port::ANY; 2]).map_err(Failure::running)?;
+    let sidecar = InProcess::start(&runtime, serve, [Port::ANY; 2])?;
     let done = runtime.block_on(replay.to(&Remote::from(sidecar.grpc).into(), token.as_deref(), true));
-    sidecar.end(runtime).map_err(Failure::running)?;
+    sidecar.end(runtime)?;
     done.and_then(|()| replay.summary())
 }
 

@@ -162,7 +162,7 @@ impl Source {
 impl Target<'_> {
     /// A store that this process has opened.
     pub fn of_store(name: String, store: Arc<dyn Store>) -> Result<Self, Failure> {
-        Ok(Self::Stored(name, StoredApi::new(store, None).map_err(Failure::running)?))
+        Ok(Self::Stored(name, StoredApi::new(store, None)?))
     }
 
     /// The directory or the address.
@@ -192,7 +192,7 @@ impl Target<'_> {
                 let (status, bytes) = exchange(&source.contact, address, method, &request, body, PATIENCE)?;
                 (status, bytes.to_vec())
             }
-            Self::Stored(_, api) => waiting(api.answer(method, &request, body))?.map_err(Failure::running)?,
+            Self::Stored(_, api) => waiting(api.answer(method, &request, body))??,
         };
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,

@@ -56,8 +56,7 @@ pub fn run(options: ServeOptions) -> Result<(), Failure> {
         .max_blocking_threads(BLOCKING)
         .thread_keep_alive(KEPT_ALIVE)
         .enable_all()
-        .build()
-        .map_err(Failure::running)?;
+        .build()?;
     let served = runtime.block_on(async {
         let mut signals = StopSignals::catch();
         let listeners =
@@ -88,7 +87,7 @@ pub fn run(options: ServeOptions) -> Result<(), Failure> {
         }
         .map_err(|error| match error {
             ServeError::History(HistoryError::Invalid { field, message }) => FieldError::new(field, message).into(),
-            error => Failure::running(error),
+            error => Failure::from(error),
         })?;
         announced
     });

@@ -96,12 +96,12 @@ impl Report {
 
     /// Reports the scores of files, as those of a run with one evaluation.
     pub fn of_files(files: &[PathBuf], run: &Run, point: &Point) -> Result<Self, Failure> {
-        let history = Sqlite::open(None, Limits { bytes: u64::MAX }).map_err(Failure::running)?;
+        let history = Sqlite::open(None, Limits { bytes: u64::MAX })?;
         let recorded = history
             .record_run(run, &Identity::default(), point.time)
             .and_then(|_| history.record_point(point, None))
             .and_then(|_| history.finish_run(&run.name, point.time, &RunOutcome::Finished));
-        recorded.map_err(Failure::running)?;
+        recorded?;
         let target = Target::of_store("files".to_owned(), Arc::new(history))?;
         let declared = target.ask("/api/v1/run", &[("run", run.name.clone())])?.expect_ok()?;
         let mut report = Self::of_run(&target, &declared, &point.split)?;

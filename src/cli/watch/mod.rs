@@ -61,7 +61,7 @@ const UNCUT: u16 = 1000;
 pub fn run(options: &WatchOptions) -> Result<(), Failure> {
     named(&options.wanted.scores).map_err(Failure::bad_input)?;
     let token = options.contact.token()?;
-    let runtime = Runtime::new().map_err(Failure::running)?;
+    let runtime = Runtime::new()?;
     let data_dirs = if options.address.is_none() { data_dirs() } else { Vec::new() };
     let mut addresses = vec![options.address.clone().unwrap_or_else(default_address)];
     addresses.extend(data_dirs.iter().filter_map(|place| Some(place.stated.as_ref()?[0].clone())));
@@ -113,8 +113,8 @@ fn look_back(wanted: &Wanted, data_dirs: &[DataDir]) -> Result<(), Failure> {
     for place in data_dirs {
         // It may have been started meanwhile, or cannot be read.
         let Ok(history) = place.open() else { continue };
-        let runs = history.listing(&history::Wanted::default()).map_err(Failure::running)?.runs;
-        let states = states_of(&*history, &runs, &HashMap::new()).map_err(Failure::running)?;
+        let runs = history.listing(&history::Wanted::default())?.runs;
+        let states = states_of(&*history, &runs, &HashMap::new())?;
         let kept = runs.iter().zip(states);
         let kept = kept.filter(|((stored, _), _)| wanted.runs.is_empty() || wanted.runs.contains(&stored.run.name));
         for ((stored, _), state) in kept.take(LOOKED_BACK) {
@@ -128,7 +128,7 @@ fn look_back(wanted: &Wanted, data_dirs: &[DataDir]) -> Result<(), Failure> {
             (run.state, run.reason) = (state.state, state.reason.unwrap_or_default());
             // A run without evaluations of the split has no verdict.
             run.verdict = assessment_of(&*history, name, &wanted.split, |_| true, None).ok().map(|found| found.verdict);
-            for (curve, points) in run.curves.iter_mut().zip(curves.map_err(Failure::running)?) {
+            for (curve, points) in run.curves.iter_mut().zip(curves?) {
                 curve.replace_from(0, points);
             }
         }
