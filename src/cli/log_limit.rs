@@ -21,8 +21,9 @@ use tracing_subscriber::registry::LookupSpan;
 /// Lines that may be written at once, and lines a second thereafter.
 const BURST: f64 = 20.0;
 const RATE: f64 = 1.0;
-/// Places and peers told apart; further ones share one count.
+/// Places and peers told apart; further peers of a place share one count.
 const KINDS: usize = 1024;
+const OTHERS: &str = "others";
 /// Interval of the summaries, and lines of one.
 const SUMMARY: Duration = Duration::from_secs(10);
 const SUMMARY_LINES: usize = 8;
@@ -30,8 +31,8 @@ const SUMMARY_LINES: usize = 8;
 #[derive(Clone, Default)]
 pub struct LogLimit(Arc<Mutex<HashMap<Kind, Count>>>);
 
-/// The place and the peer of a line; `None` for all lines that there is no room to tell apart.
-type Kind = Option<(Identifier, String)>;
+/// The place and the peer of a line.
+type Kind = (Identifier, String);
 
 struct Count {
     /// Lines that may be written now, and when that was so.
@@ -85,7 +86,7 @@ impl LogLimit {
         }
         let rest: u64 = omitted.iter().skip(SUMMARY_LINES).map(|(lines, ..)| lines).sum();
         if rest > 0 {
-            tracing::warn!(lines = rest, like = "others", of = "others", "lines of the log were left out");
+            tracing::warn!(lines = rest, like = OTHERS, of = OTHERS, "lines of the log were left out");
         }
     }
 
@@ -95,9 +96,8 @@ impl LogLimit {
         let mut omitted: Vec<_> = counts
             .iter_mut()
             .filter(|(_, count)| count.omitted > 0)
-            .map(|(kind, count)| {
-                let peer = kind.as_ref().map_or("others", |(_, peer)| peer).to_owned();
-                (std::mem::take(&mut count.omitted), peer, std::mem::take(&mut count.message))
+            .map(|((_, peer), count)| {
+                (std::mem::take(&mut count.omitted), peer.clone(), std::mem::take(&mut count.message))
             })
             .collect();
         omitted.sort_by(|a, b| b.cmp(a));
@@ -108,11 +108,11 @@ impl LogLimit {
     fn admits(&self, place: Identifier, words: Words, now: Instant) -> bool {
         let mut counts = lock(&self.0);
         let full = |count: &Count| count.left + now.duration_since(count.at).as_secs_f64() * RATE >= BURST;
-        let mut kind = Some((place, words.peer));
+        let mut kind = (place, words.peer);
         if counts.len() >= KINDS && !counts.contains_key(&kind) {
             counts.retain(|_, count| count.omitted > 0 || !full(count));
             if counts.len() >= KINDS {
-                kind = None;
+                kind.1 = OTHERS.to_owned();
             }
         }
         let new = || Count { left: BURST, at: now, omitted: 0, message: String::new() };
@@ -200,17 +200,9 @@ mod tests {
     #[test]
     fn many_peers_share_what_room_is_left() {
         let (limit, now) = (LogLimit::default(), Instant::now());
-        let place = {
-            struct Nowhere;
-            impl tracing::callsite::Callsite for Nowhere {
-                fn set_interest(&self, _: tracing::subscriber::Interest) {}
-                fn metadata(&self) -> &tracing::Metadata<'_> {
-                    unreachable!("it is not registered")
-                }
-            }
-            static NOWHERE: Nowhere = Nowhere;
-            Identifier(&NOWHERE)
-        };
+        let place = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+            tracing::error_span!("a place").metadata().unwrap().callsite()
+        });
         let write = |peer: String, now| limit.admits(place.clone(), Words { peer, message: "m".into() }, now);
         let written = (0..10_000).filter(|number| write(number.to_string(), now)).count();
         assert_eq!(written, KINDS + BURST as usize);

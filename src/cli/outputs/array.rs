@@ -61,6 +61,10 @@ pub enum Elements {
 }
 
 impl Array {
+    pub fn fault(&self, message: impl Into<String>) -> FieldError {
+        FieldError::new(self.name.clone(), message)
+    }
+
     pub fn into_tensor(self, name: TensorName) -> Result<Tensor, FieldError> {
         match self.elements {
             Elements::Texts(texts) => Tensor::texts(name, &self.shape, texts),
@@ -71,17 +75,17 @@ impl Array {
     pub fn texts(&self) -> Result<&[String], FieldError> {
         match &self.elements {
             Elements::Texts(texts) => Ok(texts),
-            Elements::Numbers(..) => Err(FieldError::new(self.name.clone(), "holds numbers, expected strings")),
+            Elements::Numbers(..) => Err(self.fault("holds numbers, expected strings")),
         }
     }
 
     pub fn numbers(&self) -> Result<Vec<f64>, FieldError> {
         let Elements::Numbers(dtype, data) = &self.elements else {
-            return Err(FieldError::new(self.name.clone(), "holds strings, expected numbers"));
+            return Err(self.fault("holds strings, expected numbers"));
         };
         let count = (data.len() / dtype.size()) as u64;
         if count == 0 {
-            return Err(FieldError::new(self.name.clone(), "is empty, expected numbers"));
+            return Err(self.fault("is empty, expected numbers"));
         }
         // Any numeric tensor name will do for decoding; a fault is reported under this array's name.
         let decoded = Tensor::numbers(TensorName::TaskLogits, *dtype, &[1, count], data.clone().into());
@@ -95,20 +99,20 @@ impl Array {
     pub fn counts(&self) -> Result<Vec<u32>, FieldError> {
         let count = |value: f64| match value as u32 {
             count if f64::from(count) == value => Ok(count),
-            _ => Err(FieldError::new(
-                self.name.clone(),
-                format!("got {value}, expected whole numbers of 0 to {}", u32::MAX),
-            )),
+            _ => Err(self.fault(format!("got {value}, expected whole numbers of 0 to {}", u32::MAX))),
         };
         self.numbers()?.into_iter().map(count).collect()
     }
 
     /// The one element as a whole number of at least 0.
     pub fn count(&self) -> Result<u32, FieldError> {
-        match self.counts()?.as_slice() {
-            [count] => Ok(*count),
-            counts => Err(FieldError::new(self.name.clone(), format!("got {} numbers, expected one", counts.len()))),
-        }
+        self.exactly(self.counts()?, "one").map(|[count]| count)
+    }
+
+    /// `values`, of which there must be `N`.
+    pub fn exactly<T, const N: usize>(&self, values: Vec<T>, expected: &str) -> Result<[T; N], FieldError> {
+        let fault = |values: Vec<T>| self.fault(format!("got {} numbers, expected {expected}", values.len()));
+        values.try_into().map_err(fault)
     }
 }
 

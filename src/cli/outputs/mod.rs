@@ -287,7 +287,7 @@ fn concept_count(tensors: &[Tensor], cardinalities: &[u32]) -> Result<(usize, Op
 /// The value whose name an array holds.
 fn one<T: FromStr + VariantArray + Copy + Into<&'static str>>(array: &Array) -> Result<T, FieldError> {
     let texts = array.texts()?;
-    named(texts.first().map_or("", String::as_str)).map_err(|why| FieldError::new(array.name.clone(), why))
+    named(texts.first().map_or("", String::as_str)).map_err(|why| array.fault(why))
 }
 
 /// The parts of each concept, from an array [k, p] of 0 and 1.
@@ -299,24 +299,13 @@ fn parts(array: &Array) -> Result<Vec<Vec<u32>>, FieldError> {
                 |row: &[u32]| (0..).zip(row).filter(|(_, flag)| **flag == 1).map(|(part, _)| part).collect();
             Ok(flags.chunks(parts as usize).map(of_concept).collect())
         }
-        _ => Err(FieldError::new(
-            array.name.clone(),
-            format!("has shape {shape:?}, expected 0 and 1 for each concept and part, [k, p]"),
-        )),
+        _ => Err(array.fault(format!("has shape {shape:?}, expected 0 and 1 for each concept and part, [k, p]"))),
     }
 }
 
 fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), FieldError> {
-    let one = || match array.numbers()?.as_slice() {
-        [value] => Ok(Some(*value)),
-        values => Err(FieldError::new(array.name.clone(), format!("got {} numbers, expected one", values.len()))),
-    };
-    let size = || match array.counts()?.as_slice() {
-        [height, width] => Ok(Some((*height, *width))),
-        values => {
-            Err(FieldError::new(array.name.clone(), format!("got {} numbers, expected height and width", values.len())))
-        }
-    };
+    let one = || array.exactly(array.numbers()?, "one").map(|[value]| Some(value));
+    let size = || array.exactly(array.counts()?, "height and width").map(|[height, width]| Some((height, width)));
     match array.name.as_str() {
         "reference_task_accuracy" => constants.reference_task_accuracy = one()?,
         "concept_score_weight" => constants.concept_score_weight = one()?,
@@ -330,13 +319,7 @@ fn set_constant(constants: &mut RunConstants, array: &Array) -> Result<(), Field
         "image_size" => constants.image_size = size()?,
         "concept_parts" => constants.concept_parts = parts(array)?,
         "box_size" => constants.box_size = size()?,
-        unknown => {
-            let known: Vec<&str> = TensorName::ALL.iter().map(|name| name.text()).collect();
-            return Err(FieldError::new(
-                unknown,
-                format!("is not a known array, expected a constant of the run or one of {}", known.join(", ")),
-            ));
-        }
+        _ => return Err(array.fault("is not a known array")),
     }
     Ok(())
 }
