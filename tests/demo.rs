@@ -5,7 +5,7 @@ mod common;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use common::program;
+use common::conceptwatch;
 
 /// Holds a port until dropped. If another process holds the port permanently, it counts as taken; if only briefly, as
 /// another test may, this waits for it.
@@ -23,10 +23,9 @@ fn occupy(port: u16) -> Option<TcpListener> {
 #[test]
 fn uses_and_names_free_ports_where_its_default_ports_are_taken() {
     let held = [7800, 7801].map(occupy);
-    let output = program().args(["demo", "--epochs", "2"]).output().unwrap();
+    let done = conceptwatch(&["demo", "--epochs", "2"]);
     drop(held);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let text = done.ok();
     let uses = |port: u16| {
         let line = text.lines().find(|line| line.starts_with(&format!("Port {port} is taken")));
         let line = line.unwrap_or_else(|| panic!("port {port} is not mentioned: {text}"));
@@ -43,8 +42,6 @@ fn a_given_address_is_used_or_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let arguments = ["demo", "--epochs", "1", "--grpc-address", "127.0.0.1:0", "--http-address", &address];
-    let output = program().args(arguments).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    let error = conceptwatch(&arguments).refused(1);
     assert!(error.contains(&format!("{address} cannot be opened")) && error.contains("--http-address"), "{error}");
 }

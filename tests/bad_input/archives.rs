@@ -1,11 +1,10 @@
 //! `conceptwatch score` with invalid files and flags.
 
 use std::path::Path;
-use std::process::Output;
 
 use super::Faults;
 use crate::common::npy::{archive, f32s, f64s, header, i64s, npy, texts};
-use crate::common::program;
+use crate::common::{Done, conceptwatch, text};
 
 struct Case {
     name: String,
@@ -31,13 +30,13 @@ fn good() -> Entries {
     ]
 }
 
-/// The valid archive with an array replaced or added.
-fn array(name: &str, field: &'static str, says: &'static str, array: &str, bytes: Vec<u8>) -> Case {
+/// The valid archive with an array replaced or added, which is named.
+fn array(name: &str, array: &'static str, says: &'static str, bytes: Vec<u8>) -> Case {
     let mut entries = good();
     let entry = format!("{array}.npy");
     entries.retain(|(name, _)| *name != entry);
     entries.push((entry, bytes));
-    file(name, field, says, archive(&entries))
+    file(name, array, says, archive(&entries))
 }
 
 fn file(name: &str, field: &'static str, says: &'static str, file: Vec<u8>) -> Case {
@@ -50,10 +49,13 @@ fn cases() -> Vec<Case> {
     damaged[200] ^= 0xff;
     let mut twice = good();
     twice[1].0 = "concept_activations.npz".into();
-    let (act, task) = ("concept_activations", "task_labels");
+    let (act, labels, task, text) = ("concept_activations", "concept_labels", "task_labels", "predicted_text");
     let zeros = |n: usize| vec![0.0f32; n];
     let mut with_nan = zeros(64);
     with_nan[7] = f32::NAN;
+    let mut unknown = [0; 64];
+    unknown[5] = -1;
+    let one_hot: Vec<i64> = (0..64).map(|i| i % 2).collect();
     let mut cut = f32s("(32, 2)", &zeros(64));
     cut.truncate(cut.len() - 3);
     let mut longer = f32s("(32, 2)", &zeros(64));
@@ -80,152 +82,79 @@ fn cases() -> Vec<Case> {
         file("an enormous entry name", "FILE", "no known array, got xxx", {
             archive(&[("x".repeat(60_000) + ".npy", i64s("(1,)", &[1]))])
         }),
-        file(
-            "ids alone",
-            "sample_ids",
-            "something to score",
-            archive(&[("sample_ids.npy".into(), i64s("(1,)", &[1]))]),
-        ),
-        array("an array that is text", act, "no readable npy header", act, b"not an array".to_vec()),
-        array("an empty entry", act, "no readable npy header", act, vec![]),
-        array("a header that is no dictionary", act, "no readable npy header", act, header("[1, 2, 3]", &[])),
-        array("a header cut off", act, "no readable npy header", act, b"\x93NUMPY\x01\x00\xff\xff{'descr'".to_vec()),
-        array("a header of 4 GiB", act, "no readable npy header", act, b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}".to_vec()),
-        array("a header of brackets", act, "no readable npy header", act, header(&nested, &[])),
-        array("a version 9 header", act, "no readable npy header", act, b"\x93NUMPY\x09\x00\x02\x00{}".to_vec()),
-        array("data cut off", act, "got 253 bytes, expected 256 for shape [32, 2]", act, cut),
-        array("data too long", act, "got more bytes", act, longer),
-        array("2^62 rows declared", act, "too large", act, f32s("(4611686018427387904, 2)", &[])),
-        array("2^64 numbers declared", act, "too large", act, f32s("(9223372036854775808, 2)", &[])),
-        array("2^40 rows without bytes", act, "see --memory-mib", act, f32s("(1073741824, 2)", &[])),
-        array("big-endian numbers", act, "big-endian", act, npy("'>f4'", false, "(32, 2)", &[0; 256])),
-        array("objects", act, "expected plain numbers", act, npy("'|O'", false, "(32, 2)", &[0; 64])),
-        array("records", act, "structured array", act, npy("[('a', '<f4'), ('b', '<i4')]", false, "(32,)", &[0; 256])),
-        array("complex numbers", act, "expected float, int, uint or bool", act, {
-            npy("'<c8'", false, "(32, 2)", &[0; 512])
+        file("ids alone", "sample_ids", "something to score", {
+            archive(&[("sample_ids.npy".into(), i64s("(1,)", &[1]))])
         }),
-        array("an unknown label", "concept_labels", "for unknown labels pass --missing-labels", "concept_labels", {
-            i64s("(32, 2)", &(0..2 * N).map(|i| if i == 5 { -1 } else { 0 }).collect::<Vec<i64>>())
-        }),
-        array("an unknown label of floats", "concept_labels", "pass --missing-labels", "concept_labels", {
-            f32s("(32, 2)", &(0..2 * N).map(|i| if i == 5 { f32::NAN } else { 0.0 }).collect::<Vec<f32>>())
-        }),
-        array("one-hot task labels", task, "of one-hot labels send the class numbers", task, {
-            i64s("(32, 2)", &(0..2 * N).map(|i| (i % 2) as i64).collect::<Vec<i64>>())
-        }),
-        array("dates", task, "expected", task, npy("'<M8[s]'", false, "(32,)", &[0; 256])),
-        array("extended floats", act, "expected", act, npy("'<f16'", false, "(32, 2)", &[0; 1024])),
-        array("strings for labels", "concept_labels", "expected", "concept_labels", texts(3, "(32, 2)", &["a"; 64])),
-        array("labels without a name", task, "pass --missing-labels", task, texts(3, "(32,)", &["NA"; 32])),
-        array("strings for activations", act, "expected", act, texts(3, "(32,)", &["a"; 32])),
-        array("strings of no width", "predicted_text", "expected", "predicted_text", {
-            npy("'<U0'", false, "(1099511627776,)", &[])
-        }),
-        array("text that is no Unicode", "predicted_text", "is not valid text", "predicted_text", {
-            npy("'<U1'", false, "(32,)", &[0xff; 128])
-        }),
-        array("bytes that are no UTF-8", "predicted_text", "is not valid UTF-8", "predicted_text", {
-            npy("'|S1'", false, "(32,)", &[0xff; 32])
-        }),
-        array("numbers for text", "predicted_text", "expected string", "predicted_text", i64s("(32,)", &[0; 32])),
-        array("a single number", act, "expected 1 to 8", act, f32s("()", &[1.0])),
-        array("two activations a concept", act, "declare activation_columns two_per_concept", act, {
-            f32s("(32, 4)", &zeros(128))
-        }),
-        array(
-            "activations of other concepts",
-            act,
-            "learnt without labels declare latents 5; concept_labels has 2",
-            act,
-            f32s("(32, 5)", &zeros(160)),
-        ),
-        array(
-            "another layout",
-            "activation_columns",
-            "got 'both', expected one_per_concept or two",
-            "activation_columns",
-            texts(4, "()", &["both"]),
-        ),
-        array(
-            "a latent for two concepts",
-            "latents",
-            "got 1, expected at least one for each",
-            "latents",
-            i64s("()", &[1]),
-        ),
-        array(
-            "latents that are not there",
-            act,
-            "expected [n, 3] or [n, 3, m] with 3 latents",
-            "latents",
-            i64s("()", &[3]),
-        ),
-        array("half a latent", "latents", "got 2.5, expected whole numbers", "latents", f64s("()", &[2.5])),
-        array("two numbers of latents", "latents", "got 2 numbers, expected one", "latents", i64s("(2,)", &[3, 3])),
-        array("a NaN", act, "row 3 has a NaN or an infinity", act, f32s("(32, 2)", &with_nan)),
-        array("5000 concepts", "concept_labels", "expected 1 to 4096", "concept_labels", {
-            i64s("(32, 5000)", &vec![0; 160_000])
-        }),
-        array("a name too few", "concept_names", "got 1 values", "concept_names", texts(4, "(1,)", &["wing"])),
-        array(
-            "a name with an escape",
-            "concept_names",
-            "expected text",
-            "concept_names",
-            texts(4, "(2,)", &["\u{1b}[m", "a"]),
-        ),
-        array("numbers for names", "concept_names", "expected strings", "concept_names", i64s("(2,)", &[1, 2])),
-        array("a cardinality too few", "cardinalities", "got 1 values", "cardinalities", i64s("(1,)", &[2])),
-        array("a negative cardinality", "cardinalities", "got -3", "cardinalities", i64s("(2,)", &[2, -3])),
-        array("half a cardinality", "cardinalities", "got 2.5", "cardinalities", f64s("(2,)", &[2.0, 2.5])),
-        array("a NaN cardinality", "cardinalities", "got NaN", "cardinalities", f64s("(2,)", &[2.0, f64::NAN])),
-        array("an enormous cardinality", "cardinalities", "expected", "cardinalities", i64s("(2,)", &[2, 1 << 40])),
-        array(
-            "strings for cardinalities",
-            "cardinalities",
-            "expected numbers",
-            "cardinalities",
-            texts(1, "(2,)", &["a"; 2]),
-        ),
-        array(
-            "an unknown activation kind",
-            "activation_kind",
-            "got 'soft'",
-            "activation_kind",
-            texts(4, "()", &["soft"]),
-        ),
-        array("a number for the kind", "activation_kind", "expected strings", "activation_kind", i64s("(1,)", &[1])),
-        array("two accuracies", "reference_task_accuracy", "got 2 numbers", "reference_task_accuracy", {
-            f64s("(2,)", &[0.5; 2])
-        }),
-        array(
-            "an accuracy of 2",
-            "reference_task_accuracy",
-            "expected 0 to 1",
-            "reference_task_accuracy",
-            f64s("()", &[2.0]),
-        ),
-        array("no weights", "concept_weights", "expected", "concept_weights", f64s("(0,)", &[])),
-        array("a weight too many", "concept_weights", "got 3 weights", "concept_weights", f64s("(3,)", &[1.0; 3])),
-        array("biases without a head", "head_bias", "got 2 biases, expected 0", "head_bias", f64s("(2,)", &[0.5; 2])),
-        array("a kernel of Keras", "head_weights", "has shape [2, 3], expected [l, 2]", "head_weights", {
-            f64s("(2, 3)", &[0.5; 6])
-        }),
-        array("half an image", "image_size", "expected height and width", "image_size", i64s("(1,)", &[9])),
-        array("a negative image", "image_size", "expected", "image_size", i64s("(2,)", &[-9, 9])),
-        array("a fractional box", "box_size", "expected", "box_size", f64s("(2,)", &[9.5, 9.0])),
+        array("an array that is text", act, "no readable npy header", b"not an array".to_vec()),
+        array("an empty entry", act, "no readable npy header", vec![]),
+        array("a header that is no dictionary", act, "no readable npy header", header("[1, 2, 3]", &[])),
+        array("a header cut off", act, "no readable npy header", b"\x93NUMPY\x01\x00\xff\xff{'descr'".to_vec()),
+        array("a header of 4 GiB", act, "no readable npy header", b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}".to_vec()),
+        array("a header of brackets", act, "no readable npy header", header(&nested, &[])),
+        array("a version 9 header", act, "no readable npy header", b"\x93NUMPY\x09\x00\x02\x00{}".to_vec()),
+        array("data cut off", act, "got 253 bytes, expected 256 for shape [32, 2]", cut),
+        array("data too long", act, "got more bytes", longer),
+        array("2^62 rows declared", act, "too large", f32s("(4611686018427387904, 2)", &[])),
+        array("2^64 numbers declared", act, "too large", f32s("(9223372036854775808, 2)", &[])),
+        array("2^40 rows without bytes", act, "see --memory-mib", f32s("(1073741824, 2)", &[])),
+        array("big-endian numbers", act, "big-endian", npy("'>f4'", false, "(32, 2)", &[0; 256])),
+        array("objects", act, "expected plain numbers", npy("'|O'", false, "(32, 2)", &[0; 64])),
+        array("records", act, "structured array", npy("[('a', '<f4'), ('b', '<i4')]", false, "(32,)", &[0; 256])),
+        array("complex numbers", act, "expected float, int, uint or bool", npy("'<c8'", false, "(32, 2)", &[0; 512])),
+        array("an unknown label", labels, "for unknown labels pass --missing-labels", i64s("(32, 2)", &unknown)),
+        array("an unknown label of floats", labels, "pass --missing-labels", f32s("(32, 2)", &with_nan)),
+        array("one-hot task labels", task, "of one-hot labels send the class numbers", i64s("(32, 2)", &one_hot)),
+        array("dates", task, "expected", npy("'<M8[s]'", false, "(32,)", &[0; 256])),
+        array("extended floats", act, "expected", npy("'<f16'", false, "(32, 2)", &[0; 1024])),
+        array("strings for labels", labels, "expected", texts(3, "(32, 2)", &["a"; 64])),
+        array("labels without a name", task, "pass --missing-labels", texts(3, "(32,)", &["NA"; 32])),
+        array("strings for activations", act, "expected", texts(3, "(32,)", &["a"; 32])),
+        array("strings of no width", text, "expected", npy("'<U0'", false, "(1099511627776,)", &[])),
+        array("text that is no Unicode", text, "is not valid text", npy("'<U1'", false, "(32,)", &[0xff; 128])),
+        array("bytes that are no UTF-8", text, "is not valid UTF-8", npy("'|S1'", false, "(32,)", &[0xff; 32])),
+        array("numbers for text", text, "expected string", i64s("(32,)", &[0; 32])),
+        array("a single number", act, "expected 1 to 8", f32s("()", &[1.0])),
+        array("two activations a concept", act, "declare activation_columns two_per_", f32s("(32, 4)", &zeros(128))),
+        array("activations of others", act, "declare latents 5; concept_labels has 2", f32s("(32, 5)", &zeros(160))),
+        array("another layout", "activation_columns", "got 'both', expected one_per_", texts(4, "()", &["both"])),
+        array("a latent for two concepts", "latents", "got 1, expected at least one for each", i64s("()", &[1])),
+        Case { field: act, ..array("latents that are not there", "latents", "[n, 3, m] with 3", i64s("()", &[3])) },
+        array("half a latent", "latents", "got 2.5, expected whole numbers", f64s("()", &[2.5])),
+        array("two numbers of latents", "latents", "got 2 numbers, expected one", i64s("(2,)", &[3, 3])),
+        array("a NaN", act, "row 3 has a NaN or an infinity", f32s("(32, 2)", &with_nan)),
+        array("5000 concepts", labels, "expected 1 to 4096", i64s("(32, 5000)", &vec![0; 160_000])),
+        array("a name too few", "concept_names", "got 1 values", texts(4, "(1,)", &["wing"])),
+        array("a name with an escape", "concept_names", "expected text", texts(4, "(2,)", &["\u{1b}[m", "a"])),
+        array("numbers for names", "concept_names", "expected strings", i64s("(2,)", &[1, 2])),
+        array("a cardinality too few", "cardinalities", "got 1 values", i64s("(1,)", &[2])),
+        array("a negative cardinality", "cardinalities", "got -3", i64s("(2,)", &[2, -3])),
+        array("half a cardinality", "cardinalities", "got 2.5", f64s("(2,)", &[2.0, 2.5])),
+        array("a NaN cardinality", "cardinalities", "got NaN", f64s("(2,)", &[2.0, f64::NAN])),
+        array("an enormous cardinality", "cardinalities", "expected", i64s("(2,)", &[2, 1 << 40])),
+        array("strings for cardinalities", "cardinalities", "expected numbers", texts(1, "(2,)", &["a"; 2])),
+        array("an unknown activation kind", "activation_kind", "got 'soft'", texts(4, "()", &["soft"])),
+        array("a number for the kind", "activation_kind", "expected strings", i64s("(1,)", &[1])),
+        array("two accuracies", "reference_task_accuracy", "got 2 numbers", f64s("(2,)", &[0.5; 2])),
+        array("an accuracy of 2", "reference_task_accuracy", "expected 0 to 1", f64s("()", &[2.0])),
+        array("no weights", "concept_weights", "expected", f64s("(0,)", &[])),
+        array("a weight too many", "concept_weights", "got 3 weights", f64s("(3,)", &[1.0; 3])),
+        array("biases without a head", "head_bias", "got 2 biases, expected 0", f64s("(2,)", &[0.5; 2])),
+        array("a kernel of Keras", "head_weights", "has shape [2, 3], expected [l, 2]", f64s("(2, 3)", &[0.5; 6])),
+        array("half an image", "image_size", "expected height and width", i64s("(1,)", &[9])),
+        array("a negative image", "image_size", "expected", i64s("(2,)", &[-9, 9])),
+        array("a fractional box", "box_size", "expected", f64s("(2,)", &[9.5, 9.0])),
     ]
 }
 
-fn score(file: &Path, flags: &[&str]) -> Output {
-    program().arg("score").arg(file).args(flags).output().unwrap()
+fn score(file: &Path, flags: &[&str]) -> Done {
+    conceptwatch(&[&["score", text(file)], flags].concat())
 }
 
 /// Status 2, nothing on standard output, one line on standard error that begins with `field`.
-fn check(faults: &mut Faults, case: &str, output: &Output, field: &str, says: &str) {
-    let error = String::from_utf8_lossy(&output.stderr);
-    faults.check(case, output.status.code() == Some(2), format!("ended with {}: {error}", output.status));
-    faults.check(case, output.stdout.is_empty(), "wrote to standard output");
+pub fn check(faults: &mut Faults, case: &str, done: &Done, field: &str, says: &str) {
+    let error = &done.err;
+    faults.check(case, done.status == Some(2), format!("ended with {:?}: {error}", done.status));
+    faults.check(case, done.out.is_empty(), "wrote to standard output");
     faults.check(case, error.ends_with('\n') && error.lines().count() == 1, format!("wrote {error:?}"));
     faults.check(case, error.starts_with(field), format!("does not begin with '{field}': {error}"));
     faults.check_message(case, error.trim_end_matches('\n'), says);
@@ -238,16 +167,16 @@ fn names_the_array_of_a_bad_file_in_one_line() {
     let mut faults = Faults::default();
     for case in cases() {
         std::fs::write(&path, &case.file).unwrap();
-        let field = if case.field == "FILE" { crate::common::text(&path) } else { case.field };
+        let field = if case.field == "FILE" { text(&path) } else { case.field };
         check(&mut faults, &case.name, &score(&path, &["--json"]), field, case.says);
     }
     let missing = directory.path().join("missing.npz");
-    check(&mut faults, "a missing file", &score(&missing, &[]), crate::common::text(&missing), "cannot be opened");
+    check(&mut faults, "a missing file", &score(&missing, &[]), text(&missing), "cannot be opened");
     let itself = directory.path();
     let empty = tempfile::tempdir().unwrap();
-    let folder = crate::common::text(empty.path());
+    let folder = text(empty.path());
     check(&mut faults, "a folder", &score(empty.path(), &[]), folder, "is a folder without .npy files");
-    check(&mut faults, "a folder of others", &score(itself, &[]), crate::common::text(itself), "is a folder without");
+    check(&mut faults, "a folder of others", &score(itself, &[]), text(itself), "is a folder without");
     faults.report();
 }
 
@@ -265,10 +194,9 @@ fn names_the_invalid_flag() {
     let says = "got 'ctl_conditonal', expected a score of docs/scores.md, such as ctl_conditional, ";
     check(&mut faults, "--scores with a typing error", &similar, "--scores: ", says);
     for map in ["c=concept_labels", "concept_labels", "=c", "concept_labels=", "wing=c", "a\nb=c"] {
-        let output = score(&path, &["--map", map]);
-        let (name, error) = (format!("--map {map:?}"), String::from_utf8_lossy(&output.stderr));
-        faults.check(&name, output.status.code() == Some(2), format!("ended with {}", output.status));
-        faults.check(&name, error.contains("--map") && error.contains("expected"), format!("says {error:?}"));
+        let (name, done) = (format!("--map {map:?}"), score(&path, &["--map", map]));
+        faults.check(&name, done.status == Some(2), format!("ended with {:?}", done.status));
+        faults.check(&name, done.err.contains("--map") && done.err.contains("expected"), format!("{done:?}"));
     }
     let maps: [(&[&str], &str); 3] = [
         (&["--map", "task_labels=a", "--map", "task_labels=b"], "'task_labels' is given twice"),
@@ -283,7 +211,7 @@ fn names_the_invalid_flag() {
     }
     let nowhere = directory.path().join("nowhere/report.html");
     for place in [nowhere.as_path(), directory.path(), Path::new("/proc/report.html")] {
-        let output = score(&path, &["--html", crate::common::text(place)]);
+        let output = score(&path, &["--html", text(place)]);
         check(&mut faults, "a report that cannot be written", &output, "--html", "cannot be written");
     }
     let flags: [(&[&str], &str); 11] = [
@@ -300,12 +228,11 @@ fn names_the_invalid_flag() {
         (&["second.npz"], "second.npz"),
     ];
     for (flags, named) in flags {
-        let output = score(&path, flags);
-        let (name, error) = (format!("{flags:?}"), String::from_utf8_lossy(&output.stderr));
-        faults.check(&name, output.status.code() == Some(2), format!("ended with {}", output.status));
-        let first = error.lines().next().unwrap_or_default();
+        let (name, done) = (format!("{flags:?}"), score(&path, flags));
+        let first = done.err.lines().next().unwrap_or_default();
+        faults.check(&name, done.status == Some(2), format!("ended with {:?}", done.status));
         faults.check(&name, first.contains(named), format!("its first line is {first:?}"));
-        faults.check(&name, output.stdout.is_empty(), "wrote to standard output");
+        faults.check(&name, done.out.is_empty(), "wrote to standard output");
     }
     faults.report();
 }

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use std::time::Instant;
 
 use super::Faults;
-use crate::common::{PATIENCE, Sidecar, program, text, write_secret};
+use crate::common::{Done, PATIENCE, Sidecar, program, text, write_secret};
 
 struct Case {
     name: String,
@@ -16,21 +16,27 @@ struct Case {
     says: Vec<&'static str>,
     arguments: Vec<String>,
     /// The configuration file, when there is one.
-    file: Option<&'static str>,
+    file: Option<String>,
 }
 
-fn flags(name: &str, arguments: &[&str], says: &[&'static str]) -> Case {
-    let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
+fn flags(name: &str, arguments: &str, says: &[&'static str]) -> Case {
+    let arguments = arguments.split_whitespace().map(str::to_owned).collect();
     Case { name: format!("serve: {name}"), status: 2, says: says.to_vec(), arguments, file: None }
 }
 
-fn file(name: &str, file: &'static str, says: &[&'static str]) -> Case {
-    Case { file: Some(file), ..flags(&format!("configuration: {name}"), &[], says) }
+fn file(name: &str, file: &str, says: &[&'static str]) -> Case {
+    Case { file: Some(file.to_owned()), ..flags(&format!("configuration: {name}"), "", says) }
+}
+
+/// A rule on a score with these further keys, from line 4 on.
+fn rule(name: &str, keys: &str, says: &[&'static str]) -> Case {
+    let text = format!("[[alerts]]\nname = \"a\"\nscore = \"ctl\"\n{keys}\n");
+    file(&format!("a rule {name}"), &text, says)
 }
 
 /// A hub, whose database is not asked.
-fn hub(name: &str, arguments: &[&str], says: &[&'static str]) -> Case {
-    flags(&format!("a hub {name}"), &[&["--store", "postgres://u@localhost/d"], arguments].concat(), says)
+fn hub(name: &str, arguments: &str, says: &[&'static str]) -> Case {
+    flags(&format!("a hub {name}"), &format!("--store postgres://u@localhost/d {arguments}"), says)
 }
 
 /// The environment of a case, with a separate directory.
@@ -39,61 +45,57 @@ const PLACES: [&str; 4] = ["a-file", "short-token", "wide-token", "two-line-toke
 fn cases() -> Vec<Case> {
     let failing = |case: Case| Case { status: 1, ..case };
     vec![
-        failing(flags("a data directory that is a file", &["--data-dir", "DIR/a-file"], &["data directory", "a-file"])),
-        failing(flags("a data directory below a file", &["--data-dir", "DIR/a-file/d"], &["data directory", "a-file"])),
-        failing(flags(
-            "a data directory nobody can make",
-            &["--data-dir", "/proc/data"],
-            &["data directory", "/proc/data"],
-        )),
-        failing(flags("a taken gRPC port", &["--grpc-address", "TAKEN"], &["grpc_address", "TAKEN", "in use"])),
-        failing(flags("a taken HTTP port", &["--http-address", "TAKEN"], &["http_address", "TAKEN", "in use"])),
-        failing(flags("a port file in no directory", &["--port-file", "DIR/no/ports"], &["port_file", "no/ports"])),
+        failing(flags("a data directory that is a file", "--data-dir DIR/a-file", &["data directory", "a-file"])),
+        failing(flags("a data directory below a file", "--data-dir DIR/a-file/d", &["data directory", "a-file"])),
+        failing(flags("a data directory nobody can make", "--data-dir /proc/data", &["data directory", "/proc/data"])),
+        failing(flags("a taken gRPC port", "--grpc-address TAKEN", &["grpc_address", "TAKEN", "in use"])),
+        failing(flags("a taken HTTP port", "--http-address TAKEN", &["http_address", "TAKEN", "in use"])),
+        failing(flags("a port file in no directory", "--port-file DIR/no/ports", &["port_file", "no/ports"])),
         failing(flags(
             "an address of no interface",
-            &["--grpc-address", "203.0.113.9:0", "--token-file", "DIR/token"],
+            "--grpc-address 203.0.113.9:0 --token-file DIR/token",
             &["grpc_address"],
         )),
-        flags("no token file", &["--token-file", "DIR/none"], &["token_file", "cannot be read"]),
+        flags("no token file", "--token-file DIR/none", &["token_file", "cannot be read"]),
         flags(
             "a token that others can read",
-            &["--token-file", "DIR/open-token"],
+            "--token-file DIR/open-token",
             &["token_file: others can read", "open-token", "0644", "0600"],
         ),
-        flags("a short token", &["--token-file", "DIR/short-token"], &["token_file", "16 or more printable"]),
-        flags("a token with an accent", &["--token-file", "DIR/wide-token"], &["token_file", "16 or more printable"]),
-        flags("a token of two lines", &["--token-file", "DIR/two-line-token"], &["token_file", "16 or more printable"]),
-        flags("a token file that is a directory", &["--token-file", "DIR"], &["token_file", "cannot be read"]),
-        flags("all interfaces without a token", &["--grpc-address", "0.0.0.0:0"], &["token_file", "requires"]),
-        flags("a page for all without a token", &["--http-address", "[::]:0"], &["token_file", "requires"]),
-        flags("an address without a port", &["--grpc-address", "127.0.0.1"], &["--grpc-address"]),
-        flags("a port beyond 65535", &["--http-address", "127.0.0.1:70000"], &["--http-address"]),
-        flags("no sample rows", &["--sample-rows", "7"], &["sample_rows: got 7, expected 8 to 1048576"]),
-        flags("too many sample rows", &["--sample-rows", "4294967295"], &["sample_rows: got 4294967295"]),
-        flags("a negative number of rows", &["--sample-rows=-1"], &["--sample-rows"]),
-        flags("no half-life", &["--half-life-steps", "0"], &["half_life_steps: got 0 steps"]),
-        flags("a NaN half-life", &["--half-life-steps", "NaN"], &["half_life_steps: got NaN"]),
-        flags("an endless deadline", &["--pass-deadline", "inf"], &["pass_deadline: got inf"]),
-        flags("a NaN interval", &["--interval", "NaN"], &["interval: got NaN"]),
-        flags("a negative interval", &["--interval=-1"], &["interval: got -1"]),
-        flags("no open passes", &["--open-passes", "0"], &["open_passes: got 0"]),
-        flags("no CPU", &["--cpu-share", "0"], &["cpu_share: got 0"]),
-        flags("no CPU beside others", &["--busy-cpu-share", "0"], &["busy_cpu_share: got 0"]),
-        flags("a NaN share", &["--cpu-share", "NaN"], &["cpu_share: got NaN"]),
-        flags("no threads", &["--threads", "0"], &["threads: got 0"]),
-        flags("niceness 20", &["--niceness", "20"], &["niceness: got 20, expected 0 to 19"]),
-        flags("no neighbours", &["--neighbours", "0"], &["neighbours: got 0"]),
-        flags("an unknown estimator", &["--estimator", "exact"], &["--estimator"]),
-        flags("an unknown window", &["--window", "val=sliding"], &["--window", "got 'sliding'"]),
-        flags("a window without a split", &["--window", "pass"], &["--window", "expected SPLIT=WINDOW"]),
-        flags("a window of a split that is no name", &["--window", "va\u{202e}l=pass"], &["windows", "expected text"]),
-        flags("no ingest memory", &["--ingest-mib", "0"], &["ingest_mib: got 0, expected 8"]),
-        flags("no sample memory", &["--sample-mib", "7"], &["sample_mib: got 7, expected 8"]),
-        flags("no connections", &["--connections", "0"], &["connections: got 0"]),
-        flags("an unknown policy", &["--non-finite", "impute"], &["--non-finite", "expected reject or drop_row"]),
-        flags("an unknown level", &["--log", "=loud="], &["log: got '=loud='"]),
-        flags("an unknown flag", &["--colour"], &["--colour"]),
-        flags("no configuration file", &["--config", "DIR/none.toml"], &["none.toml", "cannot be read"]),
+        flags("a short token", "--token-file DIR/short-token", &["token_file", "16 or more printable"]),
+        flags("a token with an accent", "--token-file DIR/wide-token", &["token_file", "16 or more printable"]),
+        flags("a token of two lines", "--token-file DIR/two-line-token", &["token_file", "16 or more printable"]),
+        flags("a token file that is a directory", "--token-file DIR", &["token_file", "cannot be read"]),
+        flags("all interfaces without a token", "--grpc-address 0.0.0.0:0", &["token_file", "requires"]),
+        flags("a page for all without a token", "--http-address [::]:0", &["token_file", "requires"]),
+        flags("an address without a port", "--grpc-address 127.0.0.1", &["--grpc-address"]),
+        flags("a port beyond 65535", "--http-address 127.0.0.1:70000", &["--http-address"]),
+        flags("no sample rows", "--sample-rows 7", &["sample_rows: got 7, expected 8 to 1048576"]),
+        flags("too many sample rows", "--sample-rows 4294967295", &["sample_rows: got 4294967295"]),
+        flags("a negative number of rows", "--sample-rows=-1", &["--sample-rows"]),
+        flags("no half-life", "--half-life-steps 0", &["half_life_steps: got 0 steps"]),
+        flags("a NaN half-life", "--half-life-steps NaN", &["half_life_steps: got NaN"]),
+        flags("an endless deadline", "--pass-deadline inf", &["pass_deadline: got inf"]),
+        flags("a NaN interval", "--interval NaN", &["interval: got NaN"]),
+        flags("a negative interval", "--interval=-1", &["interval: got -1"]),
+        flags("no open passes", "--open-passes 0", &["open_passes: got 0"]),
+        flags("no CPU", "--cpu-share 0", &["cpu_share: got 0"]),
+        flags("no CPU beside others", "--busy-cpu-share 0", &["busy_cpu_share: got 0"]),
+        flags("a NaN share", "--cpu-share NaN", &["cpu_share: got NaN"]),
+        flags("no threads", "--threads 0", &["threads: got 0"]),
+        flags("niceness 20", "--niceness 20", &["niceness: got 20, expected 0 to 19"]),
+        flags("no neighbours", "--neighbours 0", &["neighbours: got 0"]),
+        flags("an unknown estimator", "--estimator exact", &["--estimator"]),
+        flags("an unknown window", "--window val=sliding", &["--window", "got 'sliding'"]),
+        flags("a window without a split", "--window pass", &["--window", "expected SPLIT=WINDOW"]),
+        flags("a window of a split that is no name", "--window va\u{202e}l=pass", &["windows", "expected text"]),
+        flags("no ingest memory", "--ingest-mib 0", &["ingest_mib: got 0, expected 8"]),
+        flags("no sample memory", "--sample-mib 7", &["sample_mib: got 7, expected 8"]),
+        flags("no connections", "--connections 0", &["connections: got 0"]),
+        flags("an unknown policy", "--non-finite impute", &["--non-finite", "expected reject or drop_row"]),
+        flags("an unknown level", "--log =loud=", &["log: got '=loud='"]),
+        flags("an unknown flag", "--colour", &["--colour"]),
+        flags("no configuration file", "--config DIR/none.toml", &["none.toml", "cannot be read"]),
         file("broken", "sample_rows = 64\nthreads = = 2\n", &["serve.toml line 2"]),
         file("a string cut off", "seed = 1\n\n\nestimator = \"publ\n", &["serve.toml line 4"]),
         file("an unknown key", "seed = 1\ncolour = true\n", &["serve.toml line 2", "colour"]),
@@ -113,113 +115,74 @@ fn cases() -> Vec<Case> {
             "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 1.0\n[[alerts]]\nname = \"a\"\nscore = \"icl\"\nabove = 1.0\n",
             &["serve.toml line 6: alerts 'a' name", "is the name of two rules"],
         ),
-        file(
-            "a rule without a limit",
-            "seed = 1\n\n[[alerts]]\nname = \"a\"\nscore = \"ctl\"\n",
-            &["serve.toml line 3: alerts 'a' above"],
-        ),
-        file(
-            "a rule of two kinds",
-            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nrise = 0.1\n",
-            &["serve.toml line 5: alerts 'a' rise", "contradicts `above`"],
-        ),
-        file(
-            "a negative patience",
-            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\npatience = -1\n",
-            &["serve.toml line 5", "-1"],
-        ),
+        rule("without a limit", "", &["serve.toml line 1: alerts 'a' above"]),
+        rule("of two kinds", "above = 0.1\nrise = 0.1", &["line 5: alerts 'a' rise", "contradicts `above`"]),
+        rule("of a negative patience", "above = 0.1\npatience = -1", &["serve.toml line 5", "-1"]),
+        rule("with a NaN threshold", "above = nan", &["alerts 'a' above", "finite"]),
+        rule("on a split that is no name", "above = 0.1\nsplit = \"\"", &["alerts 'a' split", "expected 1 to 200"]),
+        rule("with an unknown key", "over = 0.1", &["serve.toml line 4", "over"]),
         flags(
             "a collector of another scheme",
-            &["--otlp-endpoint", "ftp://me:s3cret@host:4317"],
+            "--otlp-endpoint ftp://me:s3cret@host:4317",
             &["otlp_endpoint: got 'ftp://…@host:4317', expected HOST:PORT"],
         ),
         flags(
             "a collector with a password",
-            &["--otlp-endpoint", "http://me:s3cret@host:4317"],
+            "--otlp-endpoint http://me:s3cret@host:4317",
             &["otlp_endpoint: got 'http://…@host:4317', expected HOST:PORT"],
         ),
-        flags("a collector without a port", &["--otlp-endpoint", "http://host"], &["otlp_endpoint: got 'http://host'"]),
-        flags(
-            "an interval without a collector",
-            &["--otlp-interval", "5"],
-            &["otlp_interval", "without otlp_endpoint"],
-        ),
+        flags("a collector without a port", "--otlp-endpoint http://host", &["otlp_endpoint: got 'http://host'"]),
+        flags("an interval without a collector", "--otlp-interval 5", &["otlp_interval", "without otlp_endpoint"]),
         flags(
             "pushes without a pause",
-            &["--otlp-endpoint", "host:1", "--otlp-interval", "0"],
+            "--otlp-endpoint host:1 --otlp-interval 0",
             &["otlp_interval: got 0, expected 1 to 86400"],
         ),
         flags(
             "a hub of another scheme",
-            &["--upstream", "ftp://hub:1"],
+            "--upstream ftp://hub:1",
             &["upstream: got 'ftp://hub:1', expected HOST:PORT"],
         ),
-        flags("a hub without a port", &["--upstream", "hub"], &["upstream: got 'hub', expected HOST:PORT"]),
+        flags("a hub without a port", "--upstream hub", &["upstream: got 'hub', expected HOST:PORT"]),
         flags(
             "a token for no hub",
-            &["--upstream-token-file", "DIR/token"],
+            "--upstream-token-file DIR/token",
             &["upstream_token_file: got one without upstream"],
         ),
         flags(
             "a token for a hub that others can read",
-            &["--upstream", "hub:1", "--upstream-token-file", "DIR/open-token"],
+            "--upstream hub:1 --upstream-token-file DIR/open-token",
             &["upstream_token_file: others can read"],
         ),
-        flags("no authority of a hub", &["--upstream", "https://hub:1", "--upstream-ca", "/nowhere"], &["upstream_ca"]),
-        hub("with a webhook", &["--webhook", "http://x/y"], &["webhook: is an option of sidecars"]),
-        hub("without a project", &["--projects", "DIR/empty.toml"], &["got no project"]),
-        hub(
-            "without a token for its page",
-            &["--projects", "DIR/vision.toml"],
-            &["got it without a token for the page"],
-        ),
+        flags("no authority of a hub", "--upstream https://hub:1 --upstream-ca /nowhere", &["upstream_ca"]),
+        hub("with a webhook", "--webhook http://x/y", &["webhook: is an option of sidecars"]),
+        hub("without a project", "--projects DIR/empty.toml", &["got no project"]),
+        hub("without a token for its page", "--projects DIR/vision.toml", &["got it without a token for the page"]),
         flags(
             "days of a history without a hub",
-            &["--history-days", "7"],
+            "--history-days 7",
             &["history_days: is an option of a hub, expected store as well"],
         ),
         flags(
             "projects without a hub",
-            &["--projects", "DIR/vision.toml"],
+            "--projects DIR/vision.toml",
             &["projects: is an option of a hub, expected store as well"],
         ),
-        flags("a store with a password", &["--store", "postgres://u:s3cret@localhost/d"], &["store: got a password"]),
+        flags("a store with a password", "--store postgres://u:s3cret@localhost/d", &["store: got a password"]),
         file("a webhook that cannot be posted to", "webhook = \"ftp://x/\"\n", &["webhook: got 'ftp://x/'", "https"]),
-        file(
-            "a NaN threshold",
-            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = nan\n",
-            &["alerts 'a' above", "finite"],
-        ),
-        file(
-            "a rule on a split that is no name",
-            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nabove = 0.1\nsplit = \"\"\n",
-            &["alerts 'a' split", "expected 1 to 200"],
-        ),
-        file(
-            "an unknown key of a rule",
-            "[[alerts]]\nname = \"a\"\nscore = \"ctl\"\nover = 0.1\n",
-            &["serve.toml line 4", "over"],
-        ),
     ]
 }
 
 /// Runs to the end, which must be soon.
 fn ends(case: &str, arguments: &[String], ports: &Path) -> Output {
     let mut command = program();
-    command.args(["serve", "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"]);
-    command.arg("--port-file").arg(ports).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A case's addresses replace these.
-    let mut command_line = Vec::new();
-    for argument in command.get_args().skip(1) {
-        command_line.push(argument.to_str().unwrap().to_owned());
-    }
-    for pair in arguments.chunks(2) {
-        if let Some(at) = command_line.iter().position(|argument| *argument == pair[0]) {
-            command_line.drain(at..at + 2);
+    command.arg("serve").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let usual = [("--grpc-address", "127.0.0.1:0"), ("--http-address", "127.0.0.1:0"), ("--port-file", text(ports))];
+    for (option, value) in usual {
+        if !arguments.iter().any(|argument| argument == option) {
+            command.args([option, value]);
         }
     }
-    let mut command = program();
-    command.arg("serve").args(command_line).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
@@ -277,16 +240,11 @@ fn does_not_start_with_an_invalid_configuration() {
 #[test]
 fn a_wrong_environment_variable_is_named() {
     let ends = |arguments: &[&str]| {
-        let mut command = program();
-        let output = command.arg("serve").args(arguments).env("CONCEPTWATCH_THREADS", "many").output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
+        Done::of(program().arg("serve").args(arguments).env("CONCEPTWATCH_THREADS", "many")).refused(2)
     };
     let error = ends(&[]);
-    assert!(
-        error.starts_with("error: CONCEPTWATCH_THREADS: invalid value 'many'") && error.lines().count() == 1,
-        "{error}"
-    );
+    let says = "error: CONCEPTWATCH_THREADS: invalid value 'many'";
+    assert!(error.starts_with(says) && error.lines().count() == 1, "{error}");
     // That of the command line stands above it.
     let error = ends(&["--threads", "few"]);
     assert!(error.starts_with("error: invalid value 'few' for '--threads"), "{error}");

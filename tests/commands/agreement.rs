@@ -1,22 +1,15 @@
 //! `conceptwatch agreement` as a user runs it.
 
-use std::process::{Command, Output};
+use crate::common::{Done, program};
 
-use serde_json::Value;
-
-fn agreement(scores: &str, ratings: &str, json: bool) -> Output {
+fn agreement(scores: &str, ratings: &str, options: &[&str]) -> Done {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = [("scores.csv", scores), ("ratings.csv", ratings)].map(|(name, text)| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     });
-    let mut command = Command::new(env!("CARGO_BIN_EXE_conceptwatch"));
-    command.arg("agreement").arg(a).arg(b);
-    if json {
-        command.arg("--json");
-    }
-    command.output().unwrap()
+    Done::of(program().arg("agreement").args([a, b]).args(options))
 }
 
 const SCORES: &str = "image,concept_score,bleu\na,0.1,0.5\nb,0.2,0.5\nc,0.9,\nd,0.4,0.5\nunrated,1,1\n";
@@ -24,16 +17,14 @@ const RATINGS: &str = "image,ann,bob\na,1,1\nb,2,2\nc,4,4\nd,3,\n";
 
 #[test]
 fn scores_are_compared_with_the_mean_rating() {
-    let output = agreement(SCORES, RATINGS, true);
-    assert!(output.status.success());
-    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let object = agreement(SCORES, RATINGS, &["--json"]).json();
     assert_eq!((&object["items"], &object["raters"]), (&4.into(), &2.into()));
     assert_eq!(object["scores"]["concept_score"]["kendall_tau"]["value"], 1.0);
     assert_eq!(object["scores"]["concept_score"]["items"], 4);
     assert_eq!(object["scores"]["bleu"]["kendall_tau"]["undefined"], "one side does not vary over 3 items");
     assert_eq!(object["ratings"]["krippendorff_alpha_ordinal"]["value"], 1.0);
     assert!(object["ratings"]["fleiss_kappa"]["undefined"].as_str().unwrap().contains("a rating is missing"));
-    let table = String::from_utf8(agreement(SCORES, RATINGS, false).stdout).unwrap();
+    let table = agreement(SCORES, RATINGS, &[]).ok();
     assert!(table.contains("concept_score") && table.contains("1.0000 over 4 items"), "{table}");
 }
 
@@ -45,10 +36,7 @@ fn a_fault_is_reported_in_one_line_with_its_cell() {
         ("image\na\n", "got 1 columns"),
         ("image,ann\n", "has no rows"),
     ] {
-        let output = agreement(SCORES, ratings, false);
-        assert_eq!(output.status.code(), Some(2));
-        let message = String::from_utf8(output.stderr).unwrap();
+        let message = agreement(SCORES, ratings, &[]).refused(2);
         assert!(message.contains("ratings.csv: ") && message.contains(expected), "{message}");
-        assert_eq!(message.lines().count(), 1);
     }
 }

@@ -1,9 +1,7 @@
 //! `conceptwatch compare` and /api/v1/compare over a real sidecar.
 
-use std::process::Output;
-
 use crate::common::rows::{floats, integers, tensors};
-use crate::common::{Client, Sidecar, Stream, chunk, end_pass, point, program, run, text, write_secret};
+use crate::common::{Client, Done, Sidecar, Stream, chunk, conceptwatch, end_pass, point, run, text, write_secret};
 use conceptwatch::server::proto::Tensor;
 use serde_json::Value;
 
@@ -53,21 +51,13 @@ async fn pass(
     point(client, name, split, step).await;
 }
 
-fn compare(arguments: &[&str]) -> Output {
-    program().arg("compare").args(arguments).output().unwrap()
+fn compare(arguments: &[&str]) -> Done {
+    conceptwatch(&[&["compare"], arguments].concat())
 }
 
-fn said(output: &Output) -> String {
-    let status = output.status;
-    assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// One line on standard error, after the program's name.
-fn refused(output: &Output, status: i32) -> String {
-    let error = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(output.status.code(), Some(status), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+/// What it says after the program's name.
+fn refused(done: Done, status: i32) -> String {
+    let error = done.refused(status);
     error.trim_end().strip_prefix("conceptwatch compare: ").unwrap_or(&error).to_owned()
 }
 
@@ -80,8 +70,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     train(&mut client, "weak", &[("lambda", "0.01")], 1.5, 4).await;
     train(&mut client, "strong", &[("lambda", "5")], 0.0, 3).await;
     let address = sidecar.http.to_string();
-    let asked = said(&compare(&["weak", "strong", "--address", &address, "--json"]));
-    let report: Value = serde_json::from_str(&asked).unwrap();
+    let report = compare(&["weak", "strong", "--address", &address, "--json"]).json();
     assert_eq!(report["criterion"]["verdict"], "a_leaks_more", "{report:#}");
     assert_eq!(report["criterion_unclipped"]["verdict"], "a_leaks_more", "{report:#}");
     assert_eq!(report["a"]["evaluations"].as_array().unwrap().len(), 2);
@@ -99,7 +88,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     let api = sidecar.json("/api/v1/compare?run_a=weak&run_b=strong");
     assert_eq!(api, report);
 
-    let table = said(&compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]));
+    let table = compare(&["strong", "weak", "--address", &address, "--score", "ctl", "--last", "2"]).ok();
     assert!(
         table.contains(
             "\nRun weak leaks more than run strong\n  leakage to the task (ctl_conditional) is higher in weak by "
@@ -110,7 +99,7 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert!(table.contains("weak: 2 evaluations of val, steps 3 to 4, 600 rows"), "{table}");
     for run in ["weak", "strong"] {
         // Below the title of the diagnosis.
-        let diagnosis = said(&program().args(["diagnose", run, "--address", &address]).output().unwrap());
+        let diagnosis = conceptwatch(&["diagnose", run, "--address", &address]).ok();
         let verdict: Vec<&str> = diagnosis.lines().skip(1).take_while(|line| !line.is_empty()).collect();
         assert!(table.contains(&format!("600 rows\n   {}\n", verdict.join("\n   "))), "{diagnosis}\n{table}");
     }
@@ -121,9 +110,8 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     for (name, lambda, leak) in [("weak", "0.01", 1.4), ("strong", "5", 0.02)] {
         train_on(&mut client, "test", name, &[("lambda", lambda)], leak, 1).await;
     }
-    let folds =
-        said(&compare(&["weak", "strong", "--split", "val,test", "--score", "ctl", "--address", &address, "--json"]));
-    let folds: Value = serde_json::from_str(&folds).unwrap();
+    let folds = ["weak", "strong", "--split", "val,test", "--score", "ctl", "--address", &address, "--json"];
+    let folds = compare(&folds).json();
     assert_eq!(
         (&folds["scores"][0]["a"]["count"], folds["a"]["evaluations"].as_array().unwrap().len()),
         (&2.into(), 3)
@@ -131,15 +119,14 @@ async fn two_runs_of_a_sidecar_and_of_the_curves_it_left() {
     assert_eq!(folds["a"]["evaluations"][2], serde_json::json!(["test", 1]));
 
     // While the sidecar runs, it answers for its directory.
-    let asked = said(&compare(&["weak", "strong", "--data-dir", text(&curves), "--json"]));
-    assert_eq!(serde_json::from_str::<Value>(&asked).unwrap(), report);
+    let of_directory = ["weak", "strong", "--data-dir", text(&curves), "--json"];
+    assert_eq!(compare(&of_directory).json(), report);
     sidecar.terminate();
-    let left = said(&compare(&["weak", "strong", "--data-dir", text(&curves), "--json"]));
-    assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
-    let gone = refused(&compare(&["weak", "strong", "--address", &address]), 1);
+    assert_eq!(compare(&of_directory).json(), report);
+    let gone = refused(compare(&["weak", "strong", "--address", &address]), 1);
     assert!(gone.starts_with(&format!("{address} cannot be reached: ")), "{gone}");
     let nothing = directory.path().join("nothing");
-    let none = refused(&compare(&["weak", "strong", "--data-dir", text(&nothing)]), 2);
+    let none = refused(compare(&["weak", "strong", "--data-dir", text(&nothing)]), 2);
     assert!(none.ends_with("nothing has no history.sqlite3") && !nothing.exists(), "{none}");
 }
 
@@ -158,7 +145,7 @@ async fn groups_by_a_label() {
     train(&mut client, "other", &other, 1.5, 1).await;
     let address = sidecar.http.to_string();
     let asked = ["--by", "lambda", "--where", "encoding=soft", "--score", "ctl,icl", "--address", &address];
-    let report: Value = serde_json::from_str(&said(&compare(&[&asked[..], &["--json"]].concat()))).unwrap();
+    let report = compare(&[&asked[..], &["--json"]].concat()).json();
     let groups = report["groups"].as_array().unwrap();
     assert_eq!(groups.iter().map(|group| &group["value"]).collect::<Vec<_>>(), ["0.01", "1", "10"]);
     assert_eq!(groups[0]["runs"].as_array().unwrap().len(), 3);
@@ -176,10 +163,10 @@ async fn groups_by_a_label() {
     assert!(notes.contains("runs of a group differ in seed\""), "{notes}");
     let path = "/api/v1/compare?by=lambda&where=encoding%3Dsoft&score=ctl,icl";
     assert_eq!(sidecar.json(path), report);
-    let table = said(&compare(&asked));
+    let table = compare(&asked).ok();
     assert!(table.starts_with("Least leakage: lambda 1 to 10 (compared with 1"), "{table}");
     assert!(table.lines().any(|line| line.starts_with("0.01 ") && line.contains(" 3  –")), "{table}");
-    let mixed = said(&compare(&["--by", "lambda", "--address", &address]));
+    let mixed = compare(&["--by", "lambda", "--address", &address]).ok();
     assert!(mixed.contains("note: runs of a group differ in encoding, seed"), "{mixed}");
 }
 
@@ -194,7 +181,7 @@ async fn two_splits_of_a_run_at_their_common_steps() {
     drop_first_concept(&mut client, "soft", 3).await;
     let address = sidecar.http.to_string();
     let asked = ["soft", "--with-split", "val_dropped", "--address", &address];
-    let report: Value = serde_json::from_str(&said(&compare(&[&asked[..], &["--json"]].concat()))).unwrap();
+    let report = compare(&[&asked[..], &["--json"]].concat()).json();
     assert_eq!(report["run"], "soft", "{report:#}");
     for (side, split) in [("a", "val"), ("b", "val_dropped")] {
         let steps: Vec<Value> = (1..=3).map(|step| serde_json::json!([split, step])).collect();
@@ -213,15 +200,15 @@ async fn two_splits_of_a_run_at_their_common_steps() {
     let api = sidecar.json("/api/v1/compare?run_a=soft&split=val&with_split=val_dropped");
     assert_eq!(api, report);
     let turned = ["soft", "--split", "val_dropped", "--with-split", "val", "--address", &address, "--last", "1"];
-    let table = said(&compare(&turned));
+    let table = compare(&turned).ok();
     assert!(table.starts_with("a  soft: 1 evaluation of val_dropped, steps 3 to 3, 600 rows\nb  soft: 1"), "{table}");
     let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{table}"));
     assert!(line("concept_accuracy").ends_with("higher in b") && line("  wing").ends_with("higher in b"), "{table}");
     assert!(table.contains("  1 of 2 concepts differ") && !table.contains("Leakage Criterion"), "{table}");
     assert!(table.contains("note: not finished yet: soft"), "{table}");
     sidecar.terminate();
-    let left = said(&compare(&["soft", "--with-split", "val_dropped", "--data-dir", text(&curves), "--json"]));
-    assert_eq!(serde_json::from_str::<Value>(&left).unwrap(), report);
+    let left = compare(&["soft", "--with-split", "val_dropped", "--data-dir", text(&curves), "--json"]);
+    assert_eq!(left.json(), report);
 }
 
 /// Passes of `val_dropped`, where the first concept is always predicted present.
@@ -259,7 +246,7 @@ async fn interventions_that_fail_on_a_shifted_split_alone() {
     }
     stream.close().await;
     let address = sidecar.http.to_string();
-    let table = said(&compare(&["soft", "--with-split", "shifted", "--address", &address]));
+    let table = compare(&["soft", "--with-split", "shifted", "--address", &address]).ok();
     let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{table}"));
     assert!(line("intervention_drop").ends_with("higher in b"), "{table}");
     assert!(line("task_accuracy").ends_with("no difference shown"), "{table}");
@@ -272,7 +259,7 @@ async fn faults_of_a_comparison_name_the_parameter() {
     write_secret(&token, "a-token-of-the-tests");
     let sidecar = Sidecar::start(&["--token-file", text(&token)]);
     let address = sidecar.http.to_string();
-    let open = refused(&compare(&["a", "b", "--address", &address]), 1);
+    let open = refused(compare(&["a", "b", "--address", &address]), 1);
     assert_eq!(open, "Authorization: expected Bearer and the token");
     drop(sidecar);
 
@@ -295,80 +282,54 @@ async fn faults_of_a_comparison_name_the_parameter() {
 
     // The same step of another split, and a split without common steps.
     train_on(&mut client, "odd", "b", &[("lambda", "1")], 1.0, 3).await;
-    let mut batch = chunk("a", 100, 0..ROWS);
-    (batch.split, batch.step) = ("early".into(), 9);
-    let mut end = end_pass("a", 101);
-    (end.split, end.step) = ("early".into(), 9);
-    stream.ask(batch).await;
-    stream.ask(end).await;
-    point(&mut client, "a", "early", 9).await;
+    pass(&mut client, &mut stream, "a", ("early", 9, 100), tensors(0..ROWS)).await;
 
-    let cases: [(&[&str], &str); 29] = [
-        (&[], "expected two runs, --by LABEL, or a run and --with-split SPLIT"),
-        (&["a"], "got one run, 'a', expected another, or --with-split SPLIT"),
-        (&["a", "--with-split", "val"], "with_split: got 'val' for both, expected a split other than split"),
+    let cases = [
+        ("", "expected two runs, --by LABEL, or a run and --with-split SPLIT"),
+        ("a", "got one run, 'a', expected another, or --with-split SPLIT"),
+        ("a --with-split val", "with_split: got 'val' for both, expected a split other than split"),
         (
-            &["a", "--split", "early", "--with-split", " early"],
-            "with_split: got 'early' for both, expected a split other than split",
-        ),
-        (
-            &["a", "--with-split", "none"],
+            "a --with-split none",
             "with_split: run 'a' has no evaluation of 'none', expected one of its splits: early, val",
         ),
+        ("a --split no --with-split val", "split: run 'a' has no evaluation of 'no', expected one of its splits:"),
         (
-            &["a", "--with-split", ""],
-            "with_split: run 'a' has no evaluation of '', expected one of its splits: early, val",
-        ),
-        (
-            &["a", "--split", "no", "--with-split", "val"],
-            "split: run 'a' has no evaluation of 'no', expected one of its splits:",
-        ),
-        (
-            &["a", "--with-split", "early"],
+            "a --with-split early",
             "with_split: run 'a' has no step with evaluations of both 'val' and 'early', expected passes over both",
         ),
-        (
-            &["b", "--with-split", "odd", "--last", "2"],
-            "last: run 'b' has 1 steps with evaluations of both, expected 2",
-        ),
-        (
-            &["b", "--split", "val,x", "--with-split", "odd"],
-            "split: got 2 splits, expected one and the other as with_split",
-        ),
-        (&["a", "b", "--with-split", "odd"], "run_b: cannot be combined with with_split, expected run_a alone"),
-        (&["--by", "lambda", "--with-split", "odd"], "by: cannot be combined with with_split, expected run_a alone"),
-        (&["--with-split", "odd"], "run_a: is missing: expected the run whose splits are compared"),
-        (&["a", "a"], "run_b: got 'a' for both runs, expected a run other than run_a"),
-        (&["a", "nobody"], "run_b: 'nobody' is unknown, expected one of bare, b, a"),
-        (
-            &["a", "b", "--split", "test"],
-            "split: run 'a' has no evaluation of 'test', expected one of its splits: early, val",
-        ),
-        (&["a", "b", "--split", "val,val"], "split: got 'val' twice, expected folds that differ"),
-        (&["a", "b", "--last", "2"], "last: run 'b' has 1 evaluations of 'val', expected 2"),
-        (&["a", "b", "--last", "0"], "last: got '0', expected a whole number from 1 to 1000"),
-        (&["a", "b", "--confidence", "95"], "confidence: got '95', expected a number between 0.5 and 1, such as 0.95"),
-        (
-            &["a", "b", "--confidence", "nan"],
-            "confidence: got 'nan', expected a number between 0.5 and 1, such as 0.95",
-        ),
-        (&["a", "b", "--score", "leakage"], "score: 'leakage' is not a score of the catalogue"),
-        (&["a", "b", "--score", "bleu"], "score: not all sides have bleu: 'a' has ctl, "),
-        (&["a", "bare"], "score: no score in common: 'a' has ctl, "),
-        (&["a", "b", "--where", "lambda=1"], "where: selects the runs of groups, expected it only with by"),
-        (&["a", "b", "--by", "lambda"], "by: cannot be combined with runs, expected either two runs or a label"),
-        (&["--by", "seed"], "by: no run has the label 'seed', expected one of lambda"),
-        (
-            &["--by", "lambda", "--split", "val,test"],
-            "split: got 2 splits, expected one: with by, the runs are the folds",
-        ),
-        (&["--by", "lambda", "--where", "lambda"], "where: got 'lambda', expected LABEL=VALUE"),
+        ("b --with-split odd --last 2", "last: run 'b' has 1 steps with evaluations of both, expected 2"),
+        ("b --split val,x --with-split odd", "split: got 2 splits, expected one and the other as with_split"),
+        ("a b --with-split odd", "run_b: cannot be combined with with_split, expected run_a alone"),
+        ("--by lambda --with-split odd", "by: cannot be combined with with_split, expected run_a alone"),
+        ("--with-split odd", "run_a: is missing: expected the run whose splits are compared"),
+        ("a a", "run_b: got 'a' for both runs, expected a run other than run_a"),
+        ("a nobody", "run_b: 'nobody' is unknown, expected one of bare, b, a"),
+        ("a b --split test", "split: run 'a' has no evaluation of 'test', expected one of its splits: early, val"),
+        ("a b --split val,val", "split: got 'val' twice, expected folds that differ"),
+        ("a b --last 2", "last: run 'b' has 1 evaluations of 'val', expected 2"),
+        ("a b --last 0", "last: got '0', expected a whole number from 1 to 1000"),
+        ("a b --confidence 95", "confidence: got '95', expected a number between 0.5 and 1, such as 0.95"),
+        ("a b --confidence nan", "confidence: got 'nan', expected a number between 0.5 and 1, such as 0.95"),
+        ("a b --score leakage", "score: 'leakage' is not a score of the catalogue"),
+        ("a b --score bleu", "score: not all sides have bleu: 'a' has ctl, "),
+        ("a bare", "score: no score in common: 'a' has ctl, "),
+        ("a b --where lambda=1", "where: selects the runs of groups, expected it only with by"),
+        ("a b --by lambda", "by: cannot be combined with runs, expected either two runs or a label"),
+        ("--by seed", "by: no run has the label 'seed', expected one of lambda"),
+        ("--by lambda --split val,test", "split: got 2 splits, expected one: with by, the runs are the folds"),
+        ("--by lambda --where lambda", "where: got 'lambda', expected LABEL=VALUE"),
     ];
-    for (arguments, expected) in cases {
-        let message = refused(&compare(&[arguments, &["--address", &address]].concat()), 2);
+    let check = |arguments: &[&str], expected: &str| {
+        let message = refused(compare(&[arguments, &["--address", &address]].concat()), 2);
         assert!(message.starts_with(expected), "{arguments:?}: {message}");
+    };
+    for (arguments, expected) in cases {
+        check(&arguments.split_whitespace().collect::<Vec<_>>(), expected);
     }
-    let one = refused(&compare(&["--by", "lambda", "--where", "lambda=1", "--address", &address]), 2);
+    let both = "with_split: got 'early' for both, expected a split other than split";
+    check(&["a", "--split", "early", "--with-split", " early"], both);
+    check(&["a", "--with-split", ""], "with_split: run 'a' has no evaluation of '', expected one of its splits");
+    let one = refused(compare(&["--by", "lambda", "--where", "lambda=1", "--address", &address]), 2);
     assert_eq!(one, "by: only lambda=1 has evaluations of split 'val', expected two values of the label");
     let api = sidecar.json("/api/v1/compare?run_a=a&run_b=b&depth=1");
     assert_eq!(api["error"]["field"], "depth");

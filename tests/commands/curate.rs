@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::common::{Sidecar, open_history, program, run as declaration, text};
+use crate::common::{Done, Sidecar, open_history, program, run as declaration, text};
 use conceptwatch::history::{Identity, RunOutcome, Store};
 use conceptwatch::server::proto::{FinishRunRequest, ListRunsRequest, StartRunRequest};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
@@ -74,29 +74,20 @@ fn fill(home: &Path, directory: &str, runs: &[&str]) {
     history.finish_run(runs[0], 1e9 + 60.0, &RunOutcome::Finished).unwrap();
 }
 
-struct Done {
-    status: i32,
-    out: String,
-    err: String,
-}
-
 /// `conceptwatch` as a user with this home calls it.
 fn conceptwatch(home: &Path, arguments: &[&str]) -> Done {
-    let output = program().env("XDG_DATA_HOME", home).args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Done { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    Done::of(program().env("XDG_DATA_HOME", home).args(arguments))
 }
 
 fn ok(home: &Path, arguments: &[&str]) -> String {
     let done = conceptwatch(home, arguments);
-    assert_eq!((done.status, done.err.as_str()), (0, ""), "{arguments:?}");
-    done.out
+    assert_eq!(done.err, "", "{arguments:?}");
+    done.ok()
 }
 
 fn refused(home: &Path, arguments: &[&str], why: &str) {
-    let done = conceptwatch(home, arguments);
-    assert_eq!(done.status, 2, "{arguments:?}: {} {}", done.out, done.err);
-    assert!(done.err.contains(why) && done.err.lines().count() == 1, "{arguments:?}: {}", done.err);
+    let error = conceptwatch(home, arguments).refused(2);
+    assert!(error.contains(why), "{arguments:?}: {error}");
 }
 
 fn listed(home: &Path, arguments: &[&str]) -> (Vec<String>, u64) {
@@ -138,12 +129,12 @@ fn runs_of_all_places_are_listed_titled_noted_and_removed() {
     ok(home, &["rename", "twin", "x", "--data-dir", text(&second)]);
     assert_eq!(ok(home, &["rm", "cub", "cub-2", "--yes"]), "removed cub\nremoved cub-2\n");
     assert_eq!(listed(home, &[]).1, 3);
-    assert_eq!(conceptwatch(home, &["diagnose", "cub"]).status, 2);
+    assert_eq!(conceptwatch(home, &["diagnose", "cub"]).status, Some(2));
     // Where there is nothing, there is nothing to list.
     let empty = tempfile::tempdir().unwrap();
     assert_eq!(ok(empty.path(), &["ls"]), "no runs\n");
     refused(home, &["ls", "--data-dir", text(empty.path())], "has no history.sqlite3");
-    assert_eq!(conceptwatch(home, &["ls", "--address", "127.0.0.1:1"]).status, 1);
+    assert_eq!(conceptwatch(home, &["ls", "--address", "127.0.0.1:1"]).status, Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,7 +170,7 @@ async fn a_running_sidecar_makes_the_changes_and_keeps_open_runs() {
     fill(home, "host-2", &["twin"]);
     fill(home, "host-3", &["twin"]);
     let done = conceptwatch(home, &["rm", "left", "open", "nobody", "done", "twin", "--yes"]);
-    assert_eq!((done.status, done.out.as_str()), (2, ""), "{}", done.err);
+    assert_eq!((done.status, done.out.as_str()), (Some(2), ""), "{}", done.err);
     let lines: Vec<&str> = done.err.lines().collect();
     let expected = ["run: 'open' is open, expected one", "run: 'nobody' is unknown", "run: 'twin' is in "];
     assert_eq!(lines.len(), expected.len(), "{}", done.err);

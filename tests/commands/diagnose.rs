@@ -1,11 +1,11 @@
 //! `conceptwatch diagnose`, /api/v1/verdict and GetDiagnosis over a real sidecar.
 
-use std::process::Output;
+use std::path::Path;
 
 use crate::common::rows::{floats, tensors};
 use crate::common::stored;
 use crate::common::{
-    Client, Sidecar, Stream, answers_in, chunk, end_pass, open_history, point, program, run, text, until,
+    Client, Done, Sidecar, Stream, answers_in, chunk, conceptwatch, end_pass, open_history, point, run, text, until,
 };
 use conceptwatch::history::{Identity, RunOutcome, Store};
 use conceptwatch::server::proto::{self, FinishRunRequest};
@@ -33,8 +33,8 @@ async fn pass(client: &mut Client, name: &str, rows: u64, activation: impl Fn(u6
     stream.close().await;
 }
 
-fn diagnose(arguments: &[&str]) -> Output {
-    program().arg("diagnose").args(arguments).output().unwrap()
+fn diagnose(arguments: &[&str]) -> Done {
+    conceptwatch(&[&["diagnose"], arguments].concat())
 }
 
 fn found(diagnosis: &Value) -> Vec<&str> {
@@ -86,9 +86,9 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     assert_ne!(of_set.state(), proto::DiagnosisState::Unknown, "{of_set:?}");
 
     let address = sidecar.http.to_string();
-    let output = diagnose(&["poor", "--address", &address, "--json"]);
-    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), poor);
-    let table = String::from_utf8(diagnose(&["poor", "--address", &address]).stdout).unwrap();
+    let as_json = || diagnose(&["poor", "--address", &address, "--json"]).json();
+    assert_eq!(as_json(), poor);
+    let table = diagnose(&["poor", "--address", &address]).ok();
     assert!(
         table.starts_with(
             "poor, val, step 1, 1000 rows, ± 95 %\ntoo early to tell: 1 of 3 evaluations that are needed\n"
@@ -129,8 +129,7 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     for (field, value) in overview["runs"][0]["verdict"].as_object().unwrap() {
         assert_eq!(&whole[field], value, "{field}");
     }
-    let output = diagnose(&["poor", "--address", &address, "--json"]);
-    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), whole);
+    assert_eq!(as_json(), whole);
     let answer = client.get_diagnosis(request("poor", "val")).await.unwrap().into_inner();
     let (told, deciding) = (answer.verdict.clone().unwrap(), answer.verdict.unwrap().deciding.unwrap());
     assert_eq!((told.state(), told.since_step), (proto::VerdictState::PossiblyLeaking, None));
@@ -160,13 +159,12 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
             "conceptwatch diagnose: split: run 'poor' has no evaluation of 'test', expected one of its splits: val\n",
         ),
     ] {
-        let output = diagnose(&[&arguments[..], &["--address", &address]].concat());
-        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(2), expected));
+        assert_eq!(diagnose(&[&arguments[..], &["--address", &address]].concat()).refused(2), expected);
     }
     let report = directory.path().join("report.html");
+    let page_of = |run: &str, to: &Path| diagnose(&[run, "--address", &address, "--html", text(to)]);
     let reported = |run: &str| {
-        let output = diagnose(&[run, "--address", &address, "--html", text(&report)]);
-        assert!(output.status.success(), "{output:?}");
+        page_of(run, &report).ok();
         std::fs::read_to_string(&report).unwrap()
     };
     let page = reported("poor");
@@ -181,30 +179,25 @@ async fn runs_are_diagnosed_by_command_http_and_grpc() {
     let standings = answers["alerts"]["standings"].as_array().unwrap();
     assert!(standings.iter().all(|alert| alert["run"] == "poor"), "{standings:#?}");
     // Titles and notes are anyone's.
-    let title = ["rename", "clean", "<b>clean</b>", "--address", &address];
-    assert!(program().args(title).output().unwrap().status.success());
+    conceptwatch(&["rename", "clean", "<b>clean</b>", "--address", &address]).ok();
     let page = reported("clean");
     assert!(page.contains("<h2>&lt;b&gt;clean&lt;/b&gt;</h2>") && !page.contains("<b>clean"), "{page}");
-    let output = diagnose(&["poor", "--address", &address, "--html", "/nowhere/report.html"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(String::from_utf8(output.stderr).unwrap().contains("--html: /nowhere/report.html cannot be written"));
+    let error = page_of("poor", Path::new("/nowhere/report.html")).refused(2);
+    assert!(error.contains("--html: /nowhere/report.html cannot be written"), "{error}");
     // A link stays and its target is replaced; what is no regular file is written in place.
     let link = directory.path().join("link.html");
     std::os::unix::fs::symlink(&report, &link).unwrap();
     std::fs::write(&report, "before").unwrap();
-    assert!(diagnose(&["poor", "--address", &address, "--html", text(&link)]).status.success());
+    page_of("poor", &link).ok();
     assert!(link.is_symlink() && std::fs::read_to_string(&report).unwrap().contains("poor"));
-    let fifo = std::ffi::CString::new(text(&directory.path().join("fifo"))).unwrap();
-    // SAFETY: the path ends with NUL.
-    assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
     let fifo = directory.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let reading = fifo.clone();
     let reader = std::thread::spawn(move || std::fs::read_to_string(reading).unwrap());
-    assert!(diagnose(&["poor", "--address", &address, "--html", text(&fifo)]).status.success());
+    page_of("poor", &fifo).ok();
     assert!(reader.join().unwrap().contains("poor"));
     sidecar.terminate();
-    let left = diagnose(&["poor", "--data-dir", text(&curves), "--json"]);
-    assert_eq!(serde_json::from_slice::<Value>(&left.stdout).unwrap(), poor);
+    assert_eq!(diagnose(&["poor", "--data-dir", text(&curves), "--json"]).json(), poor);
 }
 
 #[test]
@@ -225,8 +218,7 @@ fn a_run_that_stopped_on_advice_leaks_to_whoever_opens_its_curves_later() {
     }
     history.finish_run("r", 2e9, &RunOutcome::StoppedOnAdvice { rank: 0 }).unwrap();
     drop(history);
-    let found = diagnose(&["r", "--data-dir", text(directory.path()), "--json"]);
-    let found: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let found = diagnose(&["r", "--data-dir", text(directory.path()), "--json"]).json();
     assert_eq!((&found["state"], &found["stop_advised_by"]), (&"leaking".into(), &Value::Null), "{found:#}");
     assert!(found["reason"].as_str().unwrap().contains("times the noise of an evaluation"), "{found:#}");
 }

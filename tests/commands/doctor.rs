@@ -4,9 +4,8 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Output;
 
-use crate::common::{Sidecar, open_history, program, stored, text};
+use crate::common::{Done, Sidecar, conceptwatch, open_history, program, stored, text};
 use conceptwatch::history::{FILE_NAME, Identity, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
 
@@ -23,10 +22,15 @@ fn fill(directory: &Path) {
     }
 }
 
-fn doctor(directory: &Path, more: &[&str]) -> (i32, String, String) {
-    let Output { status, stdout, stderr } =
-        program().args(["doctor", "--data-dir", text(directory)]).args(more).output().unwrap();
-    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+fn doctor(directory: &Path, more: &[&str]) -> Done {
+    conceptwatch(&[&["doctor", "--data-dir", text(directory)], more].concat())
+}
+
+/// What it prints about a directory with faults.
+fn faulty(directory: &Path) -> String {
+    let done = doctor(directory, &[]);
+    assert_eq!(done.status, Some(1), "{done:?}");
+    done.out
 }
 
 #[test]
@@ -34,8 +38,7 @@ fn a_healthy_history_has_no_faults() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("curves");
     fill(&directory);
-    let (status, report, _) = doctor(&directory, &[]);
-    assert_eq!(status, 0, "{report}");
+    let report = doctor(&directory, &[]).ok();
     assert!(report.contains("1 runs, 50 points") && report.contains("no faults"), "{report}");
     assert_eq!(std::fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700, "made for its owner alone");
 }
@@ -53,27 +56,14 @@ fn a_damaged_history_is_named_by_serve_and_repaired_by_doctor() {
     bytes[at..at + 4096].fill(0);
     std::fs::write(&file, &bytes).unwrap();
 
-    let refused = program()
-        .args([
-            "serve",
-            "--grpc-address",
-            "127.0.0.1:0",
-            "--http-address",
-            "127.0.0.1:0",
-            "--data-dir",
-            text(&directory),
-        ])
-        .output();
-    let refused = refused.unwrap();
-    let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && message.contains("conceptwatch doctor --repair"), "{message}");
+    let places = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", text(&directory)];
+    let refused = conceptwatch(&[&["serve"][..], &places].concat());
+    assert!(refused.status != Some(0) && refused.err.contains("conceptwatch doctor --repair"), "{refused:?}");
 
-    let (status, report, _) = doctor(&directory, &[]);
-    assert_eq!(status, 1, "{report}");
+    let report = faulty(&directory);
     assert!(report.contains("fault: "), "{report}");
     assert_eq!(std::fs::read(&file).unwrap(), bytes, "an examination changes nothing");
-    let (status, report, _) = doctor(&directory, &["--repair"]);
-    assert_eq!(status, 0, "{report}");
+    let report = doctor(&directory, &["--repair"]).ok();
     assert!(report.contains("repaired: kept 1 runs"), "{report}");
     assert_eq!(std::fs::read(directory.join(format!("{FILE_NAME}.damaged-1"))).unwrap(), bytes, "it is kept");
     assert_ne!(std::fs::read(&file).unwrap(), whole);
@@ -87,36 +77,31 @@ fn a_file_of_no_bytes_is_not_called_healthy() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::set_permissions(directory.path(), Permissions::from_mode(0o700)).unwrap();
     std::fs::write(directory.path().join(FILE_NAME), "").unwrap();
-    let (status, report, _) = doctor(directory.path(), &[]);
-    assert_eq!(status, 1, "{report}");
+    let report = faulty(directory.path());
     assert!(
         report.contains("fault: file: the file has 0 bytes: it was never written, or all of it is lost"),
         "{report}"
     );
-    let (status, report, _) = doctor(directory.path(), &["--repair"]);
-    assert_eq!(status, 0, "{report}");
+    let report = doctor(directory.path(), &["--repair"]).ok();
     assert!(report.contains("repaired: kept 0 runs"), "{report}");
-    assert_eq!(doctor(directory.path(), &[]).0, 0);
+    doctor(directory.path(), &[]).ok();
 }
 
 #[test]
 fn what_cannot_be_examined_is_named() {
     let directory = tempfile::tempdir().unwrap();
-    let (status, _, message) = doctor(directory.path(), &[]);
-    assert_eq!(status, 2, "{message}");
+    let message = doctor(directory.path(), &[]).refused(2);
     assert!(message.contains("data_dir") && message.contains("has no history.sqlite3"), "{message}");
     let sidecar = Sidecar::start(&["--data-dir", text(directory.path())]);
-    let (status, _, message) = doctor(directory.path(), &["--repair"]);
-    assert_eq!(status, 2, "{message}");
+    let message = doctor(directory.path(), &["--repair"]).refused(2);
     assert!(message.contains("in use by another process"), "{message}");
     drop(sidecar);
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(directory.path(), open).unwrap();
-    let (status, report, _) = doctor(directory.path(), &[]);
-    assert_eq!(status, 1, "{report}");
+    let report = faulty(directory.path());
     assert!(report.contains("got mode 0755, expected 0700"), "{report}");
-    assert_eq!(doctor(directory.path(), &["--repair"]).0, 0);
-    assert_eq!(doctor(directory.path(), &[]).0, 0);
+    doctor(directory.path(), &["--repair"]).ok();
+    doctor(directory.path(), &[]).ok();
 }
 
 #[test]
@@ -137,13 +122,11 @@ fn without_a_directory_the_machine_its_sidecars_and_all_curves_are_told() {
         let mut program = program();
         program.env("XDG_DATA_HOME", data.path()).env_remove("CONCEPTWATCH_DATA_DIR");
         program.env("XDG_RUNTIME_DIR", runtime.path());
-        let Output { status, stdout, .. } = program.arg("doctor").output().unwrap();
-        (status.code().unwrap(), String::from_utf8(stdout).unwrap())
+        Done::of(program.arg("doctor"))
     };
     fill(&home.join("other-1"));
     let sidecar = Sidecar::start(&["--data-home", text(&home)]);
-    let (status, report) = doctor();
-    assert_eq!(status, 0, "{report}");
+    let report = doctor().ok();
     let page = format!("page {}: conceptwatch {}, up 0.0 h", sidecar.http, env!("CARGO_PKG_VERSION"));
     for expected in [
         page.as_str(),
@@ -159,7 +142,7 @@ fn without_a_directory_the_machine_its_sidecars_and_all_curves_are_told() {
     assert_eq!(listens, [true, true, false], "{report}");
     drop((sidecar, first, second));
     std::fs::write(home.join("other-1").join(FILE_NAME), "no history").unwrap();
-    let (status, report) = doctor();
-    assert_eq!(status, 1, "{report}");
+    let Done { status, out: report, .. } = doctor();
+    assert_eq!(status, Some(1), "{report}");
     assert!(report.contains("fault: ") && report.contains("other-1"), "{report}");
 }

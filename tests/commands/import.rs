@@ -1,11 +1,10 @@
 //! `conceptwatch import` and `export --store`: curves go from a data directory into a database and back without loss.
 
 use std::path::Path;
-use std::process::Output;
 
 use crate::common::postgres::Server;
 use crate::common::stored::{point, unscored};
-use crate::common::{open_history, program};
+use crate::common::{Done, conceptwatch, open_history, program, text};
 use conceptwatch::history::{Ending, Identity, Postgres, Remark, RunOutcome, Store, StoredRun, Unscored, WholePoint};
 use leakage::run::{Concept, Run, RunFields};
 use leakage::sample::Attempt;
@@ -71,13 +70,8 @@ fn kept(history: &dyn Store) -> Kept {
     runs.into_iter().map(all).collect()
 }
 
-fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    program().args(arguments).envs(environment.iter().copied()).output().unwrap()
-}
-
-fn said(output: &Output) -> (Option<i32>, String) {
-    let text = String::from_utf8_lossy(&[output.stdout.clone(), output.stderr.clone()].concat()).into_owned();
-    (output.status.code(), text)
+fn import(directory: &Path, url: &str, more: &[&str]) -> Done {
+    conceptwatch(&[&["import", text(directory), "--store", url], more].concat())
 }
 
 #[test]
@@ -86,10 +80,9 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
     let [there, back] = ["there", "back"].map(|name| directory.path().join(name));
     fill(&there);
-    let import = ["import", there.to_str().unwrap(), "--store", &url];
-    let (status, text) = said(&command(&import, &[]));
-    assert_eq!((status, text.lines().count()), (Some(0), 3), "{text}");
-    assert!(text.contains("'a': 13 points, 2 passes without a point\n"), "{text}");
+    let said = import(&there, &url, &[]).ok();
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(said.contains("'a': 13 points, 2 passes without a point\n"), "{said}");
     let mut whole = kept(&open_history(&there));
     assert_eq!(whole.len(), 3);
     // The one without a job is told by its name and start from others of its name.
@@ -101,26 +94,22 @@ fn curves_go_into_a_database_and_back_without_loss() {
     let store = Postgres::open(&url).unwrap();
     assert_eq!(kept(&store), whole);
     // Once more changes nothing.
-    assert_eq!(said(&command(&import, &[])).0, Some(0));
+    import(&there, &url, &[]).ok();
     assert_eq!(kept(&store), whole);
 
-    let export = ["export", "--store", &url, "--format", "history", "--to", back.to_str().unwrap()];
-    let (status, text) = said(&command(&export, &[]));
-    assert_eq!(status, Some(0), "{text}");
+    conceptwatch(&["export", "--store", &url, "--format", "history", "--to", text(&back)]).ok();
     assert_eq!(kept(&open_history(&back)), whole);
 
     // As tables, from either.
     let tables = |source: [&str; 2], name: &str| {
         let to = directory.path().join(name);
-        let output = command(&["export", source[0], source[1], "--format", "jsonl", "--to", to.to_str().unwrap()], &[]);
-        assert!(output.status.success(), "{:?}", said(&output));
-        let mut lines = std::fs::read_to_string(to.join("scores.jsonl")).unwrap();
-        lines = lines.replace(there.to_str().unwrap(), "database");
+        conceptwatch(&["export", source[0], source[1], "--format", "jsonl", "--to", text(&to)]).ok();
+        let lines = std::fs::read_to_string(to.join("scores.jsonl")).unwrap().replace(text(&there), "database");
         let mut lines: Vec<String> = lines.lines().map(str::to_owned).collect();
         lines.sort();
         lines
     };
-    let of_directory = tables(["--data-dir", there.to_str().unwrap()], "of directory");
+    let of_directory = tables(["--data-dir", text(&there)], "of directory");
     assert_eq!(tables(["--store", &url], "of database"), of_directory);
 }
 
@@ -132,8 +121,7 @@ fn a_name_that_is_taken_gets_another() {
     let store = Postgres::open(&url).unwrap();
     store.record_run(&run("a", 3), &Identity { job: "theirs", ..Identity::default() }, 0.5).unwrap();
     store.record_run(&run("plain", 2), &Identity::default(), 0.5).unwrap();
-    let (status, text) = said(&command(&["import", directory.path().to_str().unwrap(), "--store", &url], &[]));
-    assert_eq!(status, Some(0), "{text}");
+    import(directory.path(), &url, &[]).ok();
     let names: Vec<String> = kept(&store).into_iter().map(|(stored, ..)| stored.run.name.clone()).collect();
     assert_eq!(names, ["a", "a-2", "a-2-2", "plain", "plain-2"]);
     assert_eq!(store.newest_steps("a-2", "val", 99).unwrap().len(), 9);
@@ -161,12 +149,7 @@ fn runs_of_one_name_in_several_directories_stay_apart() {
         run_of(0..if name == "one" { 3 } else { 4 }, &history, "cub", None);
         history.finish_run("cub", 30.0, &RunOutcome::Finished).unwrap();
     }
-    let import = |name: &str| {
-        let (status, text) =
-            said(&command(&["import", directory.path().join(name).to_str().unwrap(), "--store", &url], &[]));
-        assert_eq!(status, Some(0), "{text}");
-        text
-    };
+    let import = |name: &str| import(&directory.path().join(name), &url, &[]).ok();
     assert_eq!(import("one"), "'cub' as 'cub-2': 3 points\n");
     assert_eq!(import("two"), "'cub' as 'cub-3': 4 points\n");
     let all = kept(&store);
@@ -184,11 +167,7 @@ fn runs_belong_to_the_project_that_is_named() {
     let Some(server) = Server::shared() else { return };
     let (url, directory) = (server.database(), tempfile::tempdir().unwrap());
     fill(directory.path());
-    let import = |project: &[&str]| {
-        let arguments = ["import", directory.path().to_str().unwrap(), "--store", &url];
-        said(&command(&[&arguments[..], project].concat(), &[]))
-    };
-    assert_eq!(import(&["--project", "vision"]).0, Some(0));
+    import(directory.path(), &url, &["--project", "vision"]).ok();
     let runs = |project: &str| -> Vec<String> {
         let query = "SELECT name FROM run WHERE project = $1 ORDER BY name";
         let rows = server.admin(url.rsplit('/').next().unwrap()).query(query, &[&project]).unwrap();
@@ -196,10 +175,10 @@ fn runs_belong_to_the_project_that_is_named() {
     };
     assert_eq!(runs("vision"), ["a", "a-2", "plain"]);
     // Another project gets runs of its own.
-    assert_eq!(import(&[]).0, Some(0));
+    import(directory.path(), &url, &[]).ok();
     assert_eq!(runs("default"), ["a-2-2", "a-3", "plain-2"]);
-    let (status, text) = import(&["--project", " "]);
-    assert!(status == Some(2) && text.contains("project: "), "{text}");
+    let error = import(directory.path(), &url, &["--project", " "]).refused(2);
+    assert!(error.contains("project: "), "{error}");
 }
 
 #[test]
@@ -213,28 +192,30 @@ fn a_password_is_read_from_a_file_or_the_environment() {
     server.ask_for_passwords("hub");
     let import = |environment: &[(&str, &str)]| {
         let url = format!("postgres://hub@127.0.0.1:{}/{name}", server.port);
-        said(&command(&["import", directory.path().to_str().unwrap(), "--store", &url], environment))
+        let mut command = program();
+        command.args(["import", text(directory.path()), "--store", &url]);
+        Done::of(command.envs(environment.iter().copied()))
     };
     let file = directory.path().join("passwords");
     crate::common::write_secret(&file, &format!("127.0.0.1:{}:*:other:x\n*:*:{name}:hub:a\\:b\n", server.port));
-    let (status, text) = import(&[]);
-    assert!(status == Some(1) && text.contains("the database refuses access"), "{text}");
-    let (status, text) = import(&[("PGPASSWORD", "wrong")]);
-    assert!(status == Some(1) && text.contains("password authentication failed"), "{text}");
-    assert_eq!(import(&[("PGPASSFILE", file.to_str().unwrap())]).0, Some(0));
-    assert_eq!(import(&[("PGPASSWORD", "a:b")]).0, Some(0));
+    for (environment, why) in
+        [(&[][..], "the database refuses access"), (&[("PGPASSWORD", "wrong")], "password authentication failed")]
+    {
+        let error = import(environment).refused(1);
+        assert!(error.contains(why), "{error}");
+    }
+    import(&[("PGPASSFILE", text(&file))]).ok();
+    import(&[("PGPASSWORD", "a:b")]).ok();
 }
 
 #[test]
 fn what_is_no_store_or_no_history_is_bad_input() {
     let directory = tempfile::tempdir().unwrap();
-    let import = |url| said(&command(&["import", directory.path().to_str().unwrap(), "--store", url], &[]));
-    let (status, text) = import("postgres://h/d");
-    assert!(status == Some(2) && text.contains("has no history.sqlite3"), "{text}");
+    let error = import(directory.path(), "postgres://h/d", &[]).refused(2);
+    assert!(error.contains("has no history.sqlite3"), "{error}");
     drop(open_history(directory.path()));
-    let (status, text) = import("postgres://user:secret@h/d");
-    assert!(status == Some(2) && text.lines().count() == 1 && !text.contains("secret"), "{text}");
-    let to = directory.path().join("to");
-    let (status, text) = said(&command(&["export", "--format", "history", "--to", to.to_str().unwrap()], &[]));
-    assert!(status == Some(2) && text.contains("expected --store"), "{text}");
+    let error = import(directory.path(), "postgres://user:secret@h/d", &[]).refused(2);
+    assert!(!error.contains("secret"), "{error}");
+    let error = conceptwatch(&["export", "--format", "history", "--to", text(&directory.path().join("to"))]).refused(2);
+    assert!(error.contains("expected --store"), "{error}");
 }

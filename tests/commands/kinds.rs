@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-use crate::common::program;
+use crate::common::{Done, program};
 
 const ROWS: usize = 400;
 const K: usize = 3;
@@ -76,36 +76,26 @@ fn of(activations: &[f64], labels: &[f64]) -> Table {
 impl Table {
     /// The JSON, and what is said beside it.
     fn json(&self, arguments: &[&str]) -> (Value, String) {
-        let output = program()
-            .arg("score")
-            .arg(&self.path)
-            .args(["--json", "--no-tests", "--scores", SCORES])
-            .args(arguments)
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{said}");
-        (serde_json::from_slice(&output.stdout).unwrap(), said)
+        let (text, said) = self.score(&[&["--json"], arguments].concat());
+        (serde_json::from_str(&text).unwrap(), said)
     }
 
     fn text(&self, arguments: &[&str]) -> String {
-        let output = program()
-            .arg("score")
-            .arg(&self.path)
-            .args(["--no-tests", "--scores", SCORES])
-            .args(arguments)
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        self.score(arguments).0
     }
 
-    /// The one line with which it is refused; of wrong options, what clap says.
-    fn refused(&self, arguments: &[&str]) -> String {
-        let output = program().arg("score").arg(&self.path).args(arguments).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.lines().count() == 1 || error.starts_with("error: "), "{error}");
-        error
+    /// What is printed, and what is said beside it.
+    fn score(&self, arguments: &[&str]) -> (String, String) {
+        let (mut command, shared) = (program(), ["--no-tests", "--scores", SCORES]);
+        let done = Done::of(command.arg("score").arg(&self.path).args(shared).args(arguments));
+        assert_eq!(done.status, Some(0), "{}", done.err);
+        (done.out, done.err)
+    }
+
+    /// It is refused with one line that says all of this; of wrong options, with what clap says.
+    fn refused(&self, arguments: &[&str], says: &[&str]) {
+        let error = Done::of(program().arg("score").arg(&self.path).args(arguments)).refused(2);
+        says.iter().for_each(|text| assert!(error.contains(text), "'{text}' in {error}"));
     }
 }
 
@@ -139,17 +129,11 @@ fn kinds_are_printed_and_so_is_which_of_them_are_guessed() {
         (&json!("continuous"), &json!("continuous"), &json!([]))
     );
     assert!(!first(logits.text(&stated)).contains("guessed"));
-    assert!(
-        logits
-            .refused(&["--activation-kind", "soft"])
-            .contains("got 'soft', expected hard, probability, logit or continuous")
-    );
+    let expected = "got 'soft', expected hard, probability, logit or continuous";
+    logits.refused(&["--activation-kind", "soft"], &[expected]);
     let halves: Vec<f64> = data.labels.iter().enumerate().map(|(at, c)| if at == 5 { 0.5 } else { *c }).collect();
-    let error = of(&data.logits, &halves).refused(&["--concept-kind", "class"]);
-    assert!(
-        error.starts_with("concept_labels: row 1 has 0.5") && error.contains("pass --concept-kind NAME=continuous"),
-        "{error}"
-    );
+    let says = ["concept_labels: row 1 has 0.5", "pass --concept-kind NAME=continuous"];
+    of(&data.logits, &halves).refused(&["--concept-kind", "class"], &says);
 }
 
 #[test]
@@ -184,9 +168,9 @@ fn a_soft_column_is_a_number_and_leaves_the_others_as_they_are() {
     let (wider, _) = table.json(&["--soft-labels", "0.4,0.6"]);
     assert_eq!(wider["scores"], object["scores"]);
     let beyond: Vec<f64> = halves.iter().enumerate().map(|(at, c)| if at == 4 { 1.25 } else { *c }).collect();
-    let error = of(&data.probabilities(), &beyond).refused(&["--soft-labels", "threshold"]);
-    assert!(error.starts_with("concept_labels: row 1 has 1.25 for concept 'c1', expected 0 to 1 with --soft-labels"));
-    assert!(table.refused(&["--soft-labels", "0.6,0.4"]).contains("expected threshold, or LOW,HIGH"));
+    let says = "concept_labels: row 1 has 1.25 for concept 'c1', expected 0 to 1 with --soft-labels";
+    of(&data.probabilities(), &beyond).refused(&["--soft-labels", "threshold"], &[says]);
+    table.refused(&["--soft-labels", "0.6,0.4"], &["expected threshold, or LOW,HIGH"]);
 }
 
 #[test]
@@ -201,21 +185,20 @@ fn a_code_for_unknown_labels_does_not_make_classes_numbers() {
         table(&[("concept_activations", K, &data.logits), ("concept_labels", K, labels), ("task_labels", 2, &tasks)])
     };
     for codes in [&[-999.0][..], &[-9.0], &[-7.0, -8.0, -9.0]] {
-        let error = with(&data.labels, &coded(&data.task, codes)).refused(&[]);
         let expected = format!(
             "task_labels: row 3 has {} for task 't0', expected 0 to 1 (classes); for unknown labels pass --missing-labels \
              and send -1; for measured quantities pass --task-kind NAME=continuous\n",
             codes[0]
         );
-        assert_eq!(error, expected);
+        with(&data.labels, &coded(&data.task, codes)).refused(&[], &[&expected]);
     }
     // A positive code, too, is named with its row.
-    let error = with(&data.labels, &coded(&data.task, &[99_999.0])).refused(&[]);
-    assert!(error.contains("row 3 has 99999 for task 't0', expected 0 to 65535 (classes)"), "{error}");
+    let says = "row 3 has 99999 for task 't0', expected 0 to 65535 (classes)";
+    with(&data.labels, &coded(&data.task, &[99_999.0])).refused(&[], &[says]);
     // Also where there are many classes, and none where many numbers are negative.
     let rows = |of: &dyn Fn(usize) -> f64| (0..ROWS).map(of).collect::<Vec<f64>>();
     let birds = coded(&rows(&|row| (row % 100) as f64), &[-999.0]);
-    assert!(with(&data.labels, &birds).refused(&[]).contains("row 3 has -999"));
+    with(&data.labels, &birds).refused(&[], &["row 3 has -999"]);
     let kind = |task: &[f64]| with(&data.labels, task).json(&[]).0["task_kind"].clone();
     assert_eq!(kind(&rows(&|row| (row % 41) as f64 - 10.0)), json!("continuous"));
     assert_eq!(kind(&rows(&|row| (row % 41) as f64 + 70_000.0)), json!("continuous"));
@@ -223,13 +206,10 @@ fn a_code_for_unknown_labels_does_not_make_classes_numbers() {
         labels.iter().enumerate().map(|(at, c)| if at % K == 1 { c / 2.0 } else { *c }).collect()
     };
     let concepts = |labels: Vec<f64>| with(&halves(labels), &data.task);
-    let error = concepts(coded(&data.labels, &[-9.0])).refused(&[]);
-    assert!(
-        error.contains("row 1 has -9 for concept 'c0'") && error.contains("--concept-kind NAME=continuous"),
-        "{error}"
-    );
-    let error = concepts(data.labels.iter().map(|c| c + 1.0).collect()).refused(&[]);
-    assert!(error.contains("has 2 for concept 'c0', expected 0 to 1; classes count from 0, so subtract 1"), "{error}");
+    let says = ["row 1 has -9 for concept 'c0'", "--concept-kind NAME=continuous"];
+    concepts(coded(&data.labels, &[-9.0])).refused(&[], &says);
+    let says = "has 2 for concept 'c0', expected 0 to 1; classes count from 0, so subtract 1";
+    concepts(data.labels.iter().map(|c| c + 1.0).collect()).refused(&[], &[says]);
     let ages = data.labels.iter().enumerate().map(|(at, c)| 20.0 + 30.0 * c + (at % 29) as f64).collect();
     assert_eq!(concepts(ages).json(&[]).0["concept_kind"], json!("continuous"));
 }
@@ -247,14 +227,16 @@ fn whole_numbers_are_read_as_the_same_floats() {
     for from in [-10.0, 70_000.0] {
         assert_eq!(with(amounts(from)).json(&[]).0["task_kind"], json!("continuous"), "{from}");
     }
+    // They may be amounts as well where most numbers up to the largest do not occur.
+    let (object, said) = with((0..ROWS).map(|row| 300.0 + 37.0 * (row % 100) as f64).collect()).json(&[]);
+    assert_eq!(object["task_kind"], json!("class"));
+    assert!(said.starts_with("task_labels: 100 different whole numbers up to 3963: read as classes"), "{said}");
+    assert_eq!(with((0..ROWS).map(|row| (row % 200) as f64).collect()).json(&[]).1, "");
     // Few of them may be codes.
-    let error = with(data.task.iter().map(|y| y - 9.0).collect()).refused(&[]);
-    assert!(error.contains("--missing-labels") && error.ends_with("pass --task-kind continuous\n"), "{error}");
-    let error = of(&data.logits, &data.labels.iter().map(|c| 5.0 * c).collect::<Vec<_>>()).refused(&[]);
-    assert!(
-        error.ends_with("expected 0 to 1; for measured quantities pass --concept-kind NAME=continuous\n"),
-        "{error}"
-    );
+    let says = ["--missing-labels", "pass --task-kind continuous\n"];
+    with(data.task.iter().map(|y| y - 9.0).collect()).refused(&[], &says);
+    let says = "expected 0 to 1; for measured quantities pass --concept-kind NAME=continuous\n";
+    of(&data.logits, &data.labels.iter().map(|c| 5.0 * c).collect::<Vec<_>>()).refused(&[], &[says]);
 }
 
 #[test]
@@ -278,15 +260,11 @@ fn a_concept_is_told_its_kinds_by_name() {
         );
     }
     let table = of(&mixed, &labels);
-    assert!(
-        table
-            .refused(&["--concept-kind", "size=continuous"])
-            .contains("got the concept 'size', expected one of c0, c1, c2")
-    );
-    let error = table.refused(&["--concept-kind", "class,c0=continuous", "--activation-kind", "c0=logit"]);
-    assert!(error.contains("got logit for 'c0', whose labels are continuous, expected continuous"), "{error}");
-    let error = table.refused(&["--concept-kind", "class"]);
-    assert!(error.contains("for concept 'c0'"), "{error}");
+    let says = "got the concept 'size', expected one of c0, c1, c2";
+    table.refused(&["--concept-kind", "size=continuous"], &[says]);
+    let says = "got logit for 'c0', whose labels are continuous, expected continuous";
+    table.refused(&["--concept-kind", "class,c0=continuous", "--activation-kind", "c0=logit"], &[says]);
+    table.refused(&["--concept-kind", "class"], &["for concept 'c0'"]);
 }
 
 #[test]
@@ -329,13 +307,10 @@ fn each_task_of_a_file_has_the_kind_of_its_own_column() {
     let (object, said) = amounts.json(&["--task-kind", "t1=continuous"]);
     assert_eq!((&object["task_kind"], said.as_str()), (&json!(["class", "continuous"]), ""));
     assert_eq!(amounts.json(&["--task-kind", "continuous"]).0["task_kind"], "continuous");
-    let error = amounts.refused(&["--task-kind", "age=continuous"]);
-    assert!(error.contains("--task-kind: got the task 'age', expected one of t0, t1"), "{error}");
-    let error = mixed.refused(&["--task-kind", "class"]);
-    assert!(
-        error.contains("for task 't1', expected class numbers") && error.contains("pass --task-kind NAME="),
-        "{error}"
-    );
+    let says = "--task-kind: got the task 'age', expected one of t0, t1";
+    amounts.refused(&["--task-kind", "age=continuous"], &[says]);
+    let says = ["for task 't1', expected class numbers", "pass --task-kind NAME="];
+    mixed.refused(&["--task-kind", "class"], &says);
 }
 
 #[test]
@@ -415,32 +390,28 @@ fn labels_of_minus_one_and_one_are_refused_with_advice_and_signed_labels_are_0_a
     let data = data();
     let signed: Vec<f64> = data.labels.iter().map(|c| 2.0 * c - 1.0).collect();
     let table = of(&data.probabilities(), &signed);
-    for arguments in [&[][..], &["--missing-labels"]] {
-        let error = table.refused(arguments);
-        assert!(error.starts_with("concept_labels: concept 'c0' has -1 and 1 and no 0: if -1 means absent, recode it to 0 or pass --signed-labels"), "{error}");
-    }
+    let says = "concept_labels: concept 'c0' has -1 and 1 and no 0: if -1 means absent, recode it to 0 or pass \
+                --signed-labels";
+    table.refused(&[], &[says]);
+    table.refused(&["--missing-labels"], &[says]);
     let (expected, _) = of(&data.probabilities(), &data.labels).json(&[]);
     assert_eq!(table.json(&["--signed-labels"]).0["scores"], expected["scores"]);
     // One column is enough, and 0 is no label of it.
     let one: Vec<f64> =
         signed.iter().zip(&data.labels).enumerate().map(|(at, (s, c))| if at % K == 1 { *s } else { *c }).collect();
-    assert!(of(&data.probabilities(), &one).refused(&[]).contains("concept 'c1' has -1 and 1 and no 0"));
-    let error = of(&data.probabilities(), &one).refused(&["--signed-labels"]);
-    assert!(error.contains("expected -1 or 1 with --signed-labels"), "{error}");
+    of(&data.probabilities(), &one).refused(&[], &["concept 'c1' has -1 and 1 and no 0"]);
+    of(&data.probabilities(), &one).refused(&["--signed-labels"], &["expected -1 or 1 with --signed-labels"]);
     // 0 is unknown among signed labels, as -1 is among others.
     let at_random = |with: f64, labels: &[f64]| -> Vec<f64> {
         labels.iter().enumerate().map(|(at, c)| if at % 11 == 3 { with } else { *c }).collect()
     };
     let unknown = of(&data.probabilities(), &at_random(0.0, &signed));
-    assert!(
-        unknown.refused(&["--signed-labels"]).contains("row 0 has 0 for concept")
-            || unknown.refused(&["--signed-labels"]).contains("has 0 for concept")
-    );
+    unknown.refused(&["--signed-labels"], &["has 0 for concept"]);
     let usual = of(&data.probabilities(), &at_random(-1.0, &data.labels));
-    assert!(usual.refused(&[]).contains("for unknown labels pass --missing-labels"));
+    usual.refused(&[], &["for unknown labels pass --missing-labels"]);
     let (usual, _) = usual.json(&["--missing-labels"]);
     assert_eq!(unknown.json(&["--signed-labels", "--missing-labels"]).0["scores"], usual["scores"]);
-    assert!(table.refused(&["--signed-labels", "--concept-kind", "continuous"]).contains("cannot be used with"));
+    table.refused(&["--signed-labels", "--concept-kind", "continuous"], &["cannot be used with"]);
 }
 
 #[test]

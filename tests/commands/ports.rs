@@ -1,14 +1,14 @@
 //! Commands that are given the sidecar's other port.
 
-use crate::common::{Sidecar, program, text};
+use crate::common::{Done, Sidecar, program, text};
 
 /// What a command says, which fails.
 fn said(home: &std::path::Path, arguments: &[&str]) -> String {
     let mut program = program();
     program.env("XDG_DATA_HOME", home.parent().unwrap()).env_remove("CONCEPTWATCH_DATA_DIR");
-    let done = program.args(arguments).output().unwrap();
-    assert!(!done.status.success());
-    String::from_utf8(done.stderr).unwrap()
+    let done = Done::of(program.args(arguments));
+    assert_ne!(done.status, Some(0));
+    done.err
 }
 
 #[test]

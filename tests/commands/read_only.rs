@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crate::common::{open_history, program, stored, text};
+use crate::common::{Done, open_history, program, stored, text};
 use conceptwatch::history::{FILE_NAME, Identity, Store};
 
 /// A user without a right to anything.
@@ -38,29 +38,23 @@ fn curves_that_can_only_be_read_are_read_and_not_changed() {
     let temporary = directory.path().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
     set_mode(&temporary, 0o1777);
-    let told = |arguments: &[&str]| -> Output {
+    let told = |arguments: &[&str]| {
         let mut command = Command::new(&copy);
         command.args(arguments).args(["--data-dir", text(&data)]).env("TMPDIR", &temporary).current_dir(&temporary);
-        // SAFETY: geteuid has no conditions and cannot fail.
-        if unsafe { libc::geteuid() } == 0 {
+        if rustix::process::geteuid().is_root() {
             command.uid(NOBODY).gid(NOBODY);
         }
-        command.output().unwrap()
+        Done::of(&mut command)
     };
-    let said = |output: Output| {
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert!(said(told(&["ls"])).contains('r'));
-    assert!(said(told(&["diagnose", "r", "--split", "val", "--json"])).contains("\"step\":3"));
+    assert!(told(&["ls"]).ok().contains('r'));
+    assert!(told(&["diagnose", "r", "--split", "val", "--json"]).ok().contains("\"step\":3"));
     let tables = temporary.join("tables");
-    said(told(&["export", "--to", text(&tables)]));
+    told(&["export", "--to", text(&tables)]).ok();
     assert_eq!(std::fs::read_to_string(tables.join("points.csv")).unwrap().lines().count(), 4);
-    let examined = String::from_utf8(told(&["doctor"]).stdout).unwrap();
+    let examined = told(&["doctor"]).out;
     assert!(examined.contains("3 points") && !examined.contains("file:"), "{examined}");
     let refused = told(&["rename", "r", "a title"]);
-    let why = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && why.contains("can only read it"), "{why}");
+    assert!(refused.status != Some(0) && refused.err.contains("can only read it"), "{refused:?}");
     let left: Vec<_> = std::fs::read_dir(&temporary).unwrap().map(|found| found.unwrap().file_name()).collect();
     assert_eq!(left, ["tables"], "no copy stays");
     set_mode(&data, 0o755);

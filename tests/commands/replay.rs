@@ -6,7 +6,7 @@ use conceptwatch::server::proto::recorded::Message as Recorded;
 use conceptwatch::server::proto::{self, BatchChunk, EndPass, IngestRequest, StartRunRequest, ingest_request};
 use prost::Message;
 
-use crate::common::{chunk, end_pass, program, run_of_ranks, text};
+use crate::common::{Done, chunk, conceptwatch, end_pass, run_of_ranks, text};
 
 /// A recording of one rank: the step and ordinal of each pass, and why it was left, if it was.
 fn record(path: &Path, rank: u32, world_size: u32, passes: &[(u64, u32, &str)]) {
@@ -34,8 +34,7 @@ fn an_evaluation_left_by_an_exception_is_said_once_and_not_waited_for() {
     // Evaluated again at the same step, and left by one rank before the other has ended it, and after.
     record(&files[0], 0, 2, &[(1, 1, ""), (2, 1, "ValueError"), (2, 2, ""), (3, 1, ""), (4, 1, "Late"), (5, 1, "")]);
     record(&files[1], 1, 2, &[(1, 1, ""), (2, 1, "ValueError"), (2, 2, ""), (3, 1, "Alone"), (4, 1, ""), (5, 1, "")]);
-    let replayed = program().args(["replay", "--json", text(&files[0]), text(&files[1])]).output().unwrap();
-    let (out, said) = (String::from_utf8(replayed.stdout).unwrap(), String::from_utf8(replayed.stderr).unwrap());
+    let Done { status, out, err: said } = conceptwatch(&["replay", "--json", text(&files[0]), text(&files[1])]);
     let points: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let steps: Vec<_> =
         points.iter().map(|point| (point["step"].as_u64().unwrap(), point["rows"].as_u64().unwrap())).collect();
@@ -46,5 +45,5 @@ fn an_evaluation_left_by_an_exception_is_said_once_and_not_waited_for() {
         format!("run 'r', split 'val', step {step}: discarded: the job left the evaluation without ending it: {why}")
     });
     assert_eq!(left, expected);
-    assert!(replayed.status.success() && said.contains("run 'r': 12 batches, 640 rows, 3 passes"), "{said}");
+    assert!(status == Some(0) && said.contains("run 'r': 12 batches, 640 rows, 3 passes"), "{said}");
 }

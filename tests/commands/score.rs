@@ -1,8 +1,7 @@
 //! `conceptwatch score` as users run it: the real program on real files.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::process::Output;
+use std::path::{Path, PathBuf};
 
 use half::f16;
 use leakage::score::catalogue::{CATALOGUE, Input, Score};
@@ -11,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::common::{answers_in, npy, program};
+use crate::common::{Done, answers_in, npy, program};
 
 const ROWS: usize = 120;
 const K: usize = 3;
@@ -94,16 +93,34 @@ fn with_types(activations: &'static str, labels: &'static str) -> Vec<Array> {
     ]
 }
 
-fn score(arrays: &[Array], arguments: &[&str]) -> Output {
+/// The usual three arrays.
+fn usual(logits: &[f64], labels: &[f64], task: &[f64]) -> Vec<Array> {
+    vec![
+        Array::new("concept_activations", "<f8", &[ROWS, K], logits),
+        Array::new("concept_labels", "<i8", &[ROWS, K], labels),
+        Array::new("task_labels", "<i8", &[ROWS], task),
+    ]
+}
+
+fn score_files(files: &[&Path], arguments: &[&str]) -> Done {
+    Done::of(program().arg("score").args(files).args(arguments))
+}
+
+fn score(arrays: &[Array], arguments: &[&str]) -> Done {
     let (_folder, path) = archive(arrays);
-    program().arg("score").arg(path).args(arguments).output().unwrap()
+    score_files(&[&path], arguments)
 }
 
 fn json(arrays: &[Array], arguments: &[&str]) -> Value {
-    let output = score(arrays, &[&["--json"], arguments].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let done = score(arrays, &[&["--json"], arguments].concat());
+    assert_eq!(done.err, "");
+    done.json()
+}
+
+/// It is refused, and says so.
+fn refused(arrays: &[Array], arguments: &[&str], says: &str) {
+    let error = score(arrays, arguments).refused(2);
+    assert!(error.contains(says), "{error}");
 }
 
 /// The object without `seconds`.
@@ -162,9 +179,8 @@ fn a_requested_score_without_its_arrays_is_undefined_and_named() {
         scores["alignment_leakage"],
         serde_json::json!({"undefined": "needs positive_embeddings and negative_embeddings, which were not given"})
     );
-    let output = score(&with_types("<f4", "<i8"), &["--scores", "embedding_ct"]);
-    assert!(output.status.success(), "an undefined score is not a failure");
-    let text = String::from_utf8(output.stdout).unwrap();
+    // An undefined score is not a failure.
+    let text = score(&with_types("<f4", "<i8"), &["--scores", "embedding_ct"]).ok();
     assert!(
         text.contains("embedding_ct               undefined: needs concept_embeddings, which was not given"),
         "{text}"
@@ -173,16 +189,13 @@ fn a_requested_score_without_its_arrays_is_undefined_and_named() {
 
 #[test]
 fn the_table_has_a_line_for_each_score() {
-    let output = score(&with_types("<f4", "<i8"), &["--estimator", "published"]);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = score(&with_types("<f4", "<i8"), &["--estimator", "published"]).ok();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("120 rows, 3 concepts, published estimator, "), "{text}");
     let verdict = lines.iter().position(|line| line.starts_with("verdict: ")).unwrap();
     assert_eq!(verdict, 2 + with_inputs().count() + 1, "{text}");
     assert!(lines[0].contains(" s, ± 95 %"), "{text}");
-    let json: Value =
-        serde_json::from_slice(&score(&with_types("<f4", "<i8"), &["--estimator", "published", "--json"]).stdout)
-            .unwrap();
+    let json = json(&with_types("<f4", "<i8"), &["--estimator", "published"]);
     let error = json["scores"]["ctl"]["standard_error"].as_f64().unwrap();
     assert!(lines[2].starts_with("ctl ") && lines[2].contains(&format!(" ± {:.4}", 1.96 * error)), "{text}");
 }
@@ -259,19 +272,17 @@ fn unknown_labels_and_concepts_left_out_are_told() {
     let left_out =
         serde_json::json!({"concepts": [1], "of": 3, "why": "concept 'c1': labels: there is one class only"});
     assert_eq!(object["scores"]["ctl"]["left_out"], left_out);
-    let output = score(&labels("<i8", -1.0), &ids);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = score(&labels("<i8", -1.0), &ids).ok();
     assert!(text.lines().any(|line| line.starts_with("ctl ") && line.ends_with("  over 2 of 3 concepts")), "{text}");
     assert!(text.contains(&format!("known in {} to {ROWS} rows", ROWS - ROWS.div_ceil(4))), "{text}");
     assert!(text.contains("left out of ctl: c1 (concept 'c1': labels: there is one class only)"), "{text}");
 }
 
 /// The JSON of the program for these files and options, and what it says beside it.
-fn scored(files: &[&std::path::Path], options: &[&str]) -> (Value, String) {
-    let output = program().arg("score").args(files).args(["--json", "--no-tests"]).args(options).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
-    (serde_json::from_slice(&output.stdout).unwrap(), said)
+fn scored(files: &[&Path], options: &[&str]) -> (Value, String) {
+    let done = score_files(files, &[&["--json", "--no-tests"], options].concat());
+    let said = done.err.clone();
+    (done.json(), said)
 }
 
 #[test]
@@ -279,12 +290,8 @@ fn every_format_gives_the_same_scores() {
     let (logits, labels, task) = values();
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
-    let arrays = [
-        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-        Array::new("task_labels", "<i8", &[ROWS], &task),
-        Array::new("epochs", "<f8", &[1], &[7.0]),
-    ];
+    let mut arrays = usual(&logits, &labels, &task);
+    arrays.push(Array::new("epochs", "<f8", &[1], &[7.0]));
     let (_kept, npz) = archive(&arrays);
     let (expected, said) = scored(&[&npz], &[]);
     assert_eq!(expected["passed_over"], serde_json::json!(["epochs"]));
@@ -320,8 +327,8 @@ fn every_format_gives_the_same_scores() {
     let single: Vec<PathBuf> = ["concept_activations", "concept_labels", "task_labels"]
         .map(|name| place("arrays").join(format!("{name}.npy")))
         .to_vec();
-    let single: Vec<&std::path::Path> = single.iter().map(PathBuf::as_path).collect();
-    let formats: [(&[&std::path::Path], &[&str], &[&str]); 4] = [
+    let single: Vec<&Path> = single.iter().map(PathBuf::as_path).collect();
+    let formats: [(&[&Path], &[&str], &[&str]); 4] = [
         (&[&place("arrays")], &[], &["epochs"]),
         (&single, &[], &[]),
         (&[&place("t.safetensors")], &[], &["epochs"]),
@@ -359,8 +366,8 @@ fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
     };
     let expected = table(",", "", ["0", "1"]);
     let few = ["--missing-labels", "--no-tests", "--scores", "ctl"];
-    let printed = program().arg("score").arg(directory.path().join("t.csv")).args(few).output().unwrap();
-    assert!(printed.stdout.starts_with(b"120 rows, 1 concept, "), "{printed:?}");
+    let printed = score_files(&[&directory.path().join("t.csv")], &few).ok();
+    assert!(printed.starts_with("120 rows, 1 concept, "), "{printed}");
     // In the order of their names, whichever comes first.
     for (separator, missing, classes) in [
         (";", "NA", ["auk", "wren"]),
@@ -408,32 +415,21 @@ fn columns_of_logits_are_those_of_their_classes() {
 fn two_values_for_each_concept_that_sum_to_1_are_no_samples() {
     let (logits, labels, _) = values();
     let both = logits.iter().map(|logit| 1.0 / (1.0 + logit.exp())).flat_map(|absent| [absent, 1.0 - absent]);
-    let output = score(
-        &[
-            Array::new("concept_activations", "<f4", &[ROWS, K, 2], &both.collect::<Vec<_>>()),
-            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-        ],
-        &[],
-    );
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.starts_with("concept_activations: has two values for each concept that sum to 1"), "{said}");
+    let arrays = [
+        Array::new("concept_activations", "<f4", &[ROWS, K, 2], &both.collect::<Vec<_>>()),
+        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
+    ];
+    refused(&arrays, &[], "concept_activations: has two values for each concept that sum to 1");
 }
 
 #[test]
 fn a_mapped_array_takes_the_place_of_the_one_with_its_name() {
     let (logits, labels, task) = values();
     let turned: Vec<f64> = labels.iter().map(|label| 1.0 - label).collect();
-    let (_kept, npz) = archive(&[
-        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-        Array::new("concept_labels", "<i8", &[ROWS, K], &turned),
-        Array::new("c", "<i8", &[ROWS, K], &labels),
-        Array::new("task_labels", "<i8", &[ROWS], &task),
-    ]);
-    let (_other, plain) = archive(&[
-        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-        Array::new("task_labels", "<i8", &[ROWS], &task),
-    ]);
+    let mut arrays = usual(&logits, &turned, &task);
+    arrays.push(Array::new("c", "<i8", &[ROWS, K], &labels));
+    let (_kept, npz) = archive(&arrays);
+    let (_other, plain) = archive(&usual(&logits, &labels, &task));
     let (found, _) = scored(&[&npz], &["--map", "concept_labels=c"]);
     assert_eq!(found["scores"], scored(&[&plain], &[]).0["scores"]);
     assert_eq!(found["passed_over"], serde_json::json!(["concept_labels"]));
@@ -444,11 +440,7 @@ fn the_report_is_one_page_that_fetches_nothing_and_shows_names_as_text() {
     let (logits, labels, task) = values();
     let hostile = "<img src=x onerror=alert(1)>";
     let names: String = [hostile, "beak", "tail"].iter().map(|name| format!("{name:\0<28}")).collect();
-    let mut arrays = vec![
-        Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-        Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-        Array::new("task_labels", "<i8", &[ROWS], &task),
-    ];
+    let mut arrays = usual(&logits, &labels, &task);
     arrays.push(Array { shape: vec![K], ..Array::text("concept_names", "|S28", &names) });
     let (folder, npz) = archive(&arrays);
     let page = folder.path().join("report.html");
@@ -474,8 +466,7 @@ fn the_report_is_one_page_that_fetches_nothing_and_shows_names_as_text() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the archive and the report alone");
     // Bad input leaves the older page as it is.
     std::fs::write(&npz, "no archive").unwrap();
-    let output = program().arg("score").arg(&npz).arg("--html").arg(&page).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    score_files(&[&npz], &["--html", page.to_str().unwrap()]).refused(2);
     assert_eq!(std::fs::read_to_string(&page).unwrap(), html);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
@@ -493,7 +484,7 @@ fn the_rows_that_leak_most_are_listed_with_the_shares_of_the_classes() {
     let of_concept = json(&arrays, &["--no-tests", "--rows", "ctl_conditional:c1"]);
     let part = &found["scores"]["ctl_conditional"]["per_concept"][1];
     assert!((of_concept["leaking_rows"]["value"].as_f64().unwrap() - part.as_f64().unwrap()).abs() < 1e-12);
-    let text = String::from_utf8(score(&arrays, &["--no-tests", "--rows", "ctl_conditional"]).stdout).unwrap();
+    let text = score(&arrays, &["--no-tests", "--rows", "ctl_conditional"]).ok();
     assert!(
         text.contains("\nrows that contribute most to ctl_conditional, ") && text.contains("class of the task"),
         "{text}"
@@ -502,9 +493,7 @@ fn the_rows_that_leak_most_are_listed_with_the_shares_of_the_classes() {
         ("icl", "--rows: got 'icl', expected ctl_conditional, or ctl_conditional:CONCEPT"),
         ("ctl_conditional:nobody", "--rows: got 'nobody', expected the name of a concept"),
     ] {
-        let output = score(&arrays, &["--rows", wanted]);
-        assert!(!output.status.success());
-        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+        refused(&arrays, &["--rows", wanted], expected);
     }
 }
 
@@ -528,17 +517,12 @@ fn several_tasks_of_a_file_are_scored_one_by_one_and_named_by_their_columns() {
     let (whole, _) = scored(&[&table], &ids);
     assert_eq!(whole["tasks"], serde_json::json!(["vote", "first"]));
     for (at, own) in [&task, &first].into_iter().enumerate() {
-        let (_kept, npz) = archive(&[
-            Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-            Array::new("task_labels", "<i8", &[ROWS], own),
-        ]);
+        let (_kept, npz) = archive(&usual(&logits, &labels, own));
         let (single, _) = scored(&[&npz], &ids);
         assert_eq!(whole["scores"]["ctl_conditional"]["per_task"][at], single["scores"]["ctl_conditional"]);
         assert_eq!(whole["scores"]["icl_conditional"], single["scores"]["icl_conditional"]);
     }
-    let shown = program().arg("score").arg(&table).args(ids).output().unwrap();
-    let shown = String::from_utf8(shown.stdout).unwrap();
+    let shown = score_files(&[&table], &ids).ok();
     assert!(shown.contains("\n  vote ") && shown.contains("\n  first "), "{shown}");
     // Rows are those of one task, by default of the one that leaks most.
     let of_task = |task: usize| &whole["scores"]["ctl_conditional"]["per_task"][task];
@@ -551,29 +535,19 @@ fn several_tasks_of_a_file_are_scored_one_by_one_and_named_by_their_columns() {
         let part = of_task(task)["per_concept"][1].as_f64().unwrap();
         assert!((leaking["value"].as_f64().unwrap() - part).abs() < 1e-12, "{leaking}");
     }
-    let refused =
-        program().arg("score").arg(&table).args(["--rows", "ctl_conditional", "--rows-task", "last"]).output();
-    let refused = String::from_utf8(refused.unwrap().stderr).unwrap();
-    assert!(refused.contains("--rows-task: got 'last', expected one of vote, first"), "{refused}");
+    let error = score_files(&[&table], &["--rows", "ctl_conditional", "--rows-task", "last"]).refused(2);
+    assert!(error.contains("--rows-task: got 'last', expected one of vote, first"), "{error}");
     // One-hot labels are no tasks unless these have names, one for each.
     let one_hot: Vec<f64> = task.iter().flat_map(|y| [1.0 - y, *y]).collect();
     let arrays = |names| {
-        let mut arrays = vec![
-            Array::new("concept_activations", "<f8", &[ROWS, K], &logits),
-            Array::new("concept_labels", "<i8", &[ROWS, K], &labels),
-            Array::new("task_labels", "<i8", &[ROWS, 2], &one_hot),
-        ];
+        let mut arrays = usual(&logits, &labels, &task);
+        arrays[2] = Array::new("task_labels", "<i8", &[ROWS, 2], &one_hot);
         arrays.extend(names);
         arrays
     };
-    let output = score(&arrays(None), &[]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("of one-hot labels send the class numbers, [n]; of 2 tasks give task_names"), "{said}");
+    refused(&arrays(None), &[], "of one-hot labels send the class numbers, [n]; of 2 tasks give task_names");
     let (_kept, npz) = archive(&arrays(Some(Array { shape: vec![2], ..Array::text("task_names", "|S4", "voteleft") })));
     assert_eq!(scored(&[&npz], &ids).0["tasks"], serde_json::json!(["vote", "left"]));
-    let output = score(&arrays(Some(Array::text("task_names", "|S4", "vote"))), &[]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("task_names: got 1 values, expected 2, one for each column of task_labels"), "{said}");
+    let one = arrays(Some(Array::text("task_names", "|S4", "vote")));
+    refused(&one, &[], "task_names: got 1 values, expected 2, one for each column of task_labels");
 }

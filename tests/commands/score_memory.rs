@@ -1,28 +1,22 @@
 //! `conceptwatch score` with archives that unfold to more than the memory it may take.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::common::Done;
 use crate::common::npy::{archive, compressed, f32s, i64s, npy, zeros};
 
 /// Scores a file within an address space of 400 MB, so that what it must not take cannot be had.
-fn score(file: &[u8], arguments: &[&str]) -> Output {
+fn score(file: &[u8], arguments: &[&str]) -> Done {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file.npz");
     std::fs::write(&path, file).unwrap();
-    Command::new("sh")
-        .args(["-c", "ulimit -v 400000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_conceptwatch"), "score"])
-        .arg(&path)
-        .args(["--threads", "1"])
-        .args(arguments)
-        .output()
-        .unwrap()
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 400000; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_conceptwatch"), "score"]);
+    Done::of(command.arg(&path).args(["--threads", "1"]).args(arguments))
 }
 
 fn refused(file: &[u8], arguments: &[&str], field: &str, says: &str) {
-    let output = score(file, arguments);
-    let error = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    assert_eq!(error.lines().count(), 1, "{error}");
+    let error = score(file, arguments).refused(2);
     assert!(error.contains(field) && error.contains(says), "{error}");
 }
 
@@ -81,10 +75,9 @@ fn a_score_that_needs_more_than_the_rest_is_undefined_and_the_others_are_scored(
         ("concept_labels.npy".into(), i64s("(64, 1000)", &labels)),
         ("task_labels.npy".into(), i64s("(64,)", &task)),
     ]);
-    let output = score(&file, &["--memory-mib", "96", "--scores", "ctl,icl,concept_accuracy", "--json", "--no-tests"]);
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let options = ["--memory-mib", "96", "--scores", "ctl,icl,concept_accuracy", "--json", "--no-tests"];
+    let answer = score(&file, &options).json();
     let why = answer["scores"]["icl"]["undefined"].as_str().unwrap();
     assert!(why.starts_with("needs ") && why.contains("64 rows of 1000 concepts"), "{why}");
     assert!(answer["scores"]["ctl"]["value"].is_number() && answer["scores"]["concept_accuracy"]["value"].is_number());
-    assert_eq!(output.status.code(), Some(0));
 }

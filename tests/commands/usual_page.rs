@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{open_history, program, stored, text};
+use crate::common::{Done, open_history, program, stored, text};
 use conceptwatch::history::{ADDRESS_FILE, Identity, RunOutcome, Store};
 
 /// A port that answers every request with what is set.
@@ -26,14 +26,11 @@ fn answer(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-/// The lines that a command prints as results, and as errors, where the page usually is at this port.
-fn conceptwatch(home: &Path, usual: u16, arguments: &[&str]) -> (Option<i32>, String, String) {
+/// A command where the page usually is at this port.
+fn conceptwatch(home: &Path, usual: u16, arguments: &[&str]) -> Done {
     let usual = format!("127.0.0.1:{usual}");
-    let command = &mut program();
-    let output =
-        command.env("XDG_DATA_HOME", home).env("CONCEPTWATCH_HTTP_ADDRESS", usual).args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let mut command = program();
+    Done::of(command.env("XDG_DATA_HOME", home).env("CONCEPTWATCH_HTTP_ADDRESS", usual).args(arguments))
 }
 
 #[test]
@@ -52,23 +49,23 @@ fn another_program_at_a_port_hides_no_run() {
     let said = Arc::new(Mutex::new(page.clone()));
     let port = stranger(&said);
     std::fs::write(directory.join(ADDRESS_FILE), format!("127.0.0.1:1 127.0.0.1:{port}")).unwrap();
-    let (status, found, _) = conceptwatch(home, 1, &["ls"]);
-    assert_eq!((status, found.contains("cub")), (Some(0), true), "{found}");
+    assert!(conceptwatch(home, 1, &["ls"]).ok().contains("cub"));
     std::fs::remove_file(directory.join(ADDRESS_FILE)).unwrap();
 
     for (answer, why) in [(page, "is no sidecar"), (refusal, "Authorization: expected Bearer")] {
         *said.lock().unwrap() = answer;
         let to = home.join("exported");
         for arguments in [&["note", "cub", "x"][..], &["note", "cub"], &["export", "--to", text(&to)], &["ls"]] {
-            let (status, found, told) = conceptwatch(home, port, arguments);
-            assert_eq!(status, Some(0), "{arguments:?}: {found}{told}");
+            let done = conceptwatch(home, port, arguments);
+            let told = done.err.clone();
+            done.ok();
             // A command about a run that was found elsewhere need not speak of it.
             assert!(
                 arguments[0] == "note" || told.contains(&format!("127.0.0.1:{port}")) && told.contains(why),
                 "{told}"
             );
         }
-        assert!(conceptwatch(home, port, &["ls"]).1.contains("cub"));
+        assert!(conceptwatch(home, port, &["ls"]).out.contains("cub"));
         std::fs::remove_dir_all(to).unwrap();
     }
 }

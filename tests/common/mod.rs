@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use conceptwatch::history::{Limits, Sqlite};
@@ -36,6 +36,44 @@ pub fn program() -> Command {
     // Whatever sidecar listens at the usual port is not the test's.
     command.env_clear().env("CONCEPTWATCH_HTTP_ADDRESS", "127.0.0.1:1").stdin(Stdio::null());
     command
+}
+
+/// `conceptwatch` with these arguments in an empty environment, run to its end.
+pub fn conceptwatch(arguments: &[&str]) -> Done {
+    Done::of(program().args(arguments))
+}
+
+/// How a command ended, and what it printed.
+#[derive(Debug)]
+pub struct Done {
+    pub status: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    pub fn of(command: &mut Command) -> Self {
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { status: status.code(), out: text(stdout), err: text(stderr) }
+    }
+
+    /// What it printed: it succeeded.
+    pub fn ok(self) -> String {
+        assert_eq!(self.status, Some(0), "{self:?}");
+        self.out
+    }
+
+    pub fn json(self) -> serde_json::Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// Why it was refused, with this status and in one line; of wrong options, what clap says.
+    pub fn refused(self, status: i32) -> String {
+        assert_eq!(self.status, Some(status), "{self:?}");
+        assert!(self.err.lines().count() == 1 || self.err.starts_with("error: "), "{self:?}");
+        self.err
+    }
 }
 
 /// A running `conceptwatch serve`, stopped on drop.

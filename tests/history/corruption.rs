@@ -10,7 +10,7 @@ use leakage::point::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::points::{LIMITS, point, setting};
+use crate::points::{LIMITS, point, setting, with_run};
 use crate::stored::run;
 
 const RUNS: [(&str, usize); 3] = [("small", 2), ("medium", 12), ("large", 40)];
@@ -284,9 +284,7 @@ fn a_repair_keeps_nearly_all_of_a_file_that_was_cut_off() {
 /// SQLite would delete its log.
 #[test]
 fn a_file_that_lost_all_bytes_is_refused_and_set_aside_with_its_log() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-    history.record_run(&run("small", 2), &Identity::default(), 1.0).unwrap();
+    let (directory, history) = with_run("small", 2);
     history.record_point(&point("small", "val", 1, 2), None).unwrap();
     let log = format!("{FILE_NAME}-wal");
     let bytes = std::fs::read(directory.path().join(&log)).unwrap();

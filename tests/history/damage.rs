@@ -3,7 +3,7 @@
 use conceptwatch::history::{Ending, HistoryError, Identity, Sqlite, Store, examine, repair};
 use leakage::sample::Attempt;
 
-use crate::points::{LIMITS, change, point};
+use crate::points::{LIMITS, change, point, with_run};
 use crate::stored::{run, steps};
 
 #[test]
@@ -26,9 +26,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
         ("UPDATE matrix SET cells = zeroblob(36) WHERE point = (SELECT id FROM point WHERE step = 2)", false),
     ];
     for (damage, whole) in damages {
-        let directory = tempfile::tempdir().unwrap();
-        let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-        history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+        let (directory, history) = with_run("r", 3);
         for step in 0..3 {
             history.record_point(&point("r", "val", step, 3), Some(Attempt::default())).unwrap();
         }
@@ -47,9 +45,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
         assert!(history.unscored("r", "val").unwrap().iter().all(|pass| pass.outcome == Ending::Damaged));
     }
     // A damaged declaration is never continued.
-    let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-    history.record_run(&run("r", 3), &Identity::default(), 0.0).unwrap();
+    let (directory, history) = with_run("r", 3);
     change(directory.path(), "UPDATE run SET declaration = replace(declaration, '1', '2')");
     assert!(history.runs().unwrap().is_empty());
     assert!(matches!(history.point("r", "val", None, false), Err(HistoryError::Unknown { .. })));
@@ -58,9 +54,7 @@ fn a_point_that_does_not_match_its_checksum_is_left_out() {
 
 #[test]
 fn a_mark_that_is_wrong_is_found() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-    history.record_run(&run("r", 2), &Identity::default(), 1.0).unwrap();
+    let (directory, history) = with_run("r", 2);
     for launch in [0, 1] {
         history.record_point(&point("r", "val", 1, 2), Some(Attempt { launch, restart: 0 })).unwrap();
     }

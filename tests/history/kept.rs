@@ -1,11 +1,9 @@
 //! Recorded data survives a restart, and is removed as a whole.
 
-use std::sync::Arc;
-
 use conceptwatch::history::{FILE_NAME, HistoryError, Identity, Remark, RunOutcome, Sqlite, Store, StoredRun, repair};
 use leakage::sample::Attempt;
 
-use crate::points::{LIMITS, change, point};
+use crate::points::{LIMITS, change, point, with_run};
 use crate::stored::{run, steps};
 
 #[test]
@@ -41,12 +39,10 @@ fn points_survive_reopening_whole() {
 
 #[test]
 fn readers_and_writers_share_the_history() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = Arc::new(Sqlite::open(Some(directory.path()), LIMITS).unwrap());
-    history.record_run(&run("a", 2), &Identity::default(), 0.0).unwrap();
+    let (_directory, history) = with_run("a", 2);
+    let history = &history;
     std::thread::scope(|scope| {
         for split in ["train", "val"] {
-            let history = history.clone();
             scope.spawn(move || {
                 for step in 0..40 {
                     history.record_point(&point("a", split, step, 2), None).unwrap();
@@ -54,11 +50,10 @@ fn readers_and_writers_share_the_history() {
             });
         }
         for _ in 0..2 {
-            let history = history.clone();
-            scope.spawn(move || {
+            scope.spawn(|| {
                 let mut longest = 0;
                 while longest < 40 {
-                    let found = steps(&*history, "a", "val");
+                    let found = steps(history, "a", "val");
                     assert_eq!(found, (0..found.len() as u64).collect::<Vec<_>>(), "no gap is ever seen");
                     assert!(found.len() >= longest);
                     longest = found.len();
@@ -66,16 +61,14 @@ fn readers_and_writers_share_the_history() {
             });
         }
     });
-    assert_eq!(steps(&*history, "a", "train").len(), 40);
+    assert_eq!(steps(history, "a", "train").len(), 40);
 }
 
 #[test]
 fn titles_and_notes_are_kept_with_their_run() {
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, history) = with_run("a", 2);
     let said = Remark { title: Some("λ = 1, <b>".into()), note: Some("two\nlines\tand 🦆".into()) };
     let open = || Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-    let history = open();
-    history.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
     history.remark("a", &said).unwrap();
     drop(history);
     for _ in 0..2 {

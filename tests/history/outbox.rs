@@ -7,6 +7,7 @@ use conceptwatch::history::{
 };
 use leakage::point::{Outcome, Point, ScoreValue, Significance};
 use leakage::sample::Attempt;
+use tempfile::TempDir;
 
 use crate::points::{LIMITS, change};
 use crate::stored::{run, unscored};
@@ -17,6 +18,14 @@ fn open(directory: &Path) -> Sqlite {
     let history = Sqlite::open(Some(directory), LIMITS).unwrap();
     history.begin_outbox().unwrap();
     history
+}
+
+/// A history whose outbox has the declaration of the run `r` by the job `a`.
+fn declared() -> (TempDir, Sqlite) {
+    let directory = tempfile::tempdir().unwrap();
+    let history = open(directory.path());
+    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    (directory, history)
 }
 
 fn job(name: &str) -> Identity<'_> {
@@ -69,9 +78,7 @@ fn forget_all(history: &Sqlite) {
 
 #[test]
 fn every_change_is_noted_once_and_in_its_order() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (_directory, history) = declared();
     history.record_run(&run("r", 1), &job("a"), 2.0).unwrap();
     history.record_point(&point(1, 0.5), Some(FIRST)).unwrap();
     history.record_unscored(&[skipped(2)]).unwrap();
@@ -98,9 +105,7 @@ fn every_change_is_noted_once_and_in_its_order() {
 
 #[test]
 fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (_directory, history) = declared();
     history.record_unscored(&[skipped(1), skipped(2)]).unwrap();
     history.record_point(&point(1, 0.5), Some(FIRST)).unwrap();
     history.record_point(&point(1, 0.75), Some(FIRST)).unwrap();
@@ -117,9 +122,7 @@ fn what_is_replaced_or_removed_before_it_is_sent_is_not_sent() {
 
 #[test]
 fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (_directory, history) = declared();
     let with = |scores: &[&str]| {
         let of = |score: &&str| ((*score).to_owned(), Outcome::undefined("few rows"));
         let mut point = point(1, 0.5);
@@ -145,9 +148,7 @@ fn of_scores_that_join_a_point_that_was_sent_these_alone_are_sent() {
 
 #[test]
 fn of_the_verdicts_on_a_split_the_last_is_sent_and_of_a_rule_every_state() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (_directory, history) = declared();
     let judged = |rule: Option<&str>, json: &str| Judgement {
         run: "r".into(),
         split: "val".into(),
@@ -221,9 +222,7 @@ fn numbers_are_never_given_out_twice() {
 
 #[test]
 fn what_the_disk_does_not_take_is_sent_when_it_is_written() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (directory, history) = declared();
     forget_all(&history);
     let file = directory.path().join("history.sqlite3");
     let aside = directory.path().join("aside");
@@ -259,9 +258,7 @@ fn what_the_size_limit_removes_is_counted() {
 
 #[test]
 fn an_entry_whose_point_is_damaged_is_told_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = open(directory.path());
-    history.record_run(&run("r", 1), &job("a"), 1.0).unwrap();
+    let (directory, history) = declared();
     for step in 1..4 {
         history.record_point(&point(step, 0.5), Some(FIRST)).unwrap();
     }

@@ -2,10 +2,21 @@
 
 use std::path::Path;
 
-use conceptwatch::history::{FILE_NAME, Limits, Sqlite, Store};
+use conceptwatch::history::{FILE_NAME, Identity, Limits, Sqlite, Store};
 use leakage::point::{Outcome, Point, ScoreValue};
+use tempfile::TempDir;
+
+use crate::stored::run;
 
 pub const LIMITS: Limits = Limits { bytes: 1 << 30 };
+
+/// A history in a directory of its own, with a run of `k` concepts.
+pub fn with_run(name: &str, k: usize) -> (TempDir, Sqlite) {
+    let directory = tempfile::tempdir().unwrap();
+    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
+    history.record_run(&run(name, k), &Identity::default(), 1.0).unwrap();
+    (directory, history)
+}
 
 /// A number from the environment, so that one program makes a few cases or many.
 pub fn setting(name: &str, default: u64) -> u64 {

@@ -2,15 +2,13 @@
 
 use conceptwatch::history::{FILE_NAME, HistoryError, Identity, MOST_WAITING, Recorded, Sqlite, Store};
 
-use crate::points::{LIMITS, point};
+use crate::points::{LIMITS, point, with_run};
 use crate::stored::{run, steps};
 
 #[test]
 fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
     for log_alone in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-        history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+        let (directory, history) = with_run("r", 2);
         history.record_point(&point("r", "val", 1, 2), None).unwrap();
         history.write_at_last().unwrap();
         history.write_waiting();
@@ -30,9 +28,7 @@ fn a_history_that_was_removed_is_an_error_and_what_comes_later_waits() {
 
 #[test]
 fn a_history_that_was_replaced_is_not_overwritten() {
-    let directory = tempfile::tempdir().unwrap();
-    let history = Sqlite::open(Some(directory.path()), LIMITS).unwrap();
-    history.record_run(&run("r", 2), &Identity::default(), 0.0).unwrap();
+    let (directory, history) = with_run("r", 2);
     let file = directory.path().join(FILE_NAME);
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, "of another").unwrap();

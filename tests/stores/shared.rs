@@ -19,6 +19,14 @@ fn name(url: &str) -> &str {
     url.rsplit('/').next().unwrap()
 }
 
+/// A database of its own with a run `a`, its address and server; `None` where there is no PostgreSQL.
+fn with_run() -> Option<(String, &'static Server, Postgres)> {
+    let (url, server) = (database()?, Server::shared()?);
+    let store = Postgres::open(&url).unwrap();
+    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    Some((url, server, store))
+}
+
 /// The declaration of a run by a launch, which is unnamed where `job` is empty.
 fn declared(name: &str, job: &str) -> Change {
     let launch = Launch { job: job.to_owned(), ..Launch::default() };
@@ -73,9 +81,7 @@ fn what_cannot_be_opened_says_why() {
 
 #[test]
 fn a_database_that_takes_no_changes_is_read() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let Some((url, server, store)) = with_run() else { return };
     drop(store);
     let fix = format!("ALTER DATABASE {} SET default_transaction_read_only = on", name(&url));
     server.admin("postgres").batch_execute(&fix).unwrap();
@@ -184,9 +190,7 @@ fn sidecars_of_one_job_share_a_run_and_those_of_another_have_their_own() {
 
 #[test]
 fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
-    let Some(url) = database() else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let Some((.., store)) = with_run() else { return };
     // The places of these steps are 1 to 20.
     for step in 1..=20 {
         store.record_point(&point("a", "val", step * 10, 2), None).unwrap();
@@ -213,9 +217,7 @@ fn matrices_are_kept_for_the_newest_points_and_for_places_that_double() {
 
 #[test]
 fn matrices_of_all_points_since_the_last_minute_are_looked_at() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let Some((url, server, store)) = with_run() else { return };
     store.record_point(&point("a", "val", 1, 2), None).unwrap();
     let columns = "ordinal, time, launch, restart, rows_seen, provisional, incomplete, body";
     let many = format!(
@@ -238,9 +240,7 @@ fn matrices_of_all_points_since_the_last_minute_are_looked_at() {
 
 #[test]
 fn the_points_that_a_branch_leaves_behind_are_bounded() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let Some((url, server, store)) = with_run() else { return };
     let by = |launch| Some(Attempt { launch, restart: 0 });
     let small = |step: u64| Point { scores: Vec::new(), ..point("a", "val", step, 2) };
     store.record_point(&small(100), by(1)).unwrap();
@@ -294,9 +294,7 @@ fn fail(server: &Server, url: &str, code: &str, times: u32) {
 
 #[test]
 fn a_full_disk_is_named_and_loses_nothing_old() {
-    let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-    let store = Postgres::open(&url).unwrap();
-    store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+    let Some((url, server, store)) = with_run() else { return };
     store.record_point(&point("a", "val", 1, 2), None).unwrap();
     fail(server, &url, "53100", 1);
     let again = Point { incomplete: false, ..point("a", "val", 1, 2) };
@@ -309,9 +307,7 @@ fn a_full_disk_is_named_and_loses_nothing_old() {
 #[test]
 fn a_change_that_meets_another_is_made_once_more_but_not_for_ever() {
     for (times, made) in [(1, true), (2, false)] {
-        let (Some(url), Some(server)) = (database(), Server::shared()) else { return };
-        let store = Postgres::open(&url).unwrap();
-        store.record_run(&run("a", 2), &Identity::default(), 1.0).unwrap();
+        let Some((url, server, store)) = with_run() else { return };
         // A deadlock.
         fail(server, &url, "40P01", times);
         let recorded = store.record_point(&point("a", "val", 1, 2), None);

@@ -21,7 +21,7 @@ use leakage::point::Point;
 use serde_json::Value;
 
 use common::certificates::{Authority, acceptor};
-use common::{Client, Sidecar, Stream, end_pass, open_history, point, program, run, text, until, write_secret};
+use common::{Client, Sidecar, Stream, conceptwatch, end_pass, open_history, point, run, text, until, write_secret};
 use hub::{FakeHub, Manner, Told};
 
 type Shared = Arc<Mutex<Told>>;
@@ -455,8 +455,8 @@ async fn a_command_sends_what_a_stopped_sidecar_left() {
     let place = FakeHub::start(&told).vanish();
     let (address, data) = (format!("http://{place}"), text(directory.path()));
     let push = || {
-        let output = program().args(["push", "--data-dir", data, "--upstream", &address]).output().unwrap();
-        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+        let done = conceptwatch(&["push", "--data-dir", data, "--upstream", &address]);
+        (done.status, done.out + &done.err)
     };
     let sidecar = Sidecar::start(&["--data-dir", data, "--upstream", &address]);
     let mut job = Job::start(&sidecar).await;
