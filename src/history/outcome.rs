@@ -51,18 +51,3 @@ impl RunOutcome {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_ends_as_the_worst_of_its_ranks_and_the_first_of_these() {
-        let failed = |rank| RunOutcome::Failed { rank, error: "ValueError".into(), message: String::new() };
-        let stopped = |rank| RunOutcome::StoppedOnAdvice { rank };
-        let of = |ranks: Vec<RunOutcome>| ranks.into_iter().fold(RunOutcome::Finished, RunOutcome::joined);
-        assert_eq!(of(vec![RunOutcome::Finished; 2]), RunOutcome::Finished);
-        assert_eq!(of(vec![RunOutcome::Finished, stopped(1), stopped(2)]), stopped(1));
-        assert_eq!(of(vec![stopped(0), failed(2), failed(1), RunOutcome::Finished]), failed(2));
-    }
-}

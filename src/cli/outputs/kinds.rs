@@ -212,24 +212,3 @@ fn share_off(activations: &Tensor, labels: &Tensor, binary: &[(usize, usize)], t
     let off = |count: &&[usize; 3]| count[0].abs_diff(count[1]) as f64 / count[2] as f64;
     if both.is_empty() { 0.0 } else { both.iter().map(off).sum::<f64>() / both.len() as f64 }
 }
-
-#[cfg(test)]
-mod tests {
-    use leakage::tensor::DataType;
-
-    use super::*;
-
-    #[test]
-    fn whole_numbers_of_which_most_do_not_occur_may_be_amounts() {
-        let remark = |labels: &[i64]| {
-            let bytes: Vec<u8> = labels.iter().flat_map(|label| label.to_le_bytes()).collect();
-            let shape = [labels.len() as u64];
-            let tensor = Tensor::numbers(TensorName::TaskLabels, DataType::Int64, &shape, bytes.into()).unwrap();
-            sparse_classes(&tensor, &["t0".to_owned()], &[true])
-        };
-        let rents: Vec<i64> = (0..100).map(|row| 300 + 37 * row).collect();
-        assert!(remark(&rents).unwrap().starts_with("task_labels: 100 different whole numbers up to 3963: read as"));
-        let birds: Vec<i64> = (0..1000).map(|row| row % 200).collect();
-        assert_eq!([remark(&birds), remark(&[-100, 4, 900])], [None, None]);
-    }
-}

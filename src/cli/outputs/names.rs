@@ -160,36 +160,3 @@ fn suffix_of(array: &str, base: &str) -> Option<String> {
     let inner = rest.strip_prefix('.').or_else(|| rest.strip_prefix('[')?.strip_suffix(']'))?;
     (!inner.is_empty()).then(|| inner.to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(mappings: &[&str]) -> Names {
-        Names::new(&mappings.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>()).unwrap()
-    }
-
-    fn target(names: &Names, array: &str) -> Option<(String, Option<String>)> {
-        names.target(array).map(|target| (target.name, target.suffix))
-    }
-
-    #[test]
-    fn columns_of_tables_belong_to_the_array_before_their_suffix() {
-        let names = names(&["concept_labels=has_*", "task_labels=y", "concept_activations=c"]);
-        let labels = |suffix: &str| Some(("concept_labels".to_owned(), Some(suffix.to_owned())));
-        assert_eq!(target(&names, "has_wings"), labels("wings"));
-        assert_eq!(target(&names, "y"), Some(("task_labels".to_owned(), None)));
-        let activations = |suffix: &str| Some(("concept_activations".to_owned(), Some(suffix.to_owned())));
-        assert_eq!(target(&names, "c.wings"), activations("wings"));
-        assert_eq!(target(&names, "c[2]"), activations("2"));
-        assert_eq!(target(&names, "concept_names"), Some(("concept_names".to_owned(), None)));
-        assert_eq!(target(&names, "task_logits[1]"), Some(("task_logits".to_owned(), Some("1".to_owned()))));
-        // The name is another array's.
-        assert_eq!(target(&names, "concept_labels"), None);
-        assert_eq!(target(&names, "city"), None);
-        assert_eq!(target(&names, ""), None);
-        assert_eq!(names.passed_over(), ["", "city", "concept_labels"]);
-        assert_eq!(listed(&names.passed_over()), "'', city, concept_labels");
-        assert_eq!(names.check_used(), Ok(()));
-    }
-}

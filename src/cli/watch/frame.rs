@@ -240,17 +240,6 @@ mod tests {
     }
 
     #[test]
-    fn rows_end_in_an_ellipsis_where_the_terminal_does() {
-        let mut watched = watched(&[("ctl_conditional", &[Some(0.1); 100])]);
-        watched.add_alert("FIRING  birds: leaking: ".to_owned() + &"high ".repeat(100));
-        for width in [1, 20, 60, 80, 200] {
-            let text = text(&watched, width);
-            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{text}");
-            assert_eq!(text.lines().last().unwrap().chars().last(), Some('…'), "{text}");
-        }
-    }
-
-    #[test]
     fn values_beyond_the_limit_are_red() {
         let red = |score: &'static str, values: &[f64]| {
             let values: Vec<_> = values.iter().copied().map(Some).collect();

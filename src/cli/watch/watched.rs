@@ -84,35 +84,3 @@ impl Curve {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn points(steps: &[(u64, f64, bool)]) -> Vec<SeriesPoint> {
-        let evaluated =
-            |&(step, value, superseded)| SeriesPoint { step, value: Some(value), superseded, ..Default::default() };
-        steps.iter().map(evaluated).collect()
-    }
-
-    #[test]
-    fn a_score_that_completes_an_earlier_point_leaves_nothing_behind() {
-        let mut curve = Curve::default();
-        curve.replace_from(0, points(&[(1, 0.1, false), (2, 0.2, false), (4, 0.4, false)]));
-        // The score of step 3 joins its point after that of step 4.
-        curve.replace_from(3, points(&[(3, 0.3, false), (4, 0.4, false)]));
-        let values: Vec<_> = curve.current.iter().filter_map(|one| one.value).collect();
-        assert_eq!((values, curve.left), (vec![0.1, 0.2, 0.3, 0.4], vec![]));
-    }
-
-    #[test]
-    fn a_run_that_returns_to_an_earlier_step_leaves_later_evaluations_behind() {
-        let mut curve = Curve::default();
-        curve.replace_from(0, points(&[(1, 0.1, false), (2, 0.2, false), (3, 0.3, false)]));
-        curve.replace_from(2, points(&[(2, 0.5, false), (2, 0.2, true), (3, 0.3, true)]));
-        let steps: Vec<_> = curve.current.iter().map(|one| one.step).collect();
-        assert_eq!((steps, &curve.left), (vec![1, 2], &vec![2, 3]));
-        curve.replace_from(3, points(&[(3, 0.6, false), (3, 0.3, true)]));
-        assert_eq!((curve.current.len(), &curve.left), (3, &vec![2, 3]));
-    }
-}
