@@ -4,7 +4,9 @@
 //! the task's entropy, the others are areas under a curve and differences of accuracies. docs/evidence.md has the runs
 //! behind the limits of alerts: nine data sets, soft and logit bottlenecks, four concept weights.
 
+use crate::point::Point;
 pub use crate::score::{HEAD_GAP, REFERENCE_ACCURACY};
+
 /// Balanced accuracy that heads on an incomplete concept set reach at most: the highest in Table 3 of arXiv:2504.14094. Where
 /// one class is frequent, their accuracy is high whatever they read.
 pub const INCOMPLETE: f64 = 0.84;
@@ -118,4 +120,16 @@ pub const INTERVAL: f64 = 1.96;
 /// Returns the half-width of the 95 % interval as it follows a value, such as " ± 0.0098"; empty without an error.
 pub fn plus_minus(standard_error: Option<f64>) -> String {
     standard_error.map_or_else(String::new, |error| format!(" ± {:.4}", INTERVAL * error))
+}
+
+/// Whether predictions suffer when concepts are set to their true values, and no more when they are set to wrong ones: the
+/// head reads neither.
+pub fn reads_no_concept(point: &Point) -> bool {
+    let measured = |score: &str| {
+        let found = point.score(score)?.value()?;
+        Some((found.value, INTERVAL * found.standard_error.unwrap_or(0.0)))
+    };
+    let Some((at_true, error)) = measured("intervention_drop") else { return false };
+    let Some((at_wrong, error_at_wrong)) = measured("wrong_intervention_drop") else { return false };
+    at_true - error > INTERVENTION_HARM && at_wrong - at_true + error.hypot(error_at_wrong) < INTERVENTION_HARM
 }

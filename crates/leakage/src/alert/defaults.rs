@@ -45,9 +45,11 @@ pub fn default_rules() -> Rules {
     };
     let breaks = Together::of(&[surely_above("intervention_drop", INTERVENTION_DROP)], pace(4)).unless(&[allowed]);
     // To set concepts to noisy labels harms an honest head, too, and only a head on the labels tells.
-    let may_be_noisy = Condition::below("reference_accuracy_mlp", REFERENCE_ACCURACY).or_unknown();
+    let may_be_noisy = Condition::below("reference_accuracy_mlp", REFERENCE_ACCURACY);
     let harm = Together::of(&[surely_above("intervention_drop", INTERVENTION_HARM)], pace(HARM_LASTS))
-        .unless(&[allowed, may_be_noisy]);
+        .unless(&[allowed, may_be_noisy.or_unknown()]);
+    // Honest predictors of noisy labels have a low AUC and know more of the task than the labels do.
+    let instead = Together::of(&not_learnt, pace(4)).unless(&[harmless, allowed, may_be_noisy]);
     Rules::of(vec![
         stopping("interconcept leakage is high", high("icl_excess", ICL_HIGH), SUPERVISE),
         stopping("concepts-task leakage is high", high("ctl_excess", CTL_HIGH), SUPERVISE),
@@ -63,7 +65,7 @@ pub fn default_rules() -> Rules {
             "With every concept set to its true value the head predicts worse than before, evaluation after evaluation. \
              Raise the weight of the concept loss, or train the bottleneck first.",
         ),
-        stopping("activations predict the task instead of their concepts", unless_harmless(&not_learnt, 4), SUPERVISE),
+        stopping("activations predict the task instead of their concepts", instead, SUPERVISE),
         stopping(
             "activations predict a number instead of their concepts",
             unless_harmless(&number_not_learnt, 4),

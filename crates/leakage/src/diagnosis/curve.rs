@@ -70,8 +70,12 @@ impl<'a> Curve<'a> {
 
     /// A score at the evaluation that another one is from.
     pub fn measured_with(&self, other: &Measured, score: &str) -> Option<Measured> {
-        let point = self.points.iter().rev().find(|point| point.step == other.step)?;
-        measured_at(point, score)
+        measured_at(self.point_of(other)?, score)
+    }
+
+    /// The evaluation that a score is from.
+    pub fn point_of(&self, measured: &Measured) -> Option<&'a Point> {
+        self.points.iter().rev().find(|point| point.step == measured.step)
     }
 
     /// The points of a curve behind a score, at the newest evaluation that has it.

@@ -4,13 +4,13 @@
 //! not learnt of its concept, and ICL is built alike. High ones are evidence of it, because they bound the conditional
 //! information from below.
 
-use super::curve::{Curve, Measured};
+use super::curve::{Curve, Measured, measured_at};
 use super::heads::{balanced, best_on_true_concepts};
 use super::judgement::{Evidence, Judgement};
 use super::sample::saturation;
 use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM,
-    JOINT_LEAKAGE,
+    JOINT_LEAKAGE, reads_no_concept,
 };
 use crate::score::catalogue::named;
 use crate::score::of_other_threshold;
@@ -128,10 +128,12 @@ pub fn interventions(curve: &Curve) -> Interventions {
     }
 }
 
-/// The loss under true values, where it is one and that under `wrong` values is no larger: the head reads neither.
+/// The loss under true values at the evaluation of that under wrong ones, where the head reads neither.
 pub fn as_at_wrong_values(curve: &Curve, wrong: &Measured) -> Option<Measured> {
-    let at_true = curve.measured_with(wrong, "intervention_drop").filter(|drop| drop.is_above(INTERVENTION_HARM))?;
-    wrong.less(&at_true).is_below(INTERVENTION_HARM).then_some(at_true)
+    curve
+        .point_of(wrong)
+        .filter(|point| reads_no_concept(point))
+        .and_then(|point| measured_at(point, "intervention_drop"))
 }
 
 /// How much less accurate the head is on the true concepts than one trained on them, at the evaluation of the drop.

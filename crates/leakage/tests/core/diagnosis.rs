@@ -889,6 +889,8 @@ fn leakage_is_only_possible_where_labels_may_be_noisy() {
     for (drop, state) in [(0.15, VerdictState::PossiblyLeaking), (0.4, VerdictState::Leaking)] {
         let loses = [&noisy[..], &[("intervention_drop", drop)]].concat();
         assert_eq!(ended(&soft(), &loses).state, state, "{drop}");
+        let breaks = (drop > 0.25).then(|| "interventions break the task".to_owned());
+        assert_eq!(advising(&loses, 8), breaks.as_slice(), "{drop}");
         // Nor is the noise known before the heads on the labels are scored.
         let due = [&noisy[..3], &[("intervention_drop", drop)]].concat();
         let points: Vec<Point> = (1..=4).map(|step| point(step, &due)).collect();
@@ -918,6 +920,10 @@ fn a_run_that_leaks_for_long_is_advised_to_stop() {
     assert_eq!(advising(&noisy, 30), [] as [&str; 0], "an honest head of noisy labels");
     let allowed = [&harm[..], &[("intervention_score", 0.01)]].concat();
     assert_eq!(advising(&allowed, 30), [] as [&str; 0], "the true concepts allow no more");
+    // Concepts that hold nothing of the task allow nothing, and the head reads only what leaks.
+    let total = |wrong| [("intervention_drop", 0.6), ("intervention_score", 0.0), ("wrong_intervention_drop", wrong)];
+    assert_eq!(advising(&total(0.61), 30), ["interventions break the task", "interventions keep doing harm"]);
+    assert_eq!(advising(&total(0.9), 30), [] as [&str; 0]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::Target;
 use crate::field_error::in_short;
-use crate::limits::INTERVAL;
+use crate::limits::{INTERVAL, reads_no_concept};
 use crate::point::Point;
 use crate::score::catalogue;
 
@@ -85,6 +85,11 @@ impl Condition {
         let found = point.score(self.score)?.value()?;
         let half_width = found.standard_error.filter(|_| self.whole_interval).map_or(0.0, |error| INTERVAL * error);
         Some(Reading { step: point.step, value: found.value, half_width })
+    }
+
+    /// Reads the score for an exception. That the true concepts allow no more excuses only a head that reads them.
+    fn read_as_exception(&self, point: &Point) -> Option<Reading> {
+        self.read_of(point).filter(|_| self.score != "intervention_score" || !reads_no_concept(point))
     }
 
     /// How far a value is beyond the limit.
@@ -240,7 +245,7 @@ impl Kind for Together {
             by <= 0.0 && by <= -self.pace.hysteresis
         };
         let inside = readings.as_ref().is_some_and(|readings| readings.iter().any(inside));
-        let of_point = |at: usize| self.exceptions[at]?.read_of(seen.point);
+        let of_point = |at: usize| self.exceptions[at]?.read_as_exception(seen.point);
         let known: [_; MOST] = std::array::from_fn(|at| of_point(at).or(memory.known[at]));
         let stays = |at: usize| !inside || self.exceptions[at].is_some_and(|exception| exception.or_unknown);
         memory.known = std::array::from_fn(|at| known[at].filter(|_| stays(at)));
@@ -263,7 +268,7 @@ impl Kind for Together {
         let is_of_these = memory.since.is_some_and(|since| point.step >= since);
         for (exception, known) in self.exceptions.iter().zip(&mut memory.known) {
             let joined = exception.filter(|one| late.contains(&one.score) && (is_of_these || one.or_unknown));
-            let reading = joined.and_then(|one| one.read_of(point));
+            let reading = joined.and_then(|one| one.read_as_exception(point));
             *known = reading.filter(|reading| known.is_none_or(|known| known.step <= reading.step)).or(*known);
         }
         let holding =
