@@ -78,8 +78,8 @@ groups:
 ",
             alert = quoted(rule.name()),
             expression = quoted(&format!("{ONCE} ({state}{{rule={name}, split={split}}}) == 2")),
-            summary = quoted(&format!("{{{{ $labels.run }}}}: {}", rule.name())),
-            description = quoted(&rule.meaning()),
+            summary = quoted(&format!("{{{{ $labels.run }}}}: {}", untemplated(rule.name()))),
+            description = quoted(&untemplated(&rule.meaning())),
         );
         if let Some(runbook) = rule.runbook() {
             let _ = writeln!(text, "          runbook_url: {}", quoted(runbook));
@@ -146,6 +146,11 @@ groups:
     text
 }
 
+/// Text of a user in an annotation, which is a template.
+fn untemplated(text: &str) -> String {
+    text.replace("{{", "{{ \"{{\" }}")
+}
+
 /// A YAML scalar in single quotes.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
@@ -175,6 +180,7 @@ mod tests {
     fn names_are_quoted() {
         assert_eq!(quoted("it's {{ high }}"), "'it''s {{ high }}'");
         assert_eq!(label("v\"l\\"), "\"v\\\"l\\\\\"");
+        assert_eq!(untemplated("{{x}}"), "{{ \"{{\" }}x}}");
         let text = prometheus(&default_rules(), "1m30s");
         assert!(text.contains("for: 1m30s"));
     }
