@@ -59,6 +59,8 @@ pub struct Alerts {
     newest: BTreeMap<Arc<str>, (u64, f64)>,
     /// One for each rule.
     watches: Vec<Watches>,
+    /// The same, before the newest evaluation of each rule's split.
+    before: Vec<Watches>,
 }
 
 /// The facts about a run, beside its points, that rules depend on.
@@ -92,9 +94,9 @@ impl Judged {
 
 impl Alerts {
     pub fn new(rules: Rules) -> Self {
-        let watches = rules.as_slice().iter().map(|rule| Watches::new(rule)).collect();
+        let watches: Vec<_> = rules.as_slice().iter().map(|rule| Watches::new(rule)).collect();
         let (judged, newest) = Default::default();
-        Self { rules, judged, started: None, finished: false, newest, watches }
+        Self { rules, judged, started: None, finished: false, newest, before: watches.clone(), watches }
     }
 
     /// The run started or resumed, at a time in seconds since 1970-01-01 UTC. Returns whether it had not before.
@@ -113,6 +115,8 @@ impl Alerts {
         }
         let before = self.newest.insert(Arc::clone(&point.split), (point.step, point.time));
         let went_back = before.filter(|(step, _)| point.step < *step);
+        let replaces = before.is_some_and(|(step, _)| point.step == step);
+        let stood: Vec<_> = self.watches.iter().map(|watch| (watch.standing().state, watch.standing().since)).collect();
         let (rules, judged) = (self.rules.as_slice(), &self.judged);
         let mut changed = vec![false; rules.len()];
         let is_here = |&at: &usize| *rules[at].split == *point.split && judged.is_for(&rules[at]);
@@ -123,6 +127,11 @@ impl Alerts {
             let (rule, watch) = (&rules[at], &mut self.watches[at]);
             if went_back.is_some() {
                 changed[at] |= watch.restart(rule, point.time);
+            }
+            // Of the evaluations of a step the newest counts: the model is the same.
+            match replaces {
+                true => watch.clone_from(&self.before[at]),
+                false => self.before[at].clone_from(watch),
             }
             if rule.judge.silence().is_some() {
                 let why = format!("there is an evaluation at step {}", point.step);
@@ -148,6 +157,15 @@ impl Alerts {
                 watch.standing_mut().evidence = format!("the run went back from step {step} to {}", point.step);
             }
             doubt |= rule.judge.casts_doubt() && watch.standing().state == State::Firing;
+        }
+        if replaces {
+            for (at, (state, since)) in stood.into_iter().enumerate() {
+                let standing = self.watches[at].standing_mut();
+                changed[at] = standing.state != state;
+                if !changed[at] {
+                    standing.since = since;
+                }
+            }
         }
         self.changes(changed)
     }

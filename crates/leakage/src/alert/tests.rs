@@ -92,6 +92,21 @@ fn fires_after_enough_breaches_in_a_row_and_ends_with_one_good_value() {
 }
 
 #[test]
+fn evaluations_of_a_step_count_once_by_the_newest() {
+    let mut alerts = alerts(vec![above(0.2, json!({"evaluations": 2}))]);
+    let mut states = Vec::new();
+    let steps = [(1, 0.9), (1, 0.9), (1, 0.9), (2, 0.9), (2, 0.1), (2, 0.1), (3, 0.9), (4, 0.9), (4, 0.9)];
+    for (at, (step, icl)) in steps.into_iter().enumerate() {
+        let later = Point { time: 1000.0 + at as f64, ..point(step, icl) };
+        states.extend(alerts.observe(&later).into_iter().map(|c| (at, c.standing.state)));
+    }
+    assert_eq!(states, [(0, Pending), (3, Firing), (4, Inactive), (6, Pending), (7, Firing)]);
+    let (_, standing) = alerts.standings().next().unwrap();
+    assert_eq!(standing.since, 1007.0);
+    assert!(standing.evidence.ends_with("for 2 evaluations"), "{}", standing.evidence);
+}
+
+#[test]
 fn provisional_points_are_no_evidence() {
     assert!(alerts(vec![above(0.1, json!({}))]).observe(&Point { provisional: true, ..point(1, 0.9) }).is_empty());
 }
