@@ -57,5 +57,5 @@ class DisabledRun(Run):
     def _flush(self, timeout: float, step: int | None = None) -> None:
         """None: there can be no answer."""
 
-    def _begin(self, split: str, step: int) -> int:
+    def _begin(self, split: str, step: int, epoch: float | None) -> int:
         return 1

@@ -146,9 +146,12 @@ class Ending:
                 "run.finish(timeout=300), or keep a sidecar running with `conceptwatch serve`"
             )
         if self._link.answered:
+            received = "Those that the sidecar has received are scored unless it crashes; the others are lost"
             if unsettled == 1:
-                return "If the sidecar has received it, it is scored unless the sidecar crashes; otherwise it is lost"
-            return "Those that the sidecar has received are scored unless it crashes; the others are lost"
+                received = (
+                    "If the sidecar has received it, it is scored unless the sidecar crashes; otherwise it is lost"
+                )
+            return received + self._link.awaited
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
         if sender.refusal or self._link.refusal:

@@ -99,6 +99,7 @@ class Run(Curves):
         self._silence = SILENCE  # why the last question had no answer
         self._ended: dict[str, PassKey] = {}  # by split, the pass that ended last
         self._newest: dict[tuple[str, int], int] = {}  # by split and step, the ordinal of that one
+        self._epochs: dict[str, float | None] = {}  # by split, of that one
         self._forward: Forward | None = None
         if loggers:
             # Without the run, which must not live as long as the sender.
@@ -183,9 +184,8 @@ class Run(Curves):
             return Scores(answer.point)
         if answer is not None and _is_over(began, timeout):
             at = "" if step is None else f", step {step}"
-            self._link.warn(
-                f"the scores of split '{split}'{at} are late: there are none after {timeout:g} s", is_fault=False
-            )
+            late = f"the scores of split '{split}'{at} are late: there are none after {timeout:g} s"
+            self._link.warn(late + self._link.awaited, is_fault=False)
         return None
 
     def diagnosis(self, split: str = "val", *, step: int | None = None, timeout: float = 0.0) -> Diagnosis | None:
@@ -271,7 +271,8 @@ class Run(Curves):
             if answer is None:
                 self._unanswered = [*self._unanswered, step][-MOST_UNANSWERED:]
             elif _is_over(began, timeout) and answer.decided_by_step < step:
-                self._link.warn(f"whether to stop at step {step} was asked too early: {reason}", is_fault=False)
+                asked = f"whether to stop at step {step} was asked too early: {reason}{self._link.awaited}"
+                self._link.warn(asked, is_fault=False)
             self._advice[step], self._reasons[step] = stop, reason
         return self._advice[step]
 
@@ -529,7 +530,7 @@ class Run(Curves):
         client, sequence, rows = self._sender.client, self._sender.next_sequence, part[0].shape[0]
         return wanted_rows(panel, self._link.limits, lambda: identities(client_hash(client), sequence, np.arange(rows)))
 
-    def _begin(self, split: str, step: int) -> int:
+    def _begin(self, split: str, step: int, epoch: float | None) -> int:
         """Begins a pass and returns its ordinal. What is no step is said when something is logged."""
         try:
             step = _step_of(step)
@@ -538,6 +539,12 @@ class Run(Curves):
         before = self._ended.get(split)
         if before is not None and step < before.step:
             self._begin_branch(before, step)
+        elif before is not None and step == before.step and _is_later(epoch, self._epochs[split]):
+            self._link.warn(
+                f"'{split}' is evaluated again at step {step}, and the newest evaluation of a step takes the place of "
+                "the one before: where the model was trained in between, count its steps over the whole training",
+                is_fault=False,
+            )
         return self._sender.begin(self._link, split, step).ordinal
 
     def _begin_branch(self, before: PassKey, step: int) -> None:
@@ -561,7 +568,7 @@ class Run(Curves):
             return
         key = PassKey(split, int(step), ordinal)
         if not abandoned:
-            self._ended[split], self._newest[split, key.step] = key, ordinal
+            self._ended[split], self._newest[split, key.step], self._epochs[split] = key, ordinal, epoch
         with self._sender.logging:
             end = EndOfPass(split, key.step, epoch, rows, ordinal, abandoned)
             if not usable():
@@ -626,7 +633,7 @@ class Pass:
             _collected.later(partial(self._abandon, "it was dropped before its end"))
 
     def _begin(self) -> None:
-        self._ordinal, self._rows = self._run._begin(self.split, self.step), 0
+        self._ordinal, self._rows = self._run._begin(self.split, self.step, self.epoch), 0
         self._panel = Panel()
         self._run._link.panels.add(self._panel)
         self._is_open = True
@@ -680,6 +687,11 @@ class Pass:
 def _is_over(began: float, timeout: float) -> bool:
     """Whether a question that might wait has waited for the whole time."""
     return 0.0 < timeout <= time.monotonic() - began
+
+
+def _is_later(epoch: float | None, before: float | None) -> bool:
+    """Whether it may be another epoch. Within one a step is evaluated again where gradients are accumulated."""
+    return epoch is None or before is None or math.floor(epoch) > math.floor(before)
 
 
 def _step_of(step: Any) -> int:

@@ -79,6 +79,14 @@ class Link:
         """Whether the sidecar does not take it now, while it takes other runs of the process."""
         return self.waits_until > 0.0
 
+    @property
+    def awaited(self) -> str:
+        """What evaluations of several ranks wait for, as the end of a message."""
+        if self.run.world_size < 2:
+            return ""
+        ranks = f". Evaluations are scored once all {self.run.world_size} ranks have ended them"
+        return f"{ranks}; where one rank evaluates for all, pass world_size=1 to init"
+
     def __post_init__(self) -> None:
         self.name: str = self.run.name  # in use: differs from the declared one where that was taken
 

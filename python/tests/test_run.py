@@ -267,6 +267,29 @@ def test_a_question_that_times_out_says_that_the_scores_are_late(
     ]
 
 
+def test_late_scores_of_several_ranks_say_that_all_have_to_end_an_evaluation(
+    sidecar: Sidecar, start: Start, warned: Warned
+) -> None:
+    run = start(world_size=3, rank=0)
+    assert evaluated(run, batch()).scores(timeout=1e-6) is None
+    assert run.should_stop(step=1, timeout=1e-6) is False
+    (late, early) = warned()
+    why = "Evaluations are scored once all 3 ranks have ended them; where one rank evaluates for all, pass world_size=1"
+    assert f"there are none after 1e-06 s. {why}" in late
+    assert f"no rule fires. {why}" in early
+
+
+def test_a_step_evaluated_again_in_another_epoch_is_said_once(start: Start, warned: Warned) -> None:
+    run = start()
+    for epoch in (0.25, 0.75):  # gradients are accumulated in between
+        evaluated(run, batch(), epoch=epoch)
+    assert warned() == []
+    for epoch in (1, 2):
+        evaluated(run, batch(), epoch=epoch)
+    (said,) = warned()
+    assert "'val' is evaluated again at step 1, and the newest evaluation of a step takes the place of the one" in said
+
+
 def test_advice_that_a_rank_has_missed_is_its_next_answer(sidecar: Sidecar, start: Start) -> None:
     address = sidecar.serve()
     run = start(address=address)

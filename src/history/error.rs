@@ -42,8 +42,8 @@ pub enum HistoryError {
     Unwritable { path: PathBuf, source: Cause },
     /// The run is stored with a different declaration; a run's declaration never changes.
     #[error(
-        "{field}: got {came}, but run '{run}' was declared with {stored}, which it keeps: choose another name, or leave \
-         resume out"
+        "{field}: got {came}, but run '{run}' was declared with {stored}, which it keeps: declare it alike on all ranks, or \
+         choose another name, or leave resume out"
     )]
     DeclarationDiffers { run: String, field: String, stored: String, came: String },
     /// A job may still send to the run.
