@@ -110,10 +110,8 @@ impl Question {
         let of = match (parameter("run_a"), parameter("run_b"), parameter("by")) {
             _ if parameter("with_split").is_some() => Of::splits(&parameter)?,
             (Some(a), Some(b), None) if a == b => {
-                return Err(bad(
-                    "run_b",
-                    format!("got '{}' for both runs, expected a run other than run_a", in_short(&b)),
-                ));
+                let both = in_short(&b);
+                return Err(bad("run_b", format!("got '{both}' for both runs, expected a run other than run_a")));
             }
             (Some(a), Some(b), None) if parameter("where").is_none() => Of::Pair(a, b),
             (Some(_), Some(_), None) => {
@@ -142,23 +140,19 @@ impl Question {
         if let Some(twice) = splits.iter().enumerate().find(|(at, split)| splits[..*at].contains(split)) {
             return Err(bad("split", format!("got '{}' twice, expected folds that differ", in_short(twice.1))));
         }
-        if splits.len() > 1 && matches!(of, Of::Label(..)) {
-            return Err(bad(
-                "split",
-                format!("got {} splits, expected one: with by, the runs are the folds", splits.len()),
-            ));
+        let one_alone = match &of {
+            Of::Label(..) => Some("one: with by, the runs are the folds"),
+            Of::Splits(..) => Some("one and the other as with_split"),
+            Of::Pair(..) => None,
+        };
+        if let Some(expected) = one_alone.filter(|_| splits.len() > 1) {
+            return Err(bad("split", format!("got {} splits, expected {expected}", splits.len())));
         }
-        if let Of::Splits(_, with) = &of {
-            if splits.len() > 1 {
-                let message = format!("got {} splits, expected one and the other as with_split", splits.len());
-                return Err(bad("split", message));
-            }
-            if *with == splits[0] {
-                return Err(bad(
-                    "with_split",
-                    format!("got '{}' for both, expected a split other than split", in_short(with)),
-                ));
-            }
+        if let Of::Splits(_, with) = &of
+            && *with == splits[0]
+        {
+            let with = in_short(with);
+            return Err(bad("with_split", format!("got '{with}' for both, expected a split other than split")));
         }
         let scores = list("score");
         if let Some(score) = scores.iter().find(|id| catalogue::find(id).is_none()) {
@@ -346,7 +340,6 @@ impl Question {
         Ok(Evaluations { concepts: run.concepts.iter().map(|concept| concept.name.clone()).collect(), points })
     }
 
-    /// Errors where a run has fewer evaluations than are asked for.
     /// The newest evaluations by default: see [`LAST`]. `newest` are all, or at least as many.
     fn later<'e, T>(
         &self,
@@ -364,6 +357,7 @@ impl Question {
         Ok(&newest[newest.len() - kept..])
     }
 
+    /// Errors where a run has fewer evaluations than are asked for.
     fn enough(&self, run: &str, split: &str, evaluations: usize) -> Result<(), Refused> {
         match self.last {
             Some(last) if evaluations < last => {
@@ -548,10 +542,8 @@ fn find(history: &dyn Store, field: &str, name: &str) -> Result<StoredRun, Refus
 fn without(history: &dyn Store, field: &str, run: &str, split: &str) -> Result<Refused, HistoryError> {
     let known = history.splits(run)?;
     let known = listed(known.iter().map(|stored| stored.split.as_str()));
-    Ok(unknown(
-        field,
-        format!("run '{run}' has no evaluation of '{}', expected one of its splits: {known}", in_short(split)),
-    ))
+    let split = in_short(split);
+    Ok(unknown(field, format!("run '{run}' has no evaluation of '{split}', expected one of its splits: {known}")))
 }
 
 /// Returns the largest set of these runs that have equal concepts and a task of one kind, and the others.
