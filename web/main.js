@@ -126,10 +126,12 @@ let statusText = "";
 function drawStatus() {
   const training = (store.runs ?? []).filter(isLive).length;
   const { state } = store.connection;
-  const text = state === "down" ? "offline" : state === "loading" ? "connecting" : training ? `${training} training` : "idle";
+  const stores = !store.status?.unwritable;
+  const known = !stores ? "not storing" : training ? `${training} training` : "idle";
+  const text = state === "down" ? "offline" : state === "loading" ? "connecting" : known;
   if (text !== statusText) {
     statusText = text;
-    const look = state === "live" ? (training ? "live" : "live idle") : "live off";
+    const look = state === "live" && stores ? (training ? "live" : "live idle") : "live off";
     status.replaceChildren(el("span", { class: `${look} connection`, "data-state": state === "down" ? "reconnecting" : state }, text));
     status.setAttribute("aria-label", `Sidecar: ${text}. Its facts`);
   }

@@ -139,19 +139,18 @@ class Ending:
             if self._link.data_dir:
                 return (
                     "The sidecar goes on after this job, for 15 minutes by default (--linger), and scores what it has "
-                    "received; what it cannot score is recorded with the reason"
+                    "received; what it cannot score is recorded with the reason. Its page says if it cannot write"
                 )
             return (
                 f"{them.capitalize()} will be lost with the sidecar of this job, which keeps curves in memory. Use "
                 "run.finish(timeout=300), or keep a sidecar running with `conceptwatch serve`"
             )
         if self._link.answered:
-            received = "Those that the sidecar has received are scored unless it crashes; the others are lost"
             if unsettled == 1:
-                received = (
-                    "If the sidecar has received it, it is scored unless the sidecar crashes; otherwise it is lost"
-                )
-            return received + self._link.awaited
+                kept, lost = "If the sidecar has received it, it is kept", "otherwise it is lost"
+            else:
+                kept, lost = "Those that the sidecar has received are kept", "the others are lost"
+            return f"{kept} unless that crashes or cannot write, which its page says; {lost}{self._link.awaited}"
         if sender.address.startswith(SCHEME):
             return f"Nothing of {them} could be written to {sender.address.removeprefix(SCHEME)}"
         if sender.refusal or self._link.refusal:

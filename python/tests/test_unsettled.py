@@ -250,7 +250,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(settling: Sidecar, sta
         log(second, step)
     assert second.finish(timeout=3) is False
     (line,) = warned()
-    assert line.endswith("Those that the sidecar has received are scored unless it crashes; the others are lost")
+    assert line.endswith("are kept unless that crashes or cannot write, which its page says; the others are lost")
     assert "13 evaluations were not settled: val at step 0, val at step 1" in line
     assert "and 3 more" in line
     assert second.stats.passes_unsettled == 12

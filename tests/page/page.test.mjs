@@ -640,6 +640,25 @@ test("an idle sidecar says how old its newest evaluation is, an empty one that t
   }
 });
 
+test("a history that cannot be written is seen on every page, and why among the facts", async (t) => {
+  const { page, mock } = await scene(t);
+  const why = "history /curves/history.sqlite3: was removed while in use";
+  let unwritable = true;
+  await page.route("**/api/v1/status", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...await response.json(), ...(unwritable ? { unwritable: { reason: "other", why } } : {}) } });
+  });
+  const corner = page.locator("#status");
+  await page.reload();
+  await eventually("the corner", async () => await corner.innerText() === "not storing" || corner.innerText());
+  await page.goto(`${mock.url}/#/sidecar`);
+  await eventually("the facts", async () => (await page.locator(".facts").innerText()).includes(why) || page.locator(".facts").innerText());
+  unwritable = false;
+  await page.reload();
+  await eventually("as before", async () => /training|idle/.test(await corner.innerText()) || corner.innerText());
+  assert.doesNotMatch(await page.locator(".facts").innerText(), /stored/);
+});
+
 test("where all runs are hidden the page says so", async (t) => {
   const { page } = await scene(t);
   for (const run of [LEAKY, SOUND]) {

@@ -67,6 +67,7 @@
  * @typedef {{version: string, catalogue_version: number, uptime_seconds: number, lag_seconds: number,
  *   rows_dropped: number, points_skipped: number, memory_bytes: number, memory_limit_bytes?: number,
  *   staleness_seconds?: number, cpu_share?: number, cpu_seconds?: number, estimator: string,
+ *   unwritable?: {reason: string, why: string},
  *   upstream?: {hub: string, reached: boolean, why: string, waiting: number, sent: number, refused: number, dropped: number,
  *     seconds_since_answer: number}}} Status
  */

@@ -32,7 +32,8 @@ export function sidecarView() {
     const newest = Math.max(...[...rows.values()].map(({ time }) => time ?? -Infinity));
     const age = live.some(({ splits }) => splits.some(({ points }) => points > 0)) ? status.staleness_seconds ?? 0 : Date.now() / 1000 - newest;
     const cores = number((status.cpu_seconds ?? 0) / Math.max(1, status.uptime_seconds), 0.01);
-    facts.replaceChildren(...fact("Newest evaluation", Number.isFinite(age) ? ago(Math.max(0, age)) : "none yet",
+    facts.replaceChildren(...(status.unwritable ? fact("Nothing is stored", status.unwritable.why,
+      "What arrives is not kept until it can write.") : []), ...fact("Newest evaluation", Number.isFinite(age) ? ago(Math.max(0, age)) : "none yet",
       "Time since the last evaluation, for the split of a run in training that has waited longest."),
       ...fact("Scoring delay", `${duration(Number(status.lag_seconds.toFixed(1)))}`, "How long the oldest waiting evaluation has been due."),
       ...fact("Rows not accepted", count(status.rows_dropped), "Rows that clients sent and the sidecar refused."),
