@@ -13,7 +13,10 @@ use leakage::compare::{
     Class, Evaluations, GroupReport, OF_GROUPS, PUBLISHED, PairReport, Side, Sided, SplitReport, USUAL,
     USUAL_OF_GROUPS, USUAL_OF_SPLITS, compare_groups, compare_pair, compare_splits, fits,
 };
-use leakage::diagnosis::{Assessment, Diagnosis, FARTHEST, LOOKED_BACK, Line, State, StopAdvised, diagnose, verdict};
+use leakage::diagnosis::{
+    Assessment, Diagnosis, FARTHEST, LOOKED_BACK, Line, Moment, State, StopAdvised, Verdict, VerdictState, diagnose,
+    verdict,
+};
 use leakage::field_error::{FieldError, in_short};
 use leakage::point::Point;
 use leakage::run::Run;
@@ -442,17 +445,10 @@ pub fn assessment_of(
     advised: Option<&StopAdvised>,
 ) -> Result<Assessment, Refused> {
     let (stored, points, whole) = evaluations_of(history, run, split, LOOKED_BACK, &admits)?;
-    let followed = if advised.is_none() { advice_followed(history, &stored, split)? } else { None };
-    let advised = advised.or(followed.as_ref());
-    let judge = |points: &[Point], whole| verdict(&stored.run, points, whole, stored.finished.is_some(), advised);
-    let mut verdict = history.verdicts(&[run], split)?.remove(run);
-    if verdict.is_none() {
-        verdict = judge(&points, whole);
-        if verdict.as_ref().is_some_and(|verdict| verdict.or_earlier) {
-            let (_, all, whole) = evaluations_of(history, run, split, FARTHEST, &admits)?;
-            verdict = judge(&all, whole);
-        }
-    }
+    let verdict = match history.verdicts(&[run], split)?.remove(run) {
+        None => judged(history, &stored, split, (&points, whole), advised, admits, None)?,
+        of_sidecar => of_sidecar,
+    };
     let diagnosis = diagnosed(history, &stored.run, split, &points)?;
     match verdict {
         Some(verdict) => Ok(Assessment::new(verdict, diagnosis)),
@@ -460,12 +456,35 @@ pub fn assessment_of(
     }
 }
 
-/// The advice of the default rules that a run followed, once no sidecar remembers which it was.
-pub fn advice_followed(
+/// The verdict on a split from its newest evaluations, and whether these are all. Leakage is counted above that of the run's
+/// reference. Leakage that `before` knows to have begun earlier keeps its start; else evaluations that are farther back are read.
+pub fn judged(
     history: &dyn Store,
     stored: &StoredRun,
     split: &str,
-) -> Result<Option<StopAdvised>, HistoryError> {
+    (points, whole): (&[Point], bool),
+    advised: Option<&StopAdvised>,
+    admits: impl Fn(&Point) -> bool,
+    before: Option<&Verdict>,
+) -> Result<Option<Verdict>, HistoryError> {
+    let followed = if advised.is_none() { advice_followed(history, stored, split)? } else { None };
+    let advised = advised.or(followed.as_ref());
+    let judge = |points: &[Point], whole| verdict(&stored.run, points, whole, stored.finished.is_some(), advised);
+    let Some(mut found) = judge(points, whole) else { return Ok(None) };
+    if found.or_earlier {
+        let known = before.filter(|known| known.state == VerdictState::Leaking);
+        let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
+        let Some(known) = known.filter(|known| known.since.is_some_and(reaches)) else {
+            let (all, whole) = newest(history, &stored.run, split, FARTHEST, admits)?;
+            return Ok(judge(&all, whole));
+        };
+        (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
+    }
+    Ok(Some(found))
+}
+
+/// The advice of the default rules that a run followed, once no sidecar remembers which it was.
+fn advice_followed(history: &dyn Store, stored: &StoredRun, split: &str) -> Result<Option<StopAdvised>, HistoryError> {
     if !matches!(stored.outcome, Some(RunOutcome::StoppedOnAdvice { .. })) {
         return Ok(None);
     }
@@ -507,8 +526,7 @@ pub fn baseline_of(history: &dyn Store, run: &Run) -> Result<Option<Baseline>, H
     Ok(Some(baseline))
 }
 
-/// A run, the newest evaluations of a split that `admits` accepts, and whether no earlier ones exist. Leakage is counted
-/// above that of the run's reference.
+/// A run, and its newest evaluations of a split.
 fn evaluations_of(
     history: &dyn Store,
     run: &str,
@@ -517,13 +535,26 @@ fn evaluations_of(
     admits: impl Fn(&Point) -> bool,
 ) -> Result<(StoredRun, Vec<Point>, bool), Refused> {
     let stored = find(history, "run", run)?;
-    let mut points = history.evaluations(run, split, most)?;
+    let (points, whole) = newest(history, &stored.run, split, most, admits)?;
+    Ok((stored, points, whole))
+}
+
+/// The newest evaluations of a split that `admits` accepts, and whether no earlier ones exist. Leakage is counted above that
+/// of the run's reference.
+fn newest(
+    history: &dyn Store,
+    run: &Run,
+    split: &str,
+    most: usize,
+    admits: impl Fn(&Point) -> bool,
+) -> Result<(Vec<Point>, bool), HistoryError> {
+    let mut points = history.evaluations(&run.name, split, most)?;
     let whole = points.len() < most;
     points.retain(admits);
-    if let Some(baseline) = baseline_of(history, &stored.run)? {
+    if let Some(baseline) = baseline_of(history, run)? {
         points.iter_mut().for_each(|point| *point = baseline.above(point));
     }
-    Ok((stored, points, whole))
+    Ok((points, whole))
 }
 
 fn find(history: &dyn Store, field: &str, name: &str) -> Result<StoredRun, Refused> {

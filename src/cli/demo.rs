@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio::runtime::Runtime;
 
-use crate::server::client::{Client, class_tensor, float_tensor};
+use crate::server::client::{Job, class_tensor, float_tensor};
 use crate::server::peers::Remote;
 use crate::server::proto;
 use crate::server::proto::run_outcome::{Finished, Kind, StoppedOnAdvice};
@@ -109,7 +109,7 @@ pub fn run(options: &DemoOptions) -> Result<(), Failure> {
 struct Watched {
     lambda: f32,
     model: Bottleneck,
-    client: Client,
+    client: Job,
     newest: Option<proto::Point>,
     intervened_accuracy: f64,
     epochs: u32,
@@ -128,7 +128,7 @@ impl Watched {
             labels: labels.into_iter().map(|(key, value)| (key.into(), value)).collect(),
             ..RunFields::default()
         })?;
-        let client = runtime.block_on(Client::start(&Remote::from(grpc).into(), &run, &format!("demo-{lambda}")));
+        let client = runtime.block_on(Job::start(&Remote::from(grpc).into(), &run, &format!("demo-{lambda}")));
         Ok(Self {
             lambda,
             model: Bottleneck::new(BottleneckKind::Soft, lambda, options.seed),

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::server::client::Relay;
+use crate::server::client::Client;
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto;
 use crate::server::recording::{Item, Recording};
@@ -104,7 +104,7 @@ struct Replay<'o> {
 impl Replay<'_> {
     /// Sends everything. With `scored`, waits for the scores of each pass and prints them.
     async fn to(&mut self, dialer: &Dialer, token: Option<&str>, scored: bool) -> Result<(), Failure> {
-        let mut relay = Relay::connect(dialer, token).await?;
+        let mut relay = Client::connect(dialer, token).await?;
         for part in &mut self.parts {
             part.run = relay.start(part.start.clone()).await?;
             self.tallies.entry(part.run.clone()).or_default();

@@ -50,7 +50,7 @@ const ONCE: &str = "max without (instance, pod, job)";
 
 /// A rule file: two recording rules, an alert for each rule, one for a sidecar that is down, and those of hubs.
 fn prometheus(rules: &Rules, wait: &str) -> String {
-    let state = names::ALERT_STATE;
+    let state = names::ALERT_STATE.name;
     let mut text = format!(
         "# Made by `conceptwatch rules`.
 groups:
@@ -137,11 +137,11 @@ groups:
           description: The newest runs are exported, and every alert that fires.
 ",
         runs = names::OPEN_RUNS,
-        age = names::HUB_PUSH_AGE,
-        answer = names::UPSTREAM_ANSWER_AGE,
+        age = names::HUB_PUSH_AGE.name,
+        answer = names::UPSTREAM_ANSWER_AGE.name,
         entries = names::HUB_ENTRIES,
-        unwritable = names::HISTORY_UNWRITABLE,
-        omitted = names::SERIES_OMITTED,
+        unwritable = names::HISTORY_UNWRITABLE.name,
+        omitted = names::SERIES_OMITTED.name,
     );
     text
 }

@@ -11,13 +11,18 @@ use leakage::alert::{Rule, Severity, State};
 use leakage::diagnosis::{StopAdvised, Verdict};
 use leakage::point::Point;
 
-/// The state of a running sidecar or hub. Calls must be fast, but may block: each scrape of the metrics makes them.
+/// The state of a running sidecar or hub. Calls must be fast, but may block: each scrape of the metrics makes them. What a
+/// method returns here is that of a history that nobody writes.
 pub trait Live: Send + Sync {
     /// Runs that clients have declared to this process; at a hub, unfinished ones whose sidecar was heard within a day.
-    fn runs(&self) -> Vec<RunStatus>;
+    fn runs(&self) -> Vec<RunStatus> {
+        Vec::new()
+    }
     /// One entry for each split to export, in order of priority: a metric family that exceeds its cap omits the last
     /// ones. A run has no entry once it has finished and its linger time is over.
-    fn latest(&self) -> Vec<Latest>;
+    fn latest(&self) -> Vec<Latest> {
+        Vec::new()
+    }
     /// Curves that [`latest`](Self::latest) leaves out because there are too many.
     fn curves_left_out(&self) -> u64 {
         0
@@ -25,6 +30,14 @@ pub trait Live: Send + Sync {
     /// The identities of the runs of [`latest`](Self::latest), and of those without an evaluation.
     fn identities(&self) -> Vec<RunIdentity> {
         Vec::new()
+    }
+    /// Unfinished runs at a hub, and the time since each one's sidecar was last heard, in seconds.
+    fn push_ages(&self) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+    /// How a sidecar stands with its hub; `None` without one.
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        None
     }
     /// The verdicts on the curves of [`latest`](Self::latest) where sidecars have judged them; `None` at a sidecar, which
     /// judges its points itself.
@@ -36,12 +49,16 @@ pub trait Live: Send + Sync {
         true
     }
     /// Whether a stored point belongs to the attempt at work on its split, or precedes it.
-    fn admits(&self, point: &Point) -> bool;
+    fn admits(&self, _point: &Point) -> bool {
+        true
+    }
     /// The state of every rule for every run, and recent changes.
-    fn alerts(&self) -> AlertsStatus;
+    fn alerts(&self) -> AlertsStatus {
+        AlertsStatus::default()
+    }
     fn status(&self) -> Status;
     /// Lets go of a run that the history has removed.
-    fn forget(&self, run: &str);
+    fn forget(&self, _run: &str) {}
     /// Whether batches are accepted and points can be stored; the error says why not. Never blocks.
     fn ready(&self) -> Result<(), String>;
     /// The rows of a split's newest evaluation that leak most, with the names of the concepts; `None` where they are not in

@@ -62,8 +62,7 @@ pub use upstream::{UpstreamOptions, push};
 
 use blocking::blocking;
 use grpc::Calls;
-use http::{Bounds, Exposition, verdicts_of};
-use ports::Ports;
+use http::verdicts_of;
 use upstream::{Hubs, Upstream};
 use wiring::Parts;
 
@@ -82,7 +81,6 @@ pub async fn run(
 ) -> Result<(), ServeError> {
     options.check()?;
     let addresses = listeners.stated(options.tls.is_some());
-    let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let history = directory::open_history(&mut options).await?;
     let (log, directory, streams) = (Arc::clone(&history), options.data_dir.clone(), options.streams.clone());
     let mut upstream = match options.upstream.take() {
@@ -96,31 +94,25 @@ pub async fn run(
     let scorer = parts.scoring.start(&parts.runs)?;
     // Points in memory end with the process, whether scored or not.
     if directory.is_some() {
-        let (settlement, scoring) = (Arc::clone(&parts.settlement), &parts.scoring);
-        let (queue, fast, slow) = (Arc::clone(&scoring.queue), Arc::clone(&scoring.fast), Arc::clone(&scoring.slow));
-        // In the order in which an evaluation goes through them.
-        let waits = move || queue.bytes() + fast.bytes() + slow.bytes() > 0;
-        streams.work(move || settlement.has_pending() || waits());
+        let (settlement, queues) = (Arc::clone(&parts.settlement), parts.scoring.onward.queues.clone());
+        streams.work(move || settlement.has_pending() || queues.bytes() > 0);
     }
 
-    let stop = parts.stop.clone();
-    let app = parts.app()?;
+    let stop = parts.front.stop.clone();
+    let app = parts.app();
     if let Some(upstream) = &mut upstream {
         let of = app.clone();
         // A run that was removed meanwhile has none.
         let verdicts = move |curves| verdicts_of(&of, curves).unwrap_or_default();
         upstream.judge(Arc::clone(&app.live), &app.events, Arc::new(verdicts));
     }
-    let exposition = Exposition::start(app, &stop);
-    let otlp = parts.otlp(&exposition)?;
-    let (calls, page) = ((parts.port(), Calls::Sidecar(parts.service())), (exposition, bounds));
-    let ports = Ports::open(listeners, calls, page, &stop);
+    // The hub and the collector are told what is new until the last point is scored.
+    let scored = CancellationToken::new();
+    let calls = Calls::Sidecar(Box::new(parts.service()));
+    let ports = parts.front.open(listeners, app, calls, Vec::new(), &scored)?;
     let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
     let records = tokio::spawn(Arc::clone(&parts.settlement).run(stop.clone()));
-    // The hub is told what is new until the last point is scored.
-    let scored = CancellationToken::new();
     let told = upstream.map(|upstream| tokio::spawn(upstream.run(scored.clone())));
-    let pushed = otlp.map(|otlp| tokio::spawn(otlp.run(scored.clone())));
     if let Some(directory) = &directory {
         directory::state_address(directory, &addresses);
     }
@@ -133,7 +125,7 @@ pub async fn run(
     let stopped = Instant::now();
     stop.cancel();
     parts.scoring.hurry();
-    ports.drain().await;
+    let pushed = ports.drain().await;
     upkeep.abort();
     parts.settle(scorer, records, stopped).await;
     scored.cancel();

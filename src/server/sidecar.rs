@@ -8,19 +8,17 @@ use crate::history::Store;
 use leakage::point::Point;
 use leakage::score::catalogue::CATALOGUE_VERSION;
 
-use super::live::{AlertsStatus, Latest, Live, RunIdentity, RunStatus, Status, UnwritableStatus};
+use super::live::{AlertsStatus, Latest, Live, RunIdentity, RunStatus, Status, UnwritableStatus, UpstreamStatus};
 use super::metrics::Metrics;
-use super::runs::{Frozen, Runs};
+use super::runs::Runs;
 use super::scoring::carried::RowsOfStep;
-use super::scoring::onward::Scored;
-use super::scoring::queue::Queue;
+use super::scoring::onward::Queues;
 use super::upstream::Reach;
 
 pub struct Sidecar {
     pub history: Arc<dyn Store>,
     pub runs: Arc<Runs>,
-    pub queue: Arc<Queue<Frozen>>,
-    pub fast: Arc<Queue<Scored>>,
+    pub queues: Queues,
     pub metrics: Metrics,
     pub cpu_share: f64,
     pub estimator: &'static str,
@@ -59,7 +57,7 @@ impl Live for Sidecar {
             version: VERSION,
             catalogue_version: CATALOGUE_VERSION,
             uptime_seconds: self.started.elapsed().as_secs_f64(),
-            lag_seconds: self.queue.lag().max(self.fast.lag()).as_secs_f64(),
+            lag_seconds: self.queues.lag().as_secs_f64(),
             rows_dropped: self.metrics.all_rows_dropped(),
             points_skipped: self.metrics.points_skipped.get(),
             memory_bytes: self.runs.memory() as u64,
@@ -74,8 +72,12 @@ impl Live for Sidecar {
             cpu_seconds: self.metrics.worker_cpu.get(),
             estimator: self.estimator,
             unwritable: UnwritableStatus::of(self.history.waiting()),
-            upstream: self.reach.as_ref().map(|reach| reach.status()),
+            upstream: self.upstream(),
         }
+    }
+
+    fn upstream(&self) -> Option<UpstreamStatus> {
+        self.reach.as_ref().map(|reach| reach.status())
     }
 
     fn ready(&self) -> Result<(), String> {

@@ -13,10 +13,9 @@ use super::clock::unix_time;
 use super::heap_trim::Release;
 use super::metrics::Metrics;
 use super::publish::Publisher;
-use super::runs::{Frozen, Running, Runs};
+use super::runs::{Running, Runs};
 use super::scoring::carried;
-use super::scoring::onward::Scored;
-use super::scoring::queue::Queue;
+use super::scoring::onward::Queues;
 use super::scoring::spare::Spare;
 use super::windows::Windows;
 
@@ -36,9 +35,7 @@ const KEPT: Duration = Duration::from_secs(86_400);
 pub struct Upkeep {
     pub runs: Arc<Runs>,
     pub windows: Windows,
-    pub queue: Arc<Queue<Frozen>>,
-    pub fast: Arc<Queue<Scored>>,
-    pub slow: Arc<Queue<Scored>>,
+    pub queues: Queues,
     pub metrics: Metrics,
     pub publisher: Publisher,
 }
@@ -53,18 +50,16 @@ impl Upkeep {
             looks.tick().await;
             self.runs.close_overdue();
             self.forget_removed();
-            self.runs.note_waiting(self.queue.bytes() + self.fast.bytes() + self.slow.bytes());
+            self.runs.note_waiting(self.queues.bytes());
             if let Some(cores) = spare.look(Instant::now()) {
                 self.metrics.spare_cores.set(cores);
-                self.queue.spare(cores);
-                self.fast.spare(cores);
-                self.slow.spare(cores);
+                self.queues.all().iter().for_each(|queue| queue.spare(cores));
             }
             self.metrics.open_runs.set(self.runs.open() as i64);
             self.metrics.staleness.set(self.runs.registry.staleness());
             self.look(&self.runs.registry.all());
-            self.fast.look(&self.runs.rolling());
-            self.metrics.lag.set(self.queue.lag().max(self.fast.lag()).as_secs_f64());
+            self.queues.fast.look(&self.runs.rolling());
+            self.metrics.lag.set(self.queues.lag().as_secs_f64());
             self.save_window().await;
             if swept.is_none_or(|at: Instant| at.elapsed() >= SWEEP) {
                 swept = Some(Instant::now());
@@ -88,12 +83,11 @@ impl Upkeep {
         }
         self.runs.settled().iter().for_each(|run| history.forget_run(run));
         // Looked for each time, because what was in flight when its run was removed may have entered a queue since.
-        for frozen in self.queue.keep_runs(|run| registry.knows(run)) {
+        let [without_point, ..] = self.queues.all().map(|queue| queue.keep_runs(|run| registry.knows(run)));
+        for work in without_point {
             let reason = "the run was removed from memory before the pass was scored";
-            self.publisher.pass_over(&frozen, Ending::Skipped, reason);
+            self.publisher.pass_over(&work.frozen, Ending::Skipped, reason);
         }
-        self.fast.keep_runs(|run| registry.knows(run));
-        self.slow.keep_runs(|run| registry.knows(run));
     }
 
     /// Looks at the clock for the alerts of these runs, and at the memory that scoring keeps for them.

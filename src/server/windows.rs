@@ -1,8 +1,8 @@
 //! Rolling windows in the data directory, so that a restarted sidecar continues them exactly.
 //!
-//! Each window is a file of its own: a mark, the format, a checksum, and the sample as postcard writes it. It is written
-//! beside the one before and renamed, and both the file and its directory are synced. What cannot be read is ignored, and
-//! counted. Files hold rows of the job's data: only their owner can read them.
+//! Each window is a file of its own: a checksum, and the sample as postcard writes it. It is written beside the one before and
+//! renamed, and both the file and its directory are synced. What cannot be read is ignored, and counted. Files hold rows of
+//! the job's data: only their owner can read them.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,8 +19,6 @@ use leakage::sample::{Checksum, SavedWindow, client_hash};
 
 use super::metrics::Metrics;
 
-const MARK: &[u8; 8] = b"cwwindow";
-const HEAD: usize = MARK.len() + 4 + 8;
 /// Changes whenever a saved sample has another form.
 const FORMAT: u32 = 1;
 /// The folder in the data directory.
@@ -36,6 +34,7 @@ pub struct Windows {
 /// The content of a file.
 #[derive(Serialize, Deserialize)]
 struct Saved<W> {
+    format: u32,
     /// The names of all tensors: columns are stored by their place in the table.
     tensors: u64,
     run: String,
@@ -56,7 +55,7 @@ impl Windows {
     pub fn save(&self, key: &SplitKey, window: &SavedWindow) {
         let Some(folder) = self.of_run(&key.run) else { return };
         let (run, split) = (key.run.to_string(), key.split.to_string());
-        let written = encode(&Saved { tensors: Checksum::WINDOW.of_tensors(), run, split, window })
+        let written = encode(&Saved { format: FORMAT, tensors: Checksum::WINDOW.of_tensors(), run, split, window })
             .and_then(|bytes| replace(&folder, &name(&key.split), &bytes));
         match written {
             // The run ended meanwhile, and its folder was removed.
@@ -170,30 +169,17 @@ fn name(split: &str) -> String {
 
 fn encode<W: Serialize>(saved: &Saved<W>) -> io::Result<Vec<u8>> {
     let content = postcard::to_stdvec(saved).map_err(io::Error::other)?;
-    let mut bytes = Vec::with_capacity(HEAD + content.len());
-    bytes.extend_from_slice(MARK);
-    bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    bytes.extend_from_slice(&Checksum::WINDOW.of(&content).to_le_bytes());
-    bytes.extend_from_slice(&content);
-    Ok(bytes)
+    Ok([&Checksum::WINDOW.of(&content).to_le_bytes()[..], &content].concat())
 }
 
 fn decode(bytes: &[u8]) -> Result<Saved<SavedWindow>, String> {
-    let (head, content) = bytes.split_at_checked(HEAD).ok_or("it is cut off")?;
-    let (mark, rest) = head.split_at(MARK.len());
-    let (format, sum) = rest.split_at(4);
-    if mark != MARK {
-        return Err("it is not a rolling window of this program".into());
-    }
-    if format != FORMAT.to_le_bytes() {
-        return Err(format!("got format {format:?}, expected {FORMAT}"));
-    }
+    let (sum, content) = bytes.split_at_checked(size_of::<u64>()).ok_or("it is cut off")?;
     if sum != Checksum::WINDOW.of(content).to_le_bytes() {
         return Err("it does not match its checksum".into());
     }
     let saved: Saved<SavedWindow> = postcard::from_bytes(content).map_err(|error| error.to_string())?;
-    if saved.tensors != Checksum::WINDOW.of_tensors() {
-        return Err("it was written by a release with other tensors".into());
+    if (saved.format, saved.tensors) != (FORMAT, Checksum::WINDOW.of_tensors()) {
+        return Err("it was written by a release with another format or other tensors".into());
     }
     Ok(saved)
 }

@@ -4,26 +4,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prometheus::Registry;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use crate::VERSION;
 use crate::history::Store;
-use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
 
 use super::alert_log::AlertLog;
 use super::clock::Clock;
-use super::events::{Bounds, Events};
-use super::grpc::{Budget, Ingest, Port, Project, Service, Token};
-use super::http::{Access, App, Exposition};
-use super::live::Live;
-use super::metrics::{self, Metrics};
+use super::grpc::{Ingest, Service};
+use super::http::App;
 use super::notify::Notifier;
 use super::options::{Listeners, Options, ServeError, page_url};
-use super::otlp::Otlp;
 use super::pass_outcomes::Settlement;
-use super::peers::Endpoint;
+use super::ports::Front;
 use super::publish::Publisher;
 use super::runs::{self, Runs};
 use super::scoring::Scoring;
@@ -36,21 +28,15 @@ use super::windows::Windows;
 const SAVING: Duration = Duration::from_millis(4300);
 
 pub struct Parts {
-    options: Options,
-    http: Endpoint,
+    pub front: Front,
     page_url: String,
-    registry: Registry,
-    metrics: Metrics,
     history: Arc<dyn Store>,
-    events: Events,
     pub settlement: Arc<Settlement>,
     windows: Windows,
     pub scoring: Scoring,
     /// How the hub stands; `None` without one.
     reach: Option<Arc<Reach>>,
     pub runs: Arc<Runs>,
-    /// Cancelled once, when the server stops.
-    pub stop: CancellationToken,
 }
 
 impl Parts {
@@ -61,13 +47,9 @@ impl Parts {
         upstream: Option<&Upstream>,
         listeners: &Listeners,
     ) -> Result<Self, ServeError> {
-        let registry = Registry::new();
-        let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
-        metrics::history::register(&registry, Arc::clone(&history))?;
-        let http = listeners.http.local().clone();
-        let page_url = page_url(&http, options.tls.is_some());
-        let stop = CancellationToken::new();
-        let events = Events::new(Bounds::default());
+        let front = Front::new(options, listeners)?;
+        let Front { options, metrics, events, .. } = &front;
+        let page_url = page_url(&front.http, options.tls.is_some());
         let notifier = Notifier::start(options.notify.clone(), page_url.clone(), metrics.clone());
         let log = Arc::new(AlertLog::new(options.alerts.clone(), events.clone(), notifier));
         let windows = Windows::new(options.data_dir.as_deref(), metrics.clone());
@@ -78,106 +60,67 @@ impl Parts {
             events: events.clone(),
             metrics: metrics.clone(),
         };
-        let scoring = Scoring::new(&options, publisher.clone(), &stop);
+        let scoring = Scoring::new(options, publisher, &front.stop);
+        let onward = scoring.onward.clone();
         let runs = Arc::new(Runs::new(
             options.sampling.clone(),
             Clock::start(),
             metrics.clone(),
             Arc::new(runs::Registry::new(options.sampling.linger, Arc::clone(&log))),
             Arc::clone(&settlement),
-            scoring.inbox(),
+            Box::new(move |frozen| onward.offer(frozen)),
         ));
-        Ok(Self {
-            options,
-            http,
-            page_url,
-            registry,
-            metrics,
-            history,
-            events,
-            settlement,
-            windows,
-            scoring,
-            reach: upstream.map(Upstream::reach),
-            runs,
-            stop,
-        })
+        let reach = upstream.map(Upstream::reach);
+        Ok(Self { front, page_url, history, settlement, windows, scoring, reach, runs })
     }
 
-    /// The state of the HTTP port. Also registers the metrics that are derived from the latest points and alerts.
-    pub fn app(&self) -> Result<App, ServeError> {
-        let live: Arc<dyn Live> = Arc::new(Sidecar {
+    /// The state of the HTTP port.
+    pub fn app(&self) -> App {
+        let options = &self.front.options;
+        let live = Sidecar {
             history: Arc::clone(&self.history),
             runs: Arc::clone(&self.runs),
-            queue: Arc::clone(&self.scoring.queue),
-            fast: Arc::clone(&self.scoring.fast),
-            metrics: self.metrics.clone(),
-            cpu_share: self.options.cpu.cpu_share,
-            estimator: self.options.worker.settings.kind.name(),
+            queues: self.scoring.onward.queues.clone(),
+            metrics: self.front.metrics.clone(),
+            cpu_share: options.cpu.cpu_share,
+            estimator: options.worker.settings.kind.name(),
             started: Instant::now(),
             reach: self.reach.clone(),
-        });
-        metrics::register_runs(&self.registry, &live)?;
-        if let Some(reach) = &self.reach {
-            let reach = Arc::clone(reach);
-            metrics::upstream::register(&self.registry, move || reach.status())?;
-        }
-        let Options { host_names, token, tls, .. } = &self.options;
-        Ok(App {
-            history: Arc::clone(&self.history),
-            registry: self.registry.clone(),
-            metrics: self.metrics.clone(),
-            scores: CATALOGUE,
-            events: self.events.clone(),
-            live,
-            access: Arc::new(Access::new(&self.http, host_names, token.as_deref(), tls.as_ref())),
-            rows: Arc::default(),
-        })
+        };
+        self.front.app(Arc::clone(&self.history), Arc::new(live))
     }
 
     pub fn service(&self) -> Service {
+        let Front { options, events, stop, .. } = &self.front;
         let ingest = Ingest {
             runs: Arc::clone(&self.runs),
             settlement: Arc::clone(&self.settlement),
-            queue: Arc::clone(&self.scoring.queue),
-            budget: Budget::new(self.options.ingest_bytes, &self.metrics),
-            metrics: self.metrics.clone(),
-            limits: self.options.ingest,
-            streams: self.options.streams.clone(),
+            queues: self.scoring.onward.queues.clone(),
+            budget: self.front.budget(),
+            metrics: self.front.metrics.clone(),
+            limits: options.ingest,
+            streams: options.streams.clone(),
         };
         Service {
             ingest,
             history: Arc::clone(&self.history),
-            events: self.events.clone(),
+            events: events.clone(),
             settlement: Arc::clone(&self.settlement),
             windows: self.windows.clone(),
-            stop: self.stop.clone(),
+            stop: stop.clone(),
             page_url: self.page_url.clone(),
-            data_dir: self.options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
-            ends_unused: self.options.ends_unused,
+            data_dir: options.data_dir.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
+            ends_unused: options.ends_unused,
         }
-    }
-
-    /// Returns the task that pushes the metrics to a collector, if there is one.
-    pub fn otlp(&self, exposition: &Exposition) -> Result<Option<Otlp>, ServeError> {
-        Otlp::new(&self.options, &self.http, exposition)
-    }
-
-    pub fn port(&self) -> Port {
-        let Options { connections, ingest, token, tls, .. } = self.options.clone();
-        let tokens = token.into_iter().map(|text| Token { text, project: Project::default() }).collect();
-        Port { connections, chunk_bytes: ingest.chunk_bytes, tokens, tls }
     }
 
     pub fn upkeep(&self) -> Upkeep {
         Upkeep {
             runs: Arc::clone(&self.runs),
             windows: self.windows.clone(),
-            queue: Arc::clone(&self.scoring.queue),
-            fast: Arc::clone(&self.scoring.fast),
-            slow: Arc::clone(&self.scoring.slow),
-            metrics: self.metrics.clone(),
-            publisher: self.scoring.publisher.clone(),
+            queues: self.scoring.onward.queues.clone(),
+            metrics: self.front.metrics.clone(),
+            publisher: self.scoring.onward.publisher.clone(),
         }
     }
 

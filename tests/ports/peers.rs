@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::common::certificates::Authority;
 use crate::common::signal::terminate;
 use crate::common::{PATIENCE, Sidecar, program, text};
-use conceptwatch::server::client::{ClientError, Reader};
+use conceptwatch::server::client::{Client, ClientError};
 use conceptwatch::server::peers::{Dialer, Protocol, Trust, raise_file_limit};
 use conceptwatch::server::proto::ListRunsRequest;
 use tonic::Request;
@@ -62,7 +62,7 @@ fn trusting(authority: &Authority) -> Trust {
 /// The runs that a sidecar lists over gRPC.
 async fn runs(address: &str, trust: &Trust) -> Result<usize, ClientError> {
     let dialer = Dialer::new(address.parse().unwrap(), trust, Protocol::Http2).unwrap();
-    Ok(Reader::connect(&dialer, None).await?.runs().await?.len())
+    Ok(Client::connect(&dialer, None).await?.runs().await?.len())
 }
 
 /// What a command that asks over HTTP ends with.
@@ -172,7 +172,7 @@ async fn a_certificate_that_changes_is_read_again_without_dropping_connections()
     let sidecar = Sidecar::start(&["--tls-cert", text(&cert), "--tls-key", text(&key)]);
     let grpc = format!("https://{}", sidecar.grpc);
     let dialer = Dialer::new(grpc.parse().unwrap(), &trusting(&old), Protocol::Http2).unwrap();
-    let mut early = Reader::connect(&dialer, None).await.unwrap();
+    let mut early = Client::connect(&dialer, None).await.unwrap();
     assert_eq!(early.runs().await.unwrap().len(), 0);
     // A file that is no certificate changes nothing.
     let before = std::fs::read(&cert).unwrap();

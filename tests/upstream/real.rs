@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use conceptwatch::server::proto::{GetSeriesRequest, ListRunsRequest, SeriesPoint};
+use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use tonic::Request;
 
 use super::served::a_database;
 use super::{Job, drained, upstream};
-use crate::common::{Client, Sidecar, text, write_secret};
+use crate::common::{Sidecar, text, write_secret};
 
 /// An address whose hub can be replaced.
 struct Front {
@@ -41,10 +40,9 @@ impl Front {
     }
 }
 
-async fn series(client: &mut Client, run: &str, score: &str) -> Vec<SeriesPoint> {
-    let (run, split, score) = (run.to_owned(), "val".to_owned(), score.to_owned());
-    let request = GetSeriesRequest { run, split, score, ..Default::default() };
-    client.get_series(request).await.unwrap().into_inner().points
+fn series(of: &Sidecar, score: &str) -> Vec<Value> {
+    let points = of.json(&format!("/api/v1/series?run=r&split=val&score={score}"))["points"].take();
+    serde_json::from_value(points).unwrap()
 }
 
 fn start(data: &Path, port: u16) -> Sidecar {
@@ -76,12 +74,11 @@ async fn a_hub_has_every_curve_once_whatever_is_killed() {
     job.settled(first..first + 5).await;
     job.finish().await;
     drained(&sidecar).await;
-    let mut of_hub = hub.client().await;
     for score in ["ctl", "icl", "concept_accuracy"] {
-        let here = series(&mut job.client, "r", score).await;
-        let steps: Vec<u64> = here.iter().map(|point| point.step).collect();
+        let here = series(&sidecar, score);
+        let steps: Vec<u64> = here.iter().map(|point| point["step"].as_u64().unwrap()).collect();
         assert_eq!(steps, (1..first + 5).collect::<Vec<_>>());
-        assert_eq!(series(&mut of_hub, "r", score).await, here, "{score}");
+        assert_eq!(series(&hub, score), here, "{score}");
     }
     assert_eq!(upstream(&sidecar)["refused"], 0);
     assert_eq!(hub.metric("conceptwatch_hub_entries_total", "outcome=\"refused\""), 0.0);
@@ -102,11 +99,10 @@ async fn sidecars_of_two_machines_share_names_but_no_runs() {
         job.settled(1..4 + number as u64).await;
         drained(sidecar).await;
     }
-    let mut request = Request::new(ListRunsRequest::default());
-    request.metadata_mut().insert("authorization", "Bearer the-token-of-this-hub".parse().unwrap());
-    let listed = hub.client().await.list_runs(request).await.unwrap().into_inner().runs;
-    let mut runs: Vec<(String, u64)> =
-        listed.into_iter().map(|status| (status.run.unwrap().name, status.splits[0].points)).collect();
+    let (_, listed) = hub.ask("GET", "/api/v1/runs", "Authorization: Bearer the-token-of-this-hub\r\n", "");
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let of = |run: &Value| (run["name"].as_str().unwrap().to_owned(), run["splits"][0]["points"].as_u64().unwrap());
+    let mut runs: Vec<(String, u64)> = listed["runs"].as_array().unwrap().iter().map(of).collect();
     runs.sort();
     assert_eq!(runs, [("r".to_owned(), 3), ("r-2".to_owned(), 4)]);
 }

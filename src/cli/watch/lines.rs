@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use tokio_stream::{Stream, StreamExt};
 
-use crate::server::client::{ClientError, Reader};
+use crate::server::client::{Client, ClientError};
 use crate::server::proto;
 use crate::server::proto::watch_response::Event;
 use leakage::diagnosis::Verdict;
@@ -14,7 +14,7 @@ use super::super::terminal::{has_gone, written};
 use super::wanted::Wanted;
 
 /// Prints lines until the sidecar stops or nobody reads.
-pub async fn follow(wanted: &Wanted, reader: &mut Reader, heard: impl Stream<Item = Event>) -> Result<(), ClientError> {
+pub async fn follow(wanted: &Wanted, reader: &mut Client, heard: impl Stream<Item = Event>) -> Result<(), ClientError> {
     let mut heard = pin!(heard);
     let mut verdicts = HashMap::new();
     for (run, ..) in wanted.known(reader).await? {

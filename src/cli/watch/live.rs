@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_stream::{Stream, StreamExt};
 
-use crate::server::client::{ClientError, Reader};
+use crate::server::client::{Client, ClientError};
 use crate::server::proto::watch_response::Event;
 
 use super::lines::alert_text;
@@ -20,7 +20,7 @@ const STATES: Duration = Duration::from_secs(5);
 /// Shows frames until the sidecar stops, a key asks for the end, or the terminal has gone.
 pub async fn follow(
     wanted: &Wanted,
-    reader: &mut Reader,
+    reader: &mut Client,
     heard: impl Stream<Item = Event>,
     mut screen: Screen,
 ) -> Result<(), ClientError> {
@@ -33,7 +33,7 @@ pub async fn follow(
 
 async fn update(
     wanted: &Wanted,
-    reader: &mut Reader,
+    reader: &mut Client,
     heard: impl Stream<Item = Event>,
     screen: &mut Screen,
     resized: &Notify,
@@ -66,7 +66,7 @@ async fn update(
     Ok(())
 }
 
-async fn take(reader: &mut Reader, watched: &mut Watched, heard: Event) {
+async fn take(reader: &mut Client, watched: &mut Watched, heard: Event) {
     match heard {
         Event::Point(point) if point.split != watched.split || point.provisional => {}
         Event::Point(point) => {
@@ -89,7 +89,7 @@ async fn take(reader: &mut Reader, watched: &mut Watched, heard: Event) {
 }
 
 /// Reads the verdict on a run, and its curves from the step on.
-async fn read_run(reader: &mut Reader, watched: &mut Watched, name: &str, first_step: u64) {
+async fn read_run(reader: &mut Client, watched: &mut Watched, name: &str, first_step: u64) {
     for at in 0..watched.scores.len() {
         // A split is unknown until its first point, and the run may have been removed meanwhile.
         let points = reader.series(name, &watched.split, &watched.scores[at], first_step).await.unwrap_or_default();
@@ -99,7 +99,7 @@ async fn read_run(reader: &mut Reader, watched: &mut Watched, name: &str, first_
     read_verdict(reader, watched, name).await;
 }
 
-async fn read_verdict(reader: &mut Reader, watched: &mut Watched, name: &str) {
+async fn read_verdict(reader: &mut Client, watched: &mut Watched, name: &str) {
     if let Ok(Some(verdict)) = reader.verdict(name, &watched.split).await {
         watched.run(name).verdict = Some(verdict);
     }

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::analysis_query::assessment_of;
 use crate::history::{self, HistoryError};
-use crate::server::client::{ClientError, Reader};
+use crate::server::client::{Client, ClientError};
 use crate::server::peers::{Dialer, Protocol, Remote};
 use crate::server::proto::SeriesPoint;
 use crate::server::run_state::states_of;
@@ -146,7 +146,7 @@ fn terminal_width() -> u16 {
 
 /// Shows runs until the sidecar stops or nobody reads.
 async fn follow(wanted: &Wanted, dialer: &Dialer, token: Option<&str>) -> Result<(), ClientError> {
-    let mut reader = Reader::connect(dialer, token).await?;
+    let mut reader = Client::connect(dialer, token).await?;
     // Subscribes first, so that no event is missed while the curves are fetched.
     let heard = reader.watch(wanted.runs.clone()).await?;
     // A terminal without keys is written to line by line.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::server::client::{ClientError, Reader};
+use crate::server::client::{Client, ClientError};
 use crate::server::run_state::State;
 
 #[derive(Args)]
@@ -24,7 +24,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Returns the runs to show at first, with their states and the reasons for these.
-    pub async fn known(&self, reader: &mut Reader) -> Result<Vec<(String, State, String)>, ClientError> {
+    pub async fn known(&self, reader: &mut Client) -> Result<Vec<(String, State, String)>, ClientError> {
         let mut runs = reader.runs().await?;
         let runs_now = |state: &State| matches!(state, State::Training | State::Stalled);
         runs.retain(|(run, state, _)| if self.runs.is_empty() { runs_now(state) } else { self.runs.contains(run) });

@@ -7,6 +7,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tower::service_fn;
@@ -48,56 +50,39 @@ impl From<Status> for ClientError {
     }
 }
 
-/// The connection of one rank of a run.
-pub struct Client {
-    relay: Relay,
+/// A run of one rank, whose passes have one batch each.
+pub struct Job {
+    client: Client,
     run: String,
     name: String,
     sequence: u64,
 }
 
-impl Client {
+impl Job {
     /// Connects, and starts or resumes `run`. `name` identifies this process and must be unique.
     pub async fn start(dialer: &Dialer, run: &Run, name: &str) -> Result<Self, ClientError> {
-        let mut relay = Relay::connect(dialer, None).await?;
+        let mut client = Client::connect(dialer, None).await?;
         let start = StartRunRequest {
             run: Some(convert::run_message(run)),
             client: name.to_owned(),
             client_version: VERSION.to_owned(),
             ..Default::default()
         };
-        let run = relay.start(start).await?;
-        Ok(Self { relay, run, name: name.to_owned(), sequence: 0 })
+        let run = client.start(start).await?;
+        Ok(Self { client, run, name: name.to_owned(), sequence: 0 })
     }
 
-    /// Sends a complete pass of rank 0 as one batch of one chunk, and ends it.
+    /// Sends a complete pass as one batch of one chunk, and ends it.
     pub async fn pass(&mut self, split: &str, step: u64, epoch: f64, tensors: Vec<Tensor>) -> Result<(), ClientError> {
-        self.sequence += 1;
+        self.sequence += 2;
+        let (run, client, split, epoch) = (self.run.clone(), self.name.clone(), split.to_owned(), Some(epoch));
         let rows = tensors.first().and_then(|tensor| tensor.shape.first()).copied().unwrap_or_default();
-        let chunk = BatchChunk {
-            run: self.run.clone(),
-            split: split.to_owned(),
-            step,
-            epoch: Some(epoch),
-            client: self.name.clone(),
-            sequence: self.sequence,
-            last: true,
-            tensors,
-            ..BatchChunk::default()
-        };
-        check_accepted(self.relay.batch(vec![chunk]).await?)?;
-        self.sequence += 1;
-        let end = EndPass {
-            run: self.run.clone(),
-            split: split.to_owned(),
-            step,
-            epoch: Some(epoch),
-            client: self.name.clone(),
-            sequence: self.sequence,
-            rows,
-            ..EndPass::default()
-        };
-        check_accepted(self.relay.end_pass(end).await?)
+        let end = EndPass { run, split, step, epoch, client, sequence: self.sequence, rows, ..EndPass::default() };
+        let (run, client, split) = (end.run.clone(), end.client.clone(), end.split.clone());
+        let (sequence, last) = (self.sequence - 1, true);
+        let chunk = BatchChunk { run, split, step, epoch, client, sequence, last, tensors, ..BatchChunk::default() };
+        check_accepted(self.client.batch(vec![chunk]).await?)?;
+        check_accepted(self.client.end_pass(end).await?)
     }
 
     /// Waits for the scores of a step; `None` if there are none before the timeout.
@@ -107,22 +92,21 @@ impl Client {
         step: u64,
         timeout: Duration,
     ) -> Result<Option<proto::Point>, ClientError> {
-        self.relay.scores(&self.run, split, (step, 0), timeout).await
+        self.client.scores(&self.run, split, (step, 0), timeout).await
     }
 
     /// Waits for the evaluation of `step` and returns why training should stop; `None` if it should continue.
     pub async fn stop_advice(&mut self, step: u64, timeout: Duration) -> Result<Option<String>, ClientError> {
-        let (run, client) = (self.run.clone(), self.name.clone());
-        let request =
-            GetAdviceRequest { run, step, timeout_seconds: timeout.as_secs_f64(), client, ..Default::default() };
-        let advice = self.relay.calls.get_advice(request).await?.into_inner();
+        let (run, client, timeout_seconds) = (self.run.clone(), self.name.clone(), timeout.as_secs_f64());
+        let request = GetAdviceRequest { run, step, timeout_seconds, client, ..Default::default() };
+        let advice = self.client.calls.get_advice(request).await?.into_inner();
         Ok(advice.stop.then_some(advice.reason))
     }
 
     pub async fn finish(&mut self, ended: Kind) -> Result<(), ClientError> {
         let (run, client) = (self.run.clone(), self.name.clone());
         let outcome = Some(RunOutcome { kind: Some(ended) });
-        self.relay.finish(FinishRunRequest { run, client, outcome, ..Default::default() }).await
+        self.client.finish(FinishRunRequest { run, client, outcome, ..Default::default() }).await
     }
 }
 
@@ -146,33 +130,33 @@ impl Authorization {
             message: "the token is not printable ASCII text".into(),
         })
     }
+}
 
-    pub fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
+impl Interceptor for Authorization {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
         }
-        request
+        Ok(request)
     }
 }
 
-/// Forwards the messages of jobs unchanged.
-pub struct Relay {
-    calls: ConceptWatchClient<Channel>,
-    authorization: Authorization,
+/// A connection to a sidecar: sends the messages of jobs unchanged, and reads curves, points and alerts.
+pub struct Client {
+    calls: ConceptWatchClient<InterceptedService<Channel, Authorization>>,
     stream: Option<(mpsc::Sender<IngestRequest>, Streaming<IngestResponse>)>,
 }
 
-impl Relay {
+impl Client {
     /// Connects. `token` is the server's token, if it requires one.
     pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
-        let calls = ConceptWatchClient::new(channel(dialer).await?);
-        Ok(Self { calls, authorization: Authorization::new(token)?, stream: None })
+        let authorization = Authorization::new(token)?;
+        Ok(Self { calls: ConceptWatchClient::with_interceptor(channel(dialer).await?, authorization), stream: None })
     }
 
     /// Declares a run and returns its name, which differs from the declared one if that was taken.
     pub async fn start(&mut self, start: StartRunRequest) -> Result<String, ClientError> {
-        Ok(self.calls.start_run(self.authorization.request(start)).await?.into_inner().run)
+        Ok(self.calls.start_run(start).await?.into_inner().run)
     }
 
     /// Sends the chunks of a batch. Returns the answer to it, and that to the end of pass joined to it, if any.
@@ -191,7 +175,7 @@ impl Relay {
     async fn send(&mut self, message: ingest_request::Message) -> Result<(), ClientError> {
         if self.stream.is_none() {
             let (requests, receiver) = mpsc::channel(4);
-            let answers = self.calls.ingest(self.authorization.request(ReceiverStream::new(receiver))).await?;
+            let answers = self.calls.ingest(ReceiverStream::new(receiver)).await?;
             self.stream = Some((requests, answers.into_inner()));
         }
         let (requests, _) = self.stream.as_ref().ok_or(ClientError::Ended)?;
@@ -222,7 +206,7 @@ impl Relay {
         let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
         let step = Some(step);
         let request = GetScoresRequest { run, split, step, ordinal, timeout_seconds, ..GetScoresRequest::default() };
-        Ok(self.calls.get_scores(self.authorization.request(request)).await?.into_inner().point)
+        Ok(self.calls.get_scores(request).await?.into_inner().point)
     }
 
     /// Waits until the pass of a point has its slow scores, too, or will have none.
@@ -235,36 +219,18 @@ impl Relay {
     ) -> Result<(), ClientError> {
         let (run, split, timeout_seconds) = (run.to_owned(), split.to_owned(), timeout.as_secs_f64());
         let request = proto::GetDiagnosisRequest { run, split, step: Some(step), ordinal, timeout_seconds };
-        self.calls.get_diagnosis(self.authorization.request(request)).await?;
+        self.calls.get_diagnosis(request).await?;
         Ok(())
     }
 
     pub async fn finish(&mut self, finish: FinishRunRequest) -> Result<(), ClientError> {
-        self.calls.finish_run(self.authorization.request(finish)).await?;
+        self.calls.finish_run(finish).await?;
         Ok(())
-    }
-}
-
-/// Reads curves, and points and alerts as they happen.
-pub struct Reader {
-    calls: ConceptWatchClient<Channel>,
-    authorization: Authorization,
-}
-
-impl Reader {
-    /// Connects. `token` is the server's token, if it requires one.
-    pub async fn connect(dialer: &Dialer, token: Option<&str>) -> Result<Self, ClientError> {
-        let calls = ConceptWatchClient::new(channel(dialer).await?);
-        Ok(Self { calls, authorization: Authorization::new(token)? })
-    }
-
-    fn request<T>(&self, message: T) -> Request<T> {
-        self.authorization.request(message)
     }
 
     /// Names of all runs, newest start first, with their states and the reasons for these.
     pub async fn runs(&mut self) -> Result<Vec<(String, State, String)>, ClientError> {
-        let runs = self.calls.list_runs(self.request(proto::ListRunsRequest::default())).await?.into_inner().runs;
+        let runs = self.calls.list_runs(proto::ListRunsRequest::default()).await?.into_inner().runs;
         let listed = |status: proto::RunStatus| {
             let state = convert::state_of(status.state());
             Some((status.run?.name, state, status.state_reason))
@@ -275,7 +241,7 @@ impl Reader {
     /// The verdict on a split; `None` before its first evaluation.
     pub async fn verdict(&mut self, run: &str, split: &str) -> Result<Option<Verdict>, ClientError> {
         let request = proto::GetDiagnosisRequest { run: run.to_owned(), split: split.to_owned(), ..Default::default() };
-        let found = self.calls.get_diagnosis(self.request(request)).await?.into_inner();
+        let found = self.calls.get_diagnosis(request).await?.into_inner();
         Ok(found.verdict.and_then(convert::verdict_of))
     }
 
@@ -289,12 +255,12 @@ impl Reader {
     ) -> Result<Vec<proto::SeriesPoint>, ClientError> {
         let (run, split, score) = (run.to_owned(), split.to_owned(), score.to_owned());
         let request = proto::GetSeriesRequest { run, split, score, first_step, ..Default::default() };
-        Ok(self.calls.get_series(self.request(request)).await?.into_inner().points)
+        Ok(self.calls.get_series(request).await?.into_inner().points)
     }
 
     /// Future events of these runs, or of all runs if the list is empty, until the sidecar stops.
     pub async fn watch(&mut self, runs: Vec<String>) -> Result<impl Stream<Item = Event> + use<>, ClientError> {
-        let stream = self.calls.watch(self.request(proto::WatchRequest { runs })).await?.into_inner();
+        let stream = self.calls.watch(proto::WatchRequest { runs }).await?.into_inner();
         Ok(stream.filter_map(|response| response.ok()?.event))
     }
 }

@@ -14,7 +14,7 @@ use tonic::Status;
 use leakage::batch::{Batch, NonFinite};
 use leakage::field_error::{FieldError, in_short};
 use leakage::run::SplitKey;
-use leakage::sample::{CommitError, Committed, RowNumbers, Source, Staged, WindowKind, client_hash};
+use leakage::sample::{CommitError, Committed, EndOfPass, RowNumbers, Source, Staged, WindowKind, client_hash};
 use leakage::tensor::{Tensor, TensorName};
 
 use super::budget::{Budget, Reservation};
@@ -27,8 +27,8 @@ use super::status::{code, unreadable};
 use crate::server::metrics::Metrics;
 use crate::server::pass_outcomes::{Mailbox, Outcome as How, Pass, Settled, Settlement};
 use crate::server::refusal::Refusal;
-use crate::server::runs::{Ended, Frozen, Running, Runs, Sent, Stated};
-use crate::server::scoring::queue::Queue;
+use crate::server::runs::{Ended, Running, Runs, Sent};
+use crate::server::scoring::onward::Queues;
 use crate::server::streams::Streams;
 use leakage::step::Epoch;
 
@@ -60,7 +60,7 @@ pub struct Ingest {
     pub runs: Arc<Runs>,
     pub settlement: Arc<Settlement>,
     /// Says how long clients should hold back passes that outrun scoring.
-    pub queue: Arc<Queue<Frozen>>,
+    pub queues: Queues,
     pub budget: Budget,
     pub metrics: Metrics,
     pub limits: Limits,
@@ -415,8 +415,9 @@ impl Ingest {
                 return Ok((true, Duration::ZERO, Some(settled)));
             }
         }
-        let stated = Stated { rows: end.rows, held_back: end.left_out, backlog: end.backlog };
-        match self.runs.end_pass(running, sent, stated, mailbox) {
+        let (rows, held_back, backlog) = (end.rows, end.left_out, end.backlog);
+        let of_pass = EndOfPass { pass: sent.pass, epoch: sent.epoch, rows, held_back, backlog };
+        match self.runs.end_pass(running, sent, of_pass, mailbox) {
             Ok(Ended { pass, duplicate, awaited, window }) => {
                 if !duplicate {
                     self.metrics.points_skipped.inc_by(end.left_out);
@@ -430,7 +431,7 @@ impl Ingest {
                     }
                 };
                 let key = SplitKey::new(Arc::clone(&running.name), sent.split);
-                Ok((duplicate, self.queue.wait(&key), settled))
+                Ok((duplicate, self.queues.cheap.wait(&key), settled))
             }
             Err(refusal @ Refusal::Commit(CommitError::Late { .. })) => {
                 let settled = match self.runs.pass(running, sent) {

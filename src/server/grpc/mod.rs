@@ -1,6 +1,7 @@
 //! The gRPC port, for training jobs and readers. Only this folder uses tonic's types.
 
 mod budget;
+mod calls;
 mod chunk;
 pub mod client;
 mod codec;
@@ -12,7 +13,7 @@ pub mod otlp;
 pub mod pipe;
 mod project;
 pub mod proto;
-mod reader;
+mod reads;
 pub mod recording;
 mod scores;
 mod serve;
@@ -22,10 +23,8 @@ mod status;
 pub use budget::Budget;
 #[cfg(fuzzing)]
 pub use convert::tensor as tensor_of;
-pub use hub::reads::Reads;
 pub use hub::service::HubService;
 pub use ingest::{Ingest, Limits as IngestLimits};
 pub use project::{Project, Token};
-pub use reader::Reader;
 pub use serve::{Calls, Port, serve};
 pub use service::Service;

@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{any, post};
 use futures::StreamExt;
 use prometheus::IntCounter;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic::codec::{BufferSettings, EncodeBody, SingleMessageCompressionOverride};
@@ -23,9 +25,9 @@ use tonic_prost::ProstEncoder;
 use tracing::Instrument;
 
 use super::budget::{Budget, Reservation};
-use super::hub::reads::Reads;
 use super::hub::service::HubService;
 use super::hub::{PUSH_BYTES, proto::hub_server::HubServer};
+use super::ingest::Ingest;
 use super::messages::{HEAD, Limits, Message, Unreadable, messages};
 use super::project::{Project, Token};
 use super::proto::concept_watch_server::ConceptWatchServer;
@@ -42,7 +44,8 @@ const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
 const FIRST_CALL: Duration = Duration::from_secs(10);
 /// Time within which a client must read some of an answer.
 const WRITE: Duration = Duration::from_secs(30);
-/// The call that streams batches.
+/// The calls of jobs and of those who read, and among them the one that streams batches.
+const CALLS: &str = "/conceptwatch.v1.ConceptWatch/{call}";
 const INGEST: &str = "/conceptwatch.v1.ConceptWatch/Ingest";
 
 /// The port's limits, and its requirements for clients.
@@ -60,9 +63,9 @@ pub struct Port {
 /// The calls of a port.
 pub enum Calls {
     /// The calls of a sidecar.
-    Sidecar(Service),
+    Sidecar(Box<Service>),
     /// The calls of a hub.
-    Hub(HubService, Reads, Budget),
+    Hub(HubService, Budget),
 }
 
 impl Calls {
@@ -70,20 +73,19 @@ impl Calls {
     fn added(self, routes: Routes, chunk_bytes: usize, metrics: Metrics) -> Router {
         let (budget, largest) = match &self {
             Self::Sidecar(service) => (service.ingest.budget.clone(), chunk_bytes),
-            Self::Hub(_, _, budget) => (budget.clone(), PUSH_BYTES),
+            Self::Hub(_, budget) => (budget.clone(), PUSH_BYTES),
         };
         let limits = Arc::new(Limits { budget, largest, deadline: MESSAGE_DEADLINE, metrics });
         let whole = from_fn_with_state(Arc::clone(&limits), whole);
         match self {
             Self::Sidecar(service) => {
-                let ingest = post(ingest).with_state((service.clone(), limits));
-                let calls = ConceptWatchServer::new(service).max_decoding_message_size(largest);
+                let ingest = post(ingest).with_state((service.ingest.clone(), service.stop.clone(), limits));
+                let calls = ConceptWatchServer::new(*service).max_decoding_message_size(largest);
                 routes.add_service(calls).into_axum_router().layer(whole).route(INGEST, ingest)
             }
-            Self::Hub(service, reads, _) => {
+            Self::Hub(service, _) => {
                 let hub = HubServer::new(service).max_decoding_message_size(largest);
-                let reads = ConceptWatchServer::new(reads);
-                routes.add_service(hub).add_service(reads).into_axum_router().layer(whole)
+                routes.add_service(hub).into_axum_router().layer(whole).route(CALLS, any(elsewhere))
             }
         }
     }
@@ -92,7 +94,7 @@ impl Calls {
 /// Serves until `stop` is cancelled and the calls in flight have ended.
 pub async fn serve(listener: Listener, port: Port, calls: Calls, metrics: Metrics, stop: CancellationToken) {
     let (reporter, health) = tonic_health::server::health_reporter();
-    // The hub answers calls of that name, too.
+    // A hub has the same name for those who ask for its health.
     reporter.set_serving::<ConceptWatchServer<Service>>().await;
     // Where there are tokens, a client without a certificate may still have one of them.
     let clients = if port.tokens.is_empty() { ClientCertificate::Required } else { ClientCertificate::Optional };
@@ -177,14 +179,28 @@ async fn framed(body: Body, limits: &Arc<Limits>) -> Result<(Body, Option<Reserv
     Ok((framed.into(), Some(room)))
 }
 
+/// Says where a call of a sidecar's port is answered, which a hub is not.
+async fn elsewhere(Path(call): Path<String>) -> Response {
+    let message = "this is a hub: its page shows the runs; for jobs, start a sidecar with --upstream and this address";
+    Status::failed_precondition(format!("{call}: {message}")).into_http()
+}
+
 /// Metadata of a stream: the client whose runs it serves, as in `StartRunRequest`.
 const CLIENT: &str = "conceptwatch-client";
 
+/// Answers buffered for a slow client; when the buffer is full, its stream waits.
+const ANSWERS: usize = 64;
+
 /// Serves a stream of batches.
-async fn ingest(State((service, limits)): State<(Service, Arc<Limits>)>, request: Request) -> Response {
+async fn ingest(
+    State((ingest, stop, limits)): State<(Ingest, CancellationToken, Arc<Limits>)>,
+    request: Request,
+) -> Response {
     let client = request.headers().get(CLIENT).and_then(|client| client.to_str().ok()).map(str::to_owned);
-    let answers = service.serve_ingest(messages(request.into_body(), limits).boxed(), client);
-    let encoder = ProstEncoder::new(BufferSettings::default());
+    let arrived = messages(request.into_body(), limits).boxed();
+    let (sender, answers) = mpsc::channel(ANSWERS);
+    tokio::spawn(ingest.serve(arrived, client, sender, stop).in_current_span());
+    let (encoder, answers) = (ProstEncoder::new(BufferSettings::default()), ReceiverStream::new(answers));
     let body = EncodeBody::new_server(encoder, answers, None, SingleMessageCompressionOverride::default(), None);
     ([(CONTENT_TYPE, "application/grpc")], Body::new(body)).into_response()
 }

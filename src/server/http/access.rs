@@ -12,6 +12,7 @@ use axum::http::{Method, Request, StatusCode};
 use super::refusal::Refusal;
 use super::session::{LASTS, Sessions};
 use crate::server::clock::unix_time;
+use crate::server::options::Options;
 use crate::server::peers::{Caller, Endpoint, Tls, is_same, presented};
 use leakage::field_error::in_short;
 
@@ -51,6 +52,11 @@ impl Access {
             secure: tls.is_some(),
             sessions,
         }
+    }
+
+    /// Of a server with these options, at this address.
+    pub fn of(options: &Options, bound: &Endpoint) -> Self {
+        Self::new(bound, &options.host_names, options.token.as_deref(), options.tls.as_ref())
     }
 
     /// Returns whether the caller may make any request, and not only this one. Errors when it may not make this one.

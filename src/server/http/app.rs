@@ -10,7 +10,7 @@ use crate::history::Store;
 use crate::server::events::Events;
 use crate::server::live::Live;
 use crate::server::metrics::Metrics;
-use leakage::score::catalogue::Score;
+use leakage::score::catalogue::{CATALOGUE, Score};
 
 /// The state that the port reads from.
 #[derive(Clone)]
@@ -25,4 +25,18 @@ pub struct App {
     pub access: Arc<Access>,
     /// The rows of the overview that have been computed.
     pub rows: Arc<Rows>,
+}
+
+impl App {
+    pub fn new(
+        history: Arc<dyn Store>,
+        live: Arc<dyn Live>,
+        registry: Registry,
+        metrics: Metrics,
+        events: Events,
+        access: Access,
+    ) -> Self {
+        let (access, rows) = (Arc::new(access), Arc::default());
+        Self { history, registry, metrics, scores: CATALOGUE, events, live, access, rows }
+    }
 }

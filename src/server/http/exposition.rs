@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::verdicts::Newest;
-use crate::server::metrics::{Metrics, openmetrics};
+use crate::server::metrics::{openmetrics, scraped};
 
-/// The metrics of a sidecar or a hub: those of its registry, and the verdicts.
+/// The metrics of a sidecar or a hub: those of its registry, and those that are read at each scrape.
 #[derive(Clone)]
 pub struct Exposition {
     pub(super) app: App,
@@ -36,15 +36,12 @@ impl Exposition {
         &self.app.registry
     }
 
-    /// The handles to the program's own.
-    pub fn metrics(&self) -> Metrics {
-        self.app.metrics.clone()
-    }
-
     /// All metrics as they are now. Blocks.
     pub fn families(&self) -> Vec<MetricFamily> {
-        let mut families = self.app.registry.gather();
-        families.extend(self.verdicts.exported(&*self.app.live));
+        let App { history, live, registry, scores, .. } = &self.app;
+        let mut families = registry.gather();
+        families.extend(scraped(&**history, &**live, scores, &self.verdicts.known(&**live)));
+        families.sort_by(|a, b| a.name().cmp(b.name()));
         families
     }
 }

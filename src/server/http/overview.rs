@@ -14,11 +14,11 @@ use super::app::App;
 use super::curves::{rounded, spread};
 use super::refusal::Refusal;
 use super::rows::{Concepts, Row, Rows, Spark, Value, Version};
-use crate::analysis_query::{advice_followed, baseline_of, diagnosis_of};
+use crate::analysis_query::{baseline_of, diagnosis_of, judged};
 use crate::history::{Listing, StoredRun, StoredSplit, Wanted};
 use crate::server::live::Latest;
 use leakage::compare::{USUAL_OF_GROUPS, fits};
-use leakage::diagnosis::{Assessment, FARTHEST, LOOKED_BACK, Moment, StopAdvised, Verdict, VerdictState, verdict};
+use leakage::diagnosis::{Assessment, LOOKED_BACK, StopAdvised, Verdict};
 use leakage::limits;
 use leakage::lock::lock;
 use leakage::point::Point;
@@ -69,14 +69,14 @@ impl Rows {
             }
         };
         let names: Vec<&str> = runs.iter().map(|(stored, _)| stored.run.name.as_str()).collect();
-        let mut judged = app.history.verdicts(&names, split)?;
+        let mut verdicts = app.history.verdicts(&names, split)?;
         let mut rows: Vec<Option<Arc<Row>>> = Vec::with_capacity(runs.len());
         let mut stale = Vec::new();
         for (at, (stored, splits)) in runs.iter().enumerate() {
             let name = stored.run.name.as_str();
             let live = latest.get(&(name, split));
             let of_split = splits.iter().find(|one| one.split == split);
-            let version = version(stored, of_split, live.copied(), alerts.advised(name, split), judged.remove(name));
+            let version = version(stored, of_split, live.copied(), alerts.advised(name, split), verdicts.remove(name));
             let known = lock(&self.0).get(&(name.to_owned(), split.to_owned())).cloned();
             match known {
                 Some((of, row)) if of == version => rows.push(Some(row)),
@@ -238,40 +238,12 @@ fn judge(
     version: &Version,
     before: Option<&Row>,
 ) -> Result<Option<Verdict>, Refusal> {
-    let name = stored.run.name.as_str();
     let baseline = baseline_of(&*app.history, &stored.run)?;
-    let advised = version.advised.clone();
-    let advised = if advised.is_none() { advice_followed(&*app.history, stored, split)? } else { advised };
-    let judge = |points: &[Point], whole| {
-        let above: Option<Vec<Point>> =
-            baseline.as_ref().map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
-        let points = above.as_deref().unwrap_or(points);
-        verdict(&stored.run, points, whole, version.finished, advised.as_ref())
-    };
-    let mut found = judge(points, points.len() < LOOKED_BACK);
-    let farther = found.as_ref().is_some_and(|found| found.or_earlier);
-    if farther {
-        // Leakage known to have begun earlier keeps its start, though the first look does not reach back that far.
-        let known = before.and_then(|row| row.verdict.as_ref()).filter(|known| known.state == VerdictState::Leaking);
-        let reaches = |since: Moment| points.first().is_some_and(|first| since.step < first.step);
-        match (known.filter(|known| known.since.is_some_and(reaches)), &mut found) {
-            (Some(known), Some(found)) => {
-                (found.since, found.or_earlier, found.last_sound) = (known.since, known.or_earlier, known.last_sound);
-            }
-            _ => {
-                let all = evaluations(app, name, split, FARTHEST)?;
-                found = judge(&all, all.len() < FARTHEST);
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Finished evaluations of the attempt at work, oldest first.
-fn evaluations(app: &App, run: &str, split: &str, most: usize) -> Result<Vec<Point>, Refusal> {
-    let mut points = app.history.evaluations(run, split, most)?;
-    points.retain(|point| app.live.admits(point));
-    Ok(points)
+    let above: Option<Vec<Point>> = baseline.map(|baseline| points.iter().map(|point| baseline.above(point)).collect());
+    let points = (above.as_deref().unwrap_or(points), points.len() < LOOKED_BACK);
+    let before = before.and_then(|row| row.verdict.as_ref());
+    let admits = |point: &Point| app.live.admits(point);
+    Ok(judged(&*app.history, stored, split, points, version.advised.as_ref(), admits, before)?)
 }
 
 /// By the score that decides: of a task that is a number, the one that is a share of its variance.

@@ -23,14 +23,13 @@ use crate::history::Store;
 use crate::server::advice::Advice;
 use crate::server::alert_log::AlertLog;
 use crate::server::events::{Bounds, Events};
-use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
+use crate::server::live::{AlertsStatus, Live, Status};
 use crate::server::metrics::Metrics;
 use crate::server::notify::{Notifier, Options as NotifyOptions};
 use crate::server::options::ServeError;
 use crate::server::peers::Endpoint;
 use leakage::alert::{Judged, Rules};
-use leakage::point::Point;
-use leakage::score::catalogue::{CATALOGUE, CATALOGUE_VERSION};
+use leakage::score::catalogue::CATALOGUE_VERSION;
 
 /// Newest evaluations of each run and split that the rules judge again.
 const JUDGED: usize = 10_000;
@@ -41,18 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(600);
 struct Stored(AlertsStatus);
 
 impl Live for Stored {
-    fn runs(&self) -> Vec<RunStatus> {
-        Vec::new()
-    }
-
-    fn latest(&self) -> Vec<Latest> {
-        Vec::new()
-    }
-
-    fn admits(&self, _: &Point) -> bool {
-        true
-    }
-
     fn alerts(&self) -> AlertsStatus {
         self.0.clone()
     }
@@ -60,8 +47,6 @@ impl Live for Stored {
     fn status(&self) -> Status {
         Status { version: VERSION, catalogue_version: CATALOGUE_VERSION, ..Status::default() }
     }
-
-    fn forget(&self, _: &str) {}
 
     fn ready(&self) -> Result<(), String> {
         Err("no sidecar uses this history".to_owned())
@@ -77,16 +62,9 @@ impl StoredApi {
         let registry = Registry::new();
         let metrics = Metrics::register(&registry, VERSION, CATALOGUE_VERSION)?;
         let alerts = rules.map(|rules| judged(&*history, rules, &metrics)).transpose()?.unwrap_or_default();
-        let app = App {
-            history,
-            registry,
-            metrics: metrics.clone(),
-            scores: CATALOGUE,
-            events: Events::new(Bounds::default()),
-            live: Arc::new(Stored(alerts)),
-            access: Arc::new(Access::new(&Endpoint::Unix("stored".into()), &[], None, None)),
-            rows: Arc::default(),
-        };
+        let access = Access::new(&Endpoint::Unix("stored".into()), &[], None, None);
+        let (live, events) = (Arc::new(Stored(alerts)), Events::new(Bounds::default()));
+        let app = App::new(history, live, registry, metrics, events, access);
         Ok(Self(router(Shared {
             exposition: Exposition::of_stored(app.clone()),
             app,

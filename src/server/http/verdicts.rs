@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prometheus::proto::MetricFamily;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +11,6 @@ use super::app::App;
 use crate::history::Wanted;
 use crate::server::live::{CurveVerdict, Live};
 use crate::server::metrics::SERIES_PER_FAMILY;
-use crate::server::metrics::verdicts::families;
 use leakage::lock::lock;
 
 /// Interval of looking for new points, which is how far a verdict may be behind them.
@@ -25,11 +23,8 @@ const READ: Duration = Duration::from_secs(15);
 pub(super) struct Newest(Mutex<Vec<CurveVerdict>>);
 
 impl Newest {
-    pub fn exported(&self, live: &dyn Live) -> Vec<MetricFamily> {
-        match live.verdicts() {
-            Some(judged) => families(&judged),
-            None => families(&lock(&self.0)),
-        }
+    pub fn known(&self, live: &dyn Live) -> Vec<CurveVerdict> {
+        live.verdicts().unwrap_or_else(|| lock(&self.0).clone())
     }
 
     /// Keeps the verdicts current until `stop` is cancelled. While the history cannot be read, they stay as they are.

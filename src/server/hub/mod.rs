@@ -10,7 +10,6 @@ pub mod intake;
 mod projects;
 mod shown;
 mod upkeep;
-mod wiring;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -22,11 +21,14 @@ use tokio::time::sleep;
 use crate::history::{HistoryError, Postgres};
 
 use super::blocking::blocking;
-use super::http::{Bounds, Exposition};
+use super::grpc::{Calls, HubService};
+use super::metrics::HubMetrics;
 use super::options::{Listeners, Options, ServeError};
-use super::ports::Ports;
+use super::ports::Front;
 
-use wiring::Parts;
+use intake::Intake;
+use shown::Shown;
+use upkeep::Upkeep;
 
 pub use projects::projects;
 
@@ -56,26 +58,26 @@ pub async fn run_hub(
 ) -> Result<(), ServeError> {
     let mut shutdown = pin!(shutdown);
     let HubOptions { store, projects, age } = hub;
-    let bounds = Bounds { connections: options.http_connections, ..Bounds::default() };
     let Some(store) = patiently(shutdown.as_mut(), move || Postgres::open(&store)).await? else { return Ok(()) };
     let store = Arc::new(store);
     // Closing its connections blocks, which no thread of the runtime may do. They end with the process.
     std::mem::forget(Arc::clone(&store));
-    let parts = Parts::assemble(options, (projects, age), store, &listeners)?;
-
-    let stop = parts.stop.clone();
-    let exposition = Exposition::start(parts.app()?, &stop);
-    let otlp = parts.otlp(&exposition)?;
-    let ports = Ports::open(listeners, (parts.port(), parts.calls()), (exposition, bounds), &stop);
-    let upkeep = tokio::spawn(parts.upkeep().run(stop.clone()));
-    let pushed = otlp.map(|otlp| tokio::spawn(otlp.run(stop.clone())));
+    let front = Front::new(options, &listeners)?;
+    let Front { events, metrics, stop, .. } = &front;
+    let (of_store, linger) = (Arc::clone(&store), front.options.sampling.linger);
+    let shown = Arc::new(Shown::new(of_store, events.clone(), metrics.clone(), linger));
+    let intake = Intake { store: Arc::clone(&store), metrics: HubMetrics::register(&front.registry)? };
+    let calls = Calls::Hub(HubService { intake: Arc::new(intake) }, front.budget());
+    let app = front.app(store, shown.clone());
+    let ports = front.open(listeners, app, calls, projects, stop)?;
+    let upkeep = tokio::spawn(Upkeep { shown, age }.run(stop.clone()));
 
     if up() {
         shutdown.await;
     }
     tracing::info!("stopping");
     stop.cancel();
-    ports.drain().await;
+    let pushed = ports.drain().await;
     upkeep.abort();
     if let Some(pushed) = pushed {
         let _ = pushed.await;

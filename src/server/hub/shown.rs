@@ -101,10 +101,6 @@ impl Shown {
         }
     }
 
-    pub fn heard(&self) -> Vec<(String, f64)> {
-        self.current().heard.clone()
-    }
-
     fn read(&self, known: &View) -> Result<View, HistoryError> {
         let tables = self.store.tables(self.linger, SERIES_PER_FAMILY)?;
         let Tables { time, heard, curves_left_out, .. } = tables;
@@ -234,6 +230,10 @@ impl Live for Shown {
         self.current().curves_left_out
     }
 
+    fn push_ages(&self) -> Vec<(String, f64)> {
+        self.current().heard.clone()
+    }
+
     fn identities(&self) -> Vec<RunIdentity> {
         let view = self.current();
         let of_runs: BTreeMap<&Arc<str>, &Curve> = view.curves.iter().map(|((run, _), curve)| (run, curve)).collect();
@@ -250,16 +250,9 @@ impl Live for Shown {
         false
     }
 
-    /// Points that a newer attempt has left behind are superseded in the tables.
-    fn admits(&self, _: &Point) -> bool {
-        true
-    }
-
     fn alerts(&self) -> AlertsStatus {
         self.current().alerts.clone()
     }
-
-    fn forget(&self, _: &str) {}
 
     fn status(&self) -> Status {
         Status {

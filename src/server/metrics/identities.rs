@@ -1,38 +1,20 @@
 //! The identities of runs, by which other metrics are joined with those of a run.
 
-use std::sync::Arc;
+use super::families::Families;
+use super::names::RUN_INFO;
+use crate::server::live::RunIdentity;
 
-use prometheus::{Error, Registry};
-
-use super::families::{self, Described};
-use super::names;
-use crate::server::live::{Live, RunIdentity};
-
-/// Labels that a run's own labels cannot take.
-const OWN: [&str; 3] = ["run", "job", "host"];
-
-pub(super) const FAMILY: Described = (
-    names::RUN_INFO,
-    "1 for each run, with its labels. job: the scheduler's id, else the launch's name. host: that of the lowest rank.",
-    &OWN,
-);
-
-/// Exports [`Live::identities`].
-pub fn register(registry: &Registry, live: Arc<dyn Live>) -> Result<(), Error> {
-    families::register(registry, [FAMILY], move |families| {
-        for identity in live.identities() {
-            let labels = labels(&identity);
-            let (labels, values): (Vec<&str>, Vec<&str>) =
-                labels.iter().map(|(name, value)| (name.as_str(), *value)).unzip();
-            families.add(FAMILY.0, &labels, &values, 1.0);
-        }
-    })
+pub(super) fn add(families: &mut Families, identities: &[RunIdentity]) {
+    for identity in identities {
+        let labels = labels(identity);
+        families.add_labelled(&RUN_INFO, labels.iter().map(|(name, value)| (name.as_str(), *value)), 1.0);
+    }
 }
 
 /// Returns the labels of a run's series, each name once. Empty ones are left out: to Prometheus they are absent anyway.
 fn labels(identity: &RunIdentity) -> Vec<(String, &str)> {
     let own = [&*identity.run, &identity.job, &identity.host];
-    let mut labels: Vec<(String, &str)> = OWN.iter().map(|&name| name.to_owned()).zip(own).collect();
+    let mut labels: Vec<(String, &str)> = RUN_INFO.labels.iter().map(|&name| name.to_owned()).zip(own).collect();
     for (name, value) in &identity.labels {
         let name = label_name(name, |name| labels.iter().any(|(taken, _)| taken == name));
         labels.push((name, value));

@@ -6,10 +6,8 @@ use std::sync::Arc;
 use prometheus::core::Collector;
 use prometheus::{Error, IntGaugeVec, Opts, Registry};
 
-use super::families::Described;
+use super::names;
 use super::table::{registered, table};
-use super::{families, names};
-use crate::memory;
 
 /// The sidecar's own metrics. Clones share them and cost next to nothing: each connection and call makes some.
 #[derive(Clone)]
@@ -124,13 +122,18 @@ table! {
     }
 }
 
-/// The memory that the program has allocated.
-const HEAP: Described = (
-    "conceptwatch_heap_bytes",
-    "Bytes allocated and not freed. Resident memory also holds the program and what the allocator keeps free. Absent where the C \
-     library does not report it.",
-    &[],
-);
+table! {
+    /// The counters of a hub. Clones share them.
+    #[derive(Clone)]
+    HubMetrics {
+        /// `applied`, `known` or `refused`.
+        entries: IntCounterVec["outcome"] = names::HUB_ENTRIES,
+            "Entries that sidecars pushed: applied, known already, or refused because they can never be applied.";
+        /// `code`: the gRPC code's name.
+        calls_refused: IntCounterVec["call", "code"] = "conceptwatch_hub_calls_refused_total",
+            "Calls of sidecars that were refused as a whole, by call and gRPC code.";
+    }
+}
 
 impl Metrics {
     /// Registers all of them. Errors when the registry already has one of the names.
@@ -139,11 +142,6 @@ impl Metrics {
         let build = Opts::new("conceptwatch_build_info", help);
         let build = registered(registry, IntGaugeVec::new(build, &["version", "catalogue_version"]))?;
         build.with_label_values(&[version, &catalogue_version.to_string()]).set(1);
-        families::register(registry, [HEAP], |families| {
-            if let Some(bytes) = memory::in_use() {
-                families.set(HEAP.0, bytes as f64);
-            }
-        })?;
         Ok(Self(Arc::new(Own::register(registry)?)))
     }
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
 
 use prometheus::Registry;
-use prometheus::proto::MetricType;
+use prometheus::proto::{MetricFamily, MetricType};
 
+use super::families::Families;
 use super::scores::CURVE_FAMILIES;
-use super::verdicts::VERDICT_FAMILIES;
 use super::*;
 use crate::history::{Limits, Sqlite};
 use crate::server::live::UpstreamStatus;
@@ -51,38 +50,40 @@ fn own() -> BTreeMap<String, Family> {
     for family in [&metrics.connections, &metrics.scoring_memory] {
         family.with_label_values(&[""]);
     }
-    let history = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
-    super::history::register(&registry, history).unwrap();
     OtlpMetrics::register(&registry).unwrap();
-    super::upstream::register(&registry, UpstreamStatus::default).unwrap();
-    described(&registry)
+    let mut scraped = Families::default();
+    scrape::of_history(&mut scraped, &Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
+    scrape::upstream(&mut scraped, &UpstreamStatus::default());
+    scraped.set(&names::HEAP, 0.0);
+    described(registry.gather().into_iter().chain(scraped.gathered()))
 }
 
 /// Returns the families that only a hub has.
 fn of_hubs() -> BTreeMap<String, Family> {
     let registry = Registry::new();
     let metrics = HubMetrics::register(&registry).unwrap();
-    register_ages(&registry, || vec![(String::new(), 0.0)]).unwrap();
     metrics.entries.with_label_values(&[""]);
     metrics.calls_refused.with_label_values(&["", ""]);
-    described(&registry)
+    let mut scraped = Families::default();
+    scraped.add(&names::HUB_PUSH_AGE, &[""], 0.0);
+    described(registry.gather().into_iter().chain(scraped.gathered()))
 }
 
-fn described(registry: &Registry) -> BTreeMap<String, Family> {
-    let described = |family: prometheus::proto::MetricFamily| {
+fn described(families: impl Iterator<Item = MetricFamily>) -> BTreeMap<String, Family> {
+    let described = |family: MetricFamily| {
         // The page says the type by the name.
         let is_counter = family.get_field_type() == MetricType::COUNTER;
         assert_eq!(is_counter, family.name().ends_with("_total"), "{}", family.name());
         let labels = family.get_metric()[0].get_label().iter().map(|label| label.name().to_owned()).collect();
         (family.name().to_owned(), Family { labels, help: family.help().to_owned() })
     };
-    registry.gather().into_iter().map(described).collect()
+    families.map(described).collect()
 }
 
 /// Returns the families of each curve and of each alert rule.
 fn of_runs() -> BTreeMap<String, Family> {
-    let runs = [super::alerts::FAMILY, super::identities::FAMILY];
-    let described = CURVE_FAMILIES.into_iter().chain(VERDICT_FAMILIES).chain(runs).map(|(name, help, labels)| {
+    let others = [names::VERDICT, names::VERDICT_VALUE, names::ALERT_STATE, names::RUN_INFO, names::SERIES_OMITTED];
+    let described = CURVE_FAMILIES.into_iter().chain(others).map(|names::Family { name, help, labels }| {
         let labels = labels.iter().map(|&label| label.to_owned()).collect();
         (name.to_owned(), Family { labels, help: help.to_owned() })
     });
@@ -104,7 +105,7 @@ fn list(families: &BTreeMap<String, Family>) -> String {
 #[test]
 fn the_reference_has_every_family() {
     let (own, of_runs, of_hubs) = (own(), of_runs(), of_hubs());
-    let sources = [include_str!("names.rs"), include_str!("own.rs"), include_str!("hub.rs")].concat();
+    let sources = [include_str!("names.rs"), include_str!("own.rs")].concat();
     for name in sources.split("\"conceptwatch_").skip(1).filter_map(|rest| rest.split_once('"')).map(|(name, _)| name) {
         let name = format!("{}{name}", names::PREFIX);
         let is_there = [&own, &of_runs, &of_hubs].iter().any(|families| families.contains_key(&name));

@@ -1,41 +1,28 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
+use super::families::Families;
 use super::*;
 use crate::history::{Limits, Sqlite};
-use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, Status};
+use crate::server::live::{Latest, Live, Status};
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue, Undefined};
-use leakage::score::catalogue::{Paper, ROW, Score};
+use leakage::score::catalogue::{CATALOGUE, Paper, ROW, Score};
 
 /// A sidecar whose latest points the test sets.
 #[derive(Default)]
 struct Scripted(Mutex<Vec<Latest>>);
 
 impl Live for Scripted {
-    fn runs(&self) -> Vec<RunStatus> {
-        Vec::new()
-    }
-
     fn latest(&self) -> Vec<Latest> {
         self.0.lock().unwrap().clone()
-    }
-
-    fn admits(&self, _: &Point) -> bool {
-        true
-    }
-
-    fn alerts(&self) -> AlertsStatus {
-        AlertsStatus::default()
     }
 
     fn status(&self) -> Status {
         unreachable!("a scrape does not read it")
     }
-
-    fn forget(&self, _: &str) {}
 
     fn ready(&self) -> Result<(), String> {
         Ok(())
@@ -75,10 +62,14 @@ fn value(value: f64, standard_error: Option<f64>, per_concept: Option<Vec<Option
     Outcome::Value(ScoreValue { value, standard_error, per_concept, ..ScoreValue::default() })
 }
 
-fn scripted(latest: Vec<Latest>) -> (Registry, Arc<Scripted>) {
-    let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(latest))));
-    scores::register(&registry, live.clone(), &SCORES).unwrap();
-    (registry, live)
+fn families_of(latest: Vec<Latest>, scores: &[Score]) -> Vec<MetricFamily> {
+    let mut families = Families::default();
+    scores::add(&mut families, &Scripted(Mutex::new(latest)), scores);
+    families.gathered()
+}
+
+fn scraped(latest: Vec<Latest>) -> Scrape {
+    Scrape::of(families_of(latest, &SCORES))
 }
 
 /// The content of a scrape: the families, and the samples by name and labels.
@@ -88,8 +79,7 @@ struct Scrape {
 }
 
 impl Scrape {
-    fn of(registry: &Registry) -> Self {
-        let families = registry.gather();
+    fn of(families: Vec<MetricFamily>) -> Self {
         let mut samples = BTreeMap::new();
         let mut add = |name: &str, labels: &[LabelPair], bound: Option<f64>, value| {
             let labels = labels.iter().map(|label| (label.name().to_owned(), label.value().to_owned()));
@@ -129,8 +119,7 @@ fn a_curve_point_becomes_the_families_of_the_contract() {
         ("task_accuracy".into(), value(0.9, None, None)),
         ("unlisted".into(), value(0.5, None, None)),
     ];
-    let (registry, _) = scripted(vec![curve("a", "val", &["x", "y", "z"], scores)]);
-    let scrape = Scrape::of(&registry);
+    let scrape = scraped(vec![curve("a", "val", &["x", "y", "z"], scores)]);
     let curve = [("run", "a"), ("split", "val")];
     let expected = [
         ("conceptwatch_ctl", 0.19),
@@ -173,10 +162,8 @@ fn scores_of_rolling_windows_tell_the_age_of_their_oldest_pair() {
         rolling("c", undefined),
         curve("d", "val", &["x"], scores(aged(None))),
     ];
-    let (registry, live) = (Registry::new(), Arc::new(Scripted(Mutex::new(curves))));
     let scores = SCORES.map(|score| Score { matrix: score.id == "icl", ..score });
-    scores::register(&registry, live, &scores).unwrap();
-    let scrape = Scrape::of(&registry);
+    let scrape = Scrape::of(families_of(curves, &scores));
     let of = |run| scrape.get("conceptwatch_pair_age_seconds", &[("run", run), ("split", "train"), ("score", "icl")]);
     assert_eq!(["a", "b", "c"].map(of), [Some(30.0), Some(0.0), Some(9.0)]);
     assert_eq!(scrape.series("conceptwatch_pair_age_seconds"), 3, "no pairs in ctl, and no age in a pass");
@@ -189,8 +176,7 @@ fn scores_tell_how_many_concepts_and_pairs_they_leave_out() {
     let undefined = Outcome::Undefined(Undefined { left_out: left_out(4), ..Undefined::default() });
     let scores =
         vec![("ctl".into(), of(0)), ("icl".into(), undefined), ("task_accuracy".into(), value(0.9, None, None))];
-    let (registry, _) = scripted(vec![curve("a", "val", &["x", "y", "z"], scores)]);
-    let scrape = Scrape::of(&registry);
+    let scrape = scraped(vec![curve("a", "val", &["x", "y", "z"], scores)]);
     let get = |family: &str, score| scrape.get(family, &[("run", "a"), ("split", "val"), ("score", score)]);
     let [concepts, pairs] = ["conceptwatch_score_concepts_left_out", "conceptwatch_score_pairs_left_out"];
     assert_eq!([get(concepts, "ctl"), get(pairs, "ctl")], [Some(1.0), None]);
@@ -204,8 +190,7 @@ fn numbers_that_are_not_finite_are_no_samples() {
         ("ctl".into(), value(f64::NAN, Some(0.1), None)),
         ("icl".into(), value(0.1, Some(f64::NAN), Some(vec![Some(f64::INFINITY)]))),
     ];
-    let (registry, _) = scripted(vec![curve("a", "val", &["x"], scores)]);
-    let scrape = Scrape::of(&registry);
+    let scrape = scraped(vec![curve("a", "val", &["x"], scores)]);
     assert!(scrape.samples.values().all(|value| value.is_finite()));
     assert_eq!(scrape.series("conceptwatch_ctl") + scrape.series("conceptwatch_standard_error"), 0);
     let undefined = [("run", "a"), ("split", "val"), ("score", "ctl")];
@@ -222,8 +207,7 @@ fn a_filling_sample_gives_out_no_value() {
     later.filling = true;
     let mut misplaced = curve("c", "train", &["x"], scores());
     Arc::get_mut(misplaced.point.as_mut().unwrap()).unwrap().provisional = true;
-    let (registry, _) = scripted(vec![first, later, misplaced]);
-    let scrape = Scrape::of(&registry);
+    let scrape = scraped(vec![first, later, misplaced]);
     let of = |run| [("run", run), ("split", "train")];
     assert_eq!(scrape.get("conceptwatch_provisional", &of("a")), Some(1.0));
     assert_eq!(scrape.get("conceptwatch_provisional", &of("b")), Some(1.0));
@@ -236,10 +220,9 @@ fn a_filling_sample_gives_out_no_value() {
 fn hostile_labels_are_escaped() {
     let hostile = "a\"b\\c\nd},{=# HELP \\n";
     let scores = vec![("ctl".into(), value(0.5, None, Some(vec![Some(0.25)])))];
-    let (registry, _) = scripted(vec![curve(hostile, hostile, &[hostile], scores)]);
+    let families = families_of(vec![curve(hostile, hostile, &[hostile], scores)], &SCORES);
     let escaped = r#""a\"b\\c\nd},{=# HELP \\n""#;
     let line = format!("\nconceptwatch_per_concept_ctl{{run={escaped},split={escaped},concept={escaped}}} 0.25\n");
-    let families = registry.gather();
     assert!(openmetrics::encode(&families).contains(&line));
     assert!(TextEncoder::new().encode_to_string(&families).unwrap().contains(&line));
 }
@@ -249,8 +232,7 @@ fn series_over_the_cap_are_counted() {
     let names: Vec<String> = (0..1500).map(|i| format!("c{i}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let scores = || vec![("ctl".into(), value(0.5, None, Some(vec![Some(0.25); 1500])))];
-    let (registry, _) = scripted(vec![curve("z", "val", &names, scores()), curve("a", "val", &names, scores())]);
-    let scrape = Scrape::of(&registry);
+    let scrape = scraped(vec![curve("z", "val", &names, scores()), curve("a", "val", &names, scores())]);
     let family = "conceptwatch_per_concept_ctl";
     assert_eq!(scrape.series(family), SERIES_PER_FAMILY);
     assert_eq!(scrape.get("conceptwatch_series_omitted", &[("family", family)]), Some(1000.0));
@@ -260,21 +242,22 @@ fn series_over_the_cap_are_counted() {
     assert_eq!(scrape.series("conceptwatch_ctl"), 2);
 }
 
+/// Names of scores come from their ids.
 #[test]
-fn a_run_that_left_the_snapshot_leaves_no_series() {
-    let scores = vec![("ctl".into(), value(0.5, Some(0.1), Some(vec![Some(0.25)])))];
-    let (registry, live) = scripted(vec![curve("a", "val", &["x"], scores)]);
-    assert!(Scrape::of(&registry).series("conceptwatch_ctl") == 1);
-    live.0.lock().unwrap().clear();
-    assert!(Scrape::of(&registry).samples.is_empty());
-}
-
-#[test]
-fn a_score_cannot_take_the_name_of_another_family() {
-    for id in ["step", "ctl", "not a name"] {
-        let scores = [score("ctl", true), score(id, false)];
-        let live = Arc::new(Scripted::default());
-        assert!(scores::register(&Registry::new(), live, &scores).is_err(), "{id}");
+fn no_score_takes_the_name_of_another_family() {
+    let registry = Registry::new();
+    Metrics::register(&registry, "1.2.3", 7).unwrap();
+    let history = Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap();
+    let own = super::scraped(&history, &Scripted::default(), &[], &[]);
+    let own = registry.gather().into_iter().chain(own).map(|family| family.name().to_owned());
+    let of_curves = scores::CURVE_FAMILIES.iter().map(|family| family.name.to_owned());
+    let mut names: BTreeSet<String> = own.chain(of_curves).collect();
+    for name in CATALOGUE
+        .iter()
+        .flat_map(|score| [names::score, names::per_concept, names::per_task].map(|name| name(score.id)))
+    {
+        assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{name}");
+        assert!(names.insert(name.clone()), "{name} is taken");
     }
 }
 
@@ -282,13 +265,13 @@ fn a_score_cannot_take_the_name_of_another_family() {
 fn self_metrics_have_their_labels_and_bounds() {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, "1.2.3", 7).unwrap();
-    let sqlite = Arc::new(Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap());
-    history::register(&registry, sqlite).unwrap();
+    let history = Sqlite::open(None, Limits { bytes: 1 << 20 }).unwrap();
     metrics.rows_dropped.with_label_values(&["non_finite"]).inc_by(2);
     metrics.connections.with_label_values(&["grpc"]).set(3);
     metrics.score_duration.observe(0.02);
 
-    let scrape = Scrape::of(&registry);
+    let of_history = super::scraped(&history, &Scripted::default(), &[], &[]);
+    let scrape = Scrape::of(registry.gather().into_iter().chain(of_history).collect());
     let build = [("version", "1.2.3"), ("catalogue_version", "7")];
     assert_eq!(scrape.get("conceptwatch_build_info", &build), Some(1.0));
     assert_eq!(scrape.get("conceptwatch_rows_dropped_total", &[("reason", "non_finite")]), Some(2.0));

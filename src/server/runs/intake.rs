@@ -34,14 +34,6 @@ pub struct Sent<'a> {
     pub rank: u32,
 }
 
-/// The values that a client states beyond [`Sent`] when it ends a pass: see [`EndOfPass`].
-#[derive(Clone, Copy, Debug)]
-pub struct Stated {
-    pub rows: u64,
-    pub held_back: u64,
-    pub backlog: bool,
-}
-
 /// The effect of an end of a pass.
 #[derive(Clone, Debug)]
 pub struct Ended {
@@ -124,12 +116,12 @@ impl Runs {
         Ok(committed)
     }
 
-    /// Notes that a rank has ended a pass. `stream` is told when the pass is settled.
+    /// Notes that a rank has ended a pass, which is that of the message. `stream` is told when the pass is settled.
     pub fn end_pass(
         &self,
         running: &Arc<Running>,
         sent: Sent<'_>,
-        stated: Stated,
+        end: EndOfPass,
         stream: &Arc<Mailbox>,
     ) -> Result<Ended, Refusal> {
         let mut state = lock(&running.state);
@@ -142,8 +134,6 @@ impl Runs {
         let intake = self.intake(running, &mut state, sent.split)?;
         let window = intake.window;
         let pass = Pass { key: intake.key.clone(), attempt: member.attempt, at: sent.pass };
-        let Stated { rows, held_back, backlog } = stated;
-        let end = EndOfPass { pass: sent.pass, epoch: sent.epoch, rows, held_back, backlog };
         let ended = intake.sampler()?.end_pass(end, member, now);
         let awaited = match &ended {
             Ok(_) if window != WindowKind::Pass => false,
@@ -302,7 +292,7 @@ impl Runs {
                     "a pass is incomplete"
                 );
             }
-            self.outlet.offer(Frozen { running: Arc::clone(running), evaluation });
+            (self.outlet)(Frozen { running: Arc::clone(running), evaluation });
         }
         let bytes = intake.sampler.as_ref().map_or(0, Split::bytes);
         self.memory.fetch_add(bytes, Ordering::Relaxed);

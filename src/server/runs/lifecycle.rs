@@ -28,11 +28,8 @@ const MAX_RUNS: usize = 1000;
 /// is closed without them before.
 const ASSEMBLY: Duration = Duration::from_secs(30);
 
-/// Receives what the intake has frozen.
-pub trait Outlet: Send + Sync {
-    /// A sample is ready to be scored.
-    fn offer(&self, frozen: Frozen);
-}
+/// Takes samples that are ready to be scored.
+pub type Outlet = Box<dyn Fn(Frozen) + Send + Sync>;
 
 /// The intake of all runs.
 pub struct Runs {
@@ -42,7 +39,7 @@ pub struct Runs {
     pub registry: Arc<Registry>,
     /// Where passes are opened that the scorers settle.
     pub(super) settlement: Arc<Settlement>,
-    pub(super) outlet: Arc<dyn Outlet>,
+    pub(super) outlet: Outlet,
     /// Bytes of the samples that receive rows.
     pub(super) memory: AtomicUsize,
     /// Bytes of the samples that wait to be scored, as noted last.
@@ -83,7 +80,7 @@ impl Runs {
         metrics: Metrics,
         registry: Arc<Registry>,
         settlement: Arc<Settlement>,
-        outlet: Arc<dyn Outlet>,
+        outlet: Outlet,
     ) -> Self {
         let (memory, waiting) = Default::default();
         Self { options, clock, metrics, registry, settlement, outlet, memory, waiting }
@@ -175,7 +172,7 @@ impl Runs {
         if let Some(last) = sampler.snapshot(now) {
             // No more rows will arrive, so the last sample of a run is final.
             let evaluation = Evaluation { provisional: false, backlog: true, ..last };
-            self.outlet.offer(Frozen { running: Arc::clone(running), evaluation });
+            (self.outlet)(Frozen { running: Arc::clone(running), evaluation });
         }
         intake.counts = sampler.counts();
         self.closed(running, intake, closed);

@@ -1,7 +1,7 @@
 //! The runs that this process receives: their clients, and the samplers of their splits.
 //!
 //! All that is known of a run is one value, [`Running`], which the [`Registry`] owns. Frozen samples leave through the
-//! [`Outlet`] with their run, and never return.
+//! [`Outlet`](lifecycle::Outlet) with their run, and never return.
 
 mod intake;
 mod lifecycle;
@@ -10,8 +10,8 @@ mod rolling;
 mod run;
 mod sampling;
 
-pub use intake::{Ended, Sent, Stated};
-pub use lifecycle::{Finished, Joining, Outlet, Runs};
+pub use intake::{Ended, Sent};
+pub use lifecycle::{Finished, Joining, Runs};
 pub use registry::Registry;
 pub use run::{Frozen, Origin, Running};
 pub use sampling::SamplingOptions;

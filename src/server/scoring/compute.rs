@@ -33,8 +33,8 @@ pub struct Computing<'a> {
     pub on_failure: &'a (dyn Fn(&str, &str) + Sync),
 }
 
-impl<'a> Computing<'a> {
-    fn prepare(&self, evaluation: &'a Evaluation) -> Prepared<'a> {
+impl Computing<'_> {
+    fn prepare<'e>(&'e self, evaluation: &'e Evaluation) -> Prepared<'e> {
         let prepared = Prepared::new(&evaluation.sample, &evaluation.run, self.settings)
             .with_pause(self.pause)
             .with_failures(self.on_failure);
@@ -53,11 +53,11 @@ impl<'a> Computing<'a> {
     ///
     /// `carry` takes the rows that leak, where fast scores are computed, and turns what each row adds to the scores into the
     /// errors of their changes. It is not called while a sample still fills, because such a point is not part of the curve.
-    pub fn point(
-        &self,
-        evaluation: &'a Evaluation,
+    pub fn point<'e>(
+        &'e self,
+        evaluation: &'e Evaluation,
         costs: &[Cost],
-        budgeted: Option<Budgeted<'a>>,
+        budgeted: Option<Budgeted<'e>>,
         carry: impl FnOnce(Influences, Option<LeakingRowsOfTasks>) -> Vec<(String, f64)>,
     ) -> Option<(Point, usize)> {
         let started = Instant::now();
@@ -102,27 +102,29 @@ impl<'a> Computing<'a> {
         Some((point, prepared.peak()))
     }
 
-    /// All fast scores of a sample whose point has the cheap ones, and the most bytes that any of them took; `None` if it
-    /// is stopped first. `carry` as of [`point`](Self::point).
-    pub fn fast(
-        &self,
-        evaluation: &'a Evaluation,
+    /// All scores of a higher cost of a sample whose point has those of the lower ones, and the most bytes that any of them
+    /// took; `None` if it is stopped first. Tests of the other scores come with the slow ones. `carry` as of
+    /// [`point`](Self::point).
+    pub fn late<'e>(
+        &'e self,
+        evaluation: &'e Evaluation,
+        cost: Cost,
         carry: impl FnOnce(Influences, Option<LeakingRowsOfTasks>) -> Vec<(String, f64)>,
     ) -> Option<(Late, usize)> {
-        let (prepared, costs) = (self.prepare(evaluation), &[Cost::Fast]);
+        let (prepared, costs) = (self.prepare(evaluation), &[cost]);
+        let tests = if cost == Cost::Slow { test(&prepared, |_| true, self.go_on())? } else { Vec::new() };
         let outcomes = evaluate(&prepared, Wanted::AvailableAt(costs), self.go_on())?;
-        let influences = Influences::of(&prepared, evaluation.sample.ids(), costs);
-        let change_errors = carry(influences, rows_of(&prepared, costs));
-        Some((Late { change_errors, ..Late::of(&prepared, outcomes, Vec::new()) }, prepared.peak()))
-    }
-
-    /// All slow scores of a sample and the tests of its other ones, and the most bytes that any of them took; `None` if it
-    /// is stopped first.
-    pub fn late(&self, evaluation: &'a Evaluation) -> Option<(Late, usize)> {
-        let prepared = self.prepare(evaluation);
-        let tests = test(&prepared, |_| true, self.go_on())?;
-        let outcomes = evaluate(&prepared, Wanted::AvailableAt(&[Cost::Slow]), self.go_on())?;
-        Some((Late::of(&prepared, outcomes, tests), prepared.peak()))
+        let change_errors = match cost {
+            Cost::Slow => Vec::new(),
+            _ => carry(Influences::of(&prepared, evaluation.sample.ids(), costs), rows_of(&prepared, costs)),
+        };
+        let late = Late {
+            outcomes: outcomes.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
+            tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
+            change_errors,
+            warnings: prepared.remarks(),
+        };
+        Some((late, prepared.peak()))
     }
 }
 
@@ -144,19 +146,6 @@ pub struct Late {
 }
 
 impl Late {
-    fn of(
-        prepared: &Prepared,
-        outcomes: Vec<(&'static Score, Outcome)>,
-        tests: Vec<(&'static Score, Significance)>,
-    ) -> Self {
-        Self {
-            outcomes: outcomes.into_iter().map(|(score, outcome)| (score.id.to_owned(), outcome)).collect(),
-            tests: tests.into_iter().map(|(score, significance)| (score.id, significance)).collect(),
-            change_errors: Vec::new(),
-            warnings: prepared.remarks(),
-        }
-    }
-
     pub fn is_empty(&self) -> bool {
         self.outcomes.is_empty() && self.tests.is_empty() && self.warnings.is_empty()
     }

@@ -3,16 +3,13 @@
 pub mod carried;
 pub mod compute;
 mod cpu_quota;
-mod fast;
-mod inbox;
 pub mod onward;
 mod pace;
 pub mod pool;
 mod priority;
 pub mod queue;
-mod slow;
+mod scorer;
 pub mod spare;
-mod worker;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -25,14 +22,12 @@ use crate::schedule::Room;
 
 use super::options::Options;
 use super::publish::Publisher;
-use super::runs::{Frozen, Outlet, Runs};
-use fast::FastWorker;
-use inbox::Inbox;
-use onward::{Onward, Scored};
+use super::runs::Runs;
+use leakage::score::catalogue::Cost;
+use onward::{Onward, Queues};
 use pool::WorkerOptions;
 use queue::Queue;
-use slow::SlowWorker;
-use worker::Worker;
+use scorer::Scorer;
 
 /// How long evaluations that wait may be scored when the server stops, and how long the score in flight may take then;
 /// after that it is abandoned with the process.
@@ -42,11 +37,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The scorers, one for the first points of passes and one each for the fast and the slow scores that join them, and their
 /// shared state.
 pub struct Scoring {
-    pub queue: Arc<Queue<Frozen>>,
-    pub fast: Arc<Queue<Scored>>,
-    pub slow: Arc<Queue<Scored>>,
+    pub onward: Onward,
     options: WorkerOptions,
-    pub publisher: Publisher,
     /// Ends the scorers of points and of fast scores. Unlike that of slow ones, they first score what waits when the server
     /// stops.
     abandon: CancellationToken,
@@ -55,62 +47,57 @@ pub struct Scoring {
 impl Scoring {
     /// Points go to `publisher`; cancelling `stop` ends the slow scores.
     pub fn new(options: &Options, publisher: Publisher, stop: &CancellationToken) -> Self {
-        let [first, fast, slow] = options.cpu.parts();
+        let [cheap, fast, slow] = options.cpu.parts();
         let metrics = &publisher.metrics;
+        metrics.scoring_memory_limit.set(options.worker.memory as i64);
         let abandon = CancellationToken::new();
         // One half for points, one for fast scores.
         let room = Room { bytes: options.sampling.waiting_memory() / 2, ..Room::default() };
-        metrics.scoring_memory_limit.set(options.worker.memory as i64);
-        Self {
-            queue: Arc::new(Queue::new(options.ticks, first, room, metrics.clone(), abandon.clone())),
-            fast: Arc::new(Queue::new(options.ticks, fast, room, metrics.clone(), abandon.clone())),
-            slow: Arc::new(Queue::new(options.ticks, slow, Room::NEWEST, metrics.clone(), stop.clone())),
-            options: options.worker,
-            publisher,
-            abandon,
-        }
-    }
-
-    /// The outlet through which the intake submits frozen samples.
-    pub fn inbox(&self) -> Arc<dyn Outlet> {
-        Arc::new(Inbox { queue: Arc::clone(&self.queue), publisher: self.publisher.clone() })
+        let queue = |budget, room, stop: &CancellationToken| {
+            Arc::new(Queue::new(options.ticks, budget, room, metrics.clone(), stop.clone()))
+        };
+        let queues = Queues {
+            cheap: queue(cheap, room, &abandon),
+            fast: queue(fast, room, &abandon),
+            slow: queue(slow, Room::NEWEST, stop),
+        };
+        Self { onward: Onward { queues, publisher }, options: options.worker, abandon }
     }
 
     /// Starts the threads and returns that of the points, which ends after that of the fast scores. Errors when a thread
     /// cannot be started.
     pub fn start(&self, runs: &Arc<Runs>) -> std::io::Result<JoinHandle<()>> {
-        let slow =
-            SlowWorker { options: self.options, queue: Arc::clone(&self.slow), publisher: self.publisher.clone() };
-        slow.start()?;
-        let onward =
-            Onward { fast: Arc::clone(&self.fast), slow: Arc::clone(&self.slow), publisher: self.publisher.clone() };
-        let fast = FastWorker {
-            options: self.options,
-            queue: Arc::clone(&self.fast),
-            runs: Arc::clone(runs),
-            onward: onward.clone(),
+        let scorer = |cost| {
+            let (runs, onward) = (Arc::clone(runs), self.onward.clone());
+            Scorer { cost, options: self.options, runs, onward }
         };
-        let worker = Worker { options: self.options, queue: Arc::clone(&self.queue), onward };
-        worker.start(fast.start()?)
+        // Ends with the process at the latest.
+        scorer(Cost::Slow).start(|| ())?;
+        let (fast, of_fast) = (scorer(Cost::Fast).start(|| ())?, Arc::clone(&self.onward.queues.fast));
+        scorer(Cost::Cheap).start(move || {
+            of_fast.hurry();
+            // Fails only if that thread panicked.
+            let _ = fast.join();
+        })
     }
 
     /// Lets the scorers of points and fast scores finish what waits, and ends that of slow ones: the server stops.
     pub fn hurry(&self) {
-        self.queue.hurry();
-        self.slow.wake();
+        self.onward.queues.cheap.hurry();
+        self.onward.queues.slow.wake();
     }
 
     /// Waits until everything that waited is scored, but at most until [`HURRY`] after `stopped`. What is left then is
     /// not scored.
     pub async fn settle_down(&self, worker: JoinHandle<()>, stopped: Instant) {
+        let Onward { queues, publisher } = &self.onward;
         wait_for(&worker, stopped + HURRY).await;
         self.abandon.cancel();
-        self.queue.wake();
-        self.fast.wake();
+        queues.all().iter().for_each(|queue| queue.wake());
         wait_for(&worker, Instant::now() + GRACE).await;
-        for frozen in self.queue.take_all() {
+        for work in queues.cheap.take_all() {
             let reason = "the sidecar stopped before the pass was scored";
-            self.publisher.pass_over(&frozen, Ending::Unsettled, reason);
+            publisher.pass_over(&work.frozen, Ending::Unsettled, reason);
         }
     }
 }

@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 use crate::history::HistoryError;
 use crate::server::grpc::hub::client::{Failure, HubCalls, Unanswered};
@@ -95,14 +94,6 @@ pub async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(call).await {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(panic) => Err(panic.to_string()),
-    }
-}
-
-/// Sleeps, or returns early at `stop`.
-pub async fn until(pause: Duration, stop: &CancellationToken) {
-    tokio::select! {
-        () = sleep(pause) => {}
-        () = stop.cancelled() => {}
     }
 }
 

@@ -11,7 +11,7 @@ mod reach;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::history::{Change, HistoryError, Numbered, Parcel, Source, Sqlite, Store};
@@ -23,7 +23,7 @@ use super::grpc::hub::client::{Failure, HubCalls, Unanswered};
 use super::grpc::hub::proto::Refused;
 use super::live::{Live, UpstreamStatus};
 
-use hubs::{blocking, jitter, until};
+use hubs::{blocking, jitter};
 use judged::{Judged, Verdicts};
 use pump::{Next, Pump, Settled};
 
@@ -94,13 +94,13 @@ impl Upstream {
         loop {
             match self.pump.next() {
                 Next::Wait(_) if stop.is_cancelled() => return self.note_judged().await,
-                Next::Wait(pause) => until(pause, &stop).await,
+                Next::Wait(pause) => drop(stop.run_until_cancelled(sleep(pause)).await),
                 Next::Now { hub } => {
                     if self.step(hub).await == Step::Idle {
                         if stop.is_cancelled() {
                             return;
                         }
-                        until(POLL, &stop).await;
+                        stop.run_until_cancelled(sleep(POLL)).await;
                     }
                 }
             }

@@ -1,6 +1,5 @@
 //! The known state of the hub, for the page, the metrics and the log.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -12,71 +11,63 @@ use leakage::lock::lock;
 pub struct Reach {
     history: Arc<Sqlite>,
     known: Mutex<Known>,
-    sent: AtomicU64,
-    refused: AtomicU64,
-    /// Entries that could not be read or that no hub takes.
-    given_up: AtomicU64,
-    started: Instant,
 }
 
 struct Known {
-    hub: String,
-    /// Why there was no answer; `None` if the last call had one.
-    why: Option<String>,
-    answered: Option<Instant>,
+    /// Without what the outbox holds.
+    status: UpstreamStatus,
+    /// When the hub answered last; at first the start.
+    answered: Instant,
 }
 
 impl Reach {
     pub fn new(hub: String, history: Arc<Sqlite>) -> Self {
-        let known = Known { hub, why: Some("not called yet".to_owned()), answered: None };
-        let [sent, refused, given_up] = Default::default();
-        Self { history, known: Mutex::new(known), sent, refused, given_up, started: Instant::now() }
+        let status = UpstreamStatus { hub, why: "not called yet".to_owned(), ..UpstreamStatus::default() };
+        Self { history, known: Mutex::new(Known { status, answered: Instant::now() }) }
     }
 
     pub fn status(&self) -> UpstreamStatus {
         let outbox = self.history.outbox_usage().unwrap_or_default();
-        let known = lock(&self.known);
+        let Known { status, answered } = &*lock(&self.known);
         UpstreamStatus {
-            hub: known.hub.clone(),
-            reached: known.why.is_none(),
-            why: known.why.clone().unwrap_or_default(),
             waiting: outbox.waiting,
-            sent: self.sent.load(Relaxed),
-            refused: self.refused.load(Relaxed),
-            dropped: outbox.lost + self.given_up.load(Relaxed),
-            seconds_since_answer: known.answered.unwrap_or(self.started).elapsed().as_secs_f64(),
+            dropped: outbox.lost + status.dropped,
+            seconds_since_answer: answered.elapsed().as_secs_f64(),
+            ..status.clone()
         }
     }
 
     /// Notes that the hub has answered.
     pub fn answered(&self, hub: &str) {
-        let mut known = lock(&self.known);
-        if known.why.take().is_some() {
+        let Known { status, answered } = &mut *lock(&self.known);
+        if !status.reached {
             tracing::info!(hub, "the hub is reached");
         }
-        (known.hub, known.answered) = (hub.to_owned(), Some(Instant::now()));
+        (status.hub, status.reached, status.why) = (hub.to_owned(), true, String::new());
+        *answered = Instant::now();
     }
 
     /// Notes that there was no answer, and logs the reason if it differs from the one before.
     pub fn failed(&self, hub: &str, why: String) {
-        let mut known = lock(&self.known);
-        if known.why.as_ref() != Some(&why) || known.hub != hub {
+        let Known { status, .. } = &mut *lock(&self.known);
+        if status.why != why || status.hub != hub {
             tracing::warn!(hub, why, "the hub cannot be told what is new; that waits here");
         }
-        (known.hub, known.why) = (hub.to_owned(), Some(why));
+        (status.hub, status.reached, status.why) = (hub.to_owned(), false, why);
     }
 
     pub fn sent(&self, entries: u64) {
-        self.sent.fetch_add(entries, Relaxed);
+        lock(&self.known).status.sent += entries;
     }
 
     pub fn refused(&self, number: u64, field: &str, message: &str) {
         tracing::error!(number, field, message, "the hub refuses a change of the history for ever");
-        self.refused.fetch_add(1, Relaxed);
+        lock(&self.known).status.refused += 1;
     }
 
+    /// Notes an entry that could not be read or that no hub takes.
     pub fn given_up(&self, number: u64, why: &str) {
         tracing::error!(number, why, "a change of the history is not sent to the hub");
-        self.given_up.fetch_add(1, Relaxed);
+        lock(&self.known).status.dropped += 1;
     }
 }

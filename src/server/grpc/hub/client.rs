@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -57,8 +58,7 @@ impl From<Status> for Unanswered {
 
 /// A connection to a hub.
 pub struct HubCalls {
-    calls: HubClient<Channel>,
-    authorization: Authorization,
+    calls: HubClient<InterceptedService<Channel, Authorization>>,
 }
 
 impl HubCalls {
@@ -67,14 +67,14 @@ impl HubCalls {
         let unanswered = |failure, error: ClientError| Unanswered { failure, why: error.to_string() };
         let authorization = Authorization::new(token).map_err(|error| unanswered(Failure::Refused, error))?;
         let lost = |error| unanswered(Failure::Unreachable { pause: None }, error);
-        Ok(Self { calls: HubClient::new(channel(dialer).await.map_err(lost)?), authorization })
+        Ok(Self { calls: HubClient::with_interceptor(channel(dialer).await.map_err(lost)?, authorization) })
     }
 
     /// Sends changes of the history called `source`. Returns the number up to which all are applied or refused for ever, and
     /// the latter.
     pub async fn push(&mut self, source: &str, entries: &[Numbered]) -> Result<(u64, Vec<Refused>), Unanswered> {
         let entries = entries.iter().map(|entry| convert::entry(entry.number, &entry.change)).collect();
-        let request = self.authorization.request(PushRequest { source: source.to_owned(), entries });
+        let request = PushRequest { source: source.to_owned(), entries };
         let answer = self.calls.push(request).await?.into_inner();
         Ok((answer.applied, answer.refused))
     }

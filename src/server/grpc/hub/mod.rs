@@ -3,7 +3,6 @@
 pub mod client;
 pub mod convert;
 pub mod proto;
-pub(super) mod reads;
 pub(super) mod service;
 
 /// Maximum bytes of a push, and so of an entry: larger points are sent without matrices.

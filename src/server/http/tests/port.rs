@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 use super::super::*;
 use crate::history::{Identity, Limits, RunOutcome, Sqlite, Store};
 use crate::server::events::{Bounds as EventBounds, Events};
-use crate::server::live::{AlertsStatus, Latest, Live, RunStatus, SplitStatus, Status};
-use crate::server::metrics::{Metrics, scores};
+use crate::server::live::{Latest, Live, RunStatus, SplitStatus, Status};
+use crate::server::metrics::Metrics;
 use crate::server::peers::Listener;
 use leakage::point::{LeftOut, Outcome, Point, ScoreValue};
 use leakage::run::{Concept, Run, RunFields};
@@ -69,14 +69,6 @@ impl Live for Scripted {
         }]
     }
 
-    fn admits(&self, _: &Point) -> bool {
-        true
-    }
-
-    fn alerts(&self) -> AlertsStatus {
-        AlertsStatus::default()
-    }
-
     fn status(&self) -> Status {
         while self.busy.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
@@ -97,8 +89,6 @@ impl Live for Scripted {
             ..Status::default()
         }
     }
-
-    fn forget(&self, _: &str) {}
 
     fn ready(&self) -> Result<(), String> {
         self.ready.clone()
@@ -167,7 +157,6 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let busy = Arc::new(AtomicBool::new(false));
     let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
     static SCORES: [Score; 2] = [score("icl", true), score("ctl", false)];
-    scores::register(&registry, live.clone(), &SCORES).unwrap();
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local().tcp().unwrap();
     let app = App {

@@ -1,42 +1,29 @@
-//! Calls that read from the history and from the events alone, which sidecars and hubs answer alike.
+//! Calls that read from the history and from the events alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use prometheus::IntCounter;
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::convert;
 use super::proto;
+use super::service::Service;
 use super::status::{blocking, refused};
 use crate::analysis_query::assessment_of;
 use crate::history::{HistoryError, SeriesPoint, Store, StoredRun, StoredSplit, Wanted};
 use crate::search::Search;
-use crate::server::events::{Events, Received};
+use crate::server::events::Received;
 use crate::server::live::{AlertChange, Event, RunStatus};
 use crate::server::refusal::Refusal;
 use crate::server::run_state::{RunState, states_of};
-use leakage::diagnosis::StopAdvised;
 use leakage::field_error::{FieldError, in_short};
 use leakage::name::{check_name, check_optional_name};
-use leakage::point::Point;
 
-/// The history and the events that these calls read.
-#[derive(Clone)]
-pub struct Reader {
-    pub history: Arc<dyn Store>,
-    pub events: Events,
-    /// Events that watchers did not get.
-    pub lost: IntCounter,
-    pub stop: CancellationToken,
-}
-
-impl Reader {
+impl Service {
     /// Runs a call to the history on a thread that may block.
-    pub async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&dyn Store) -> Result<T, HistoryError> + Send + 'static,
     ) -> Result<T, Status> {
@@ -44,14 +31,7 @@ impl Reader {
         blocking(move || call(&*history), "the history call failed").await
     }
 
-    /// The runs of a request. `live` reads the jobs that are known, and may block; `splits` makes messages of what is stored
-    /// of a run's splits.
-    pub async fn list_runs(
-        &self,
-        request: proto::ListRunsRequest,
-        live: impl FnOnce() -> Vec<RunStatus> + Send + 'static,
-        splits: impl Fn(&str, Vec<StoredSplit>) -> Vec<proto::SplitStatus>,
-    ) -> Result<proto::ListRunsResponse, Status> {
+    pub(super) async fn listed(&self, request: proto::ListRunsRequest) -> Result<proto::ListRunsResponse, Status> {
         let proto::ListRunsRequest { page_size, page_token, search } = request;
         let after = Some(page_token.as_str()).filter(|token| !token.is_empty()).map(|token| {
             let wrong = |why| FieldError::new("page_token", format!("got '{}', {why}", in_short(token)));
@@ -62,19 +42,19 @@ impl Reader {
             after: after.transpose().map_err(refused)?,
             most: Some(page_size as usize).filter(|most| *most > 0),
         };
+        let live: HashMap<String, RunStatus> =
+            self.ingest.runs.statuses().into_iter().map(|status| (status.name.clone(), status)).collect();
         let read = move |history: &dyn Store| {
             let listing = history.listing(&wanted)?;
-            let live: HashMap<String, RunStatus> =
-                live().into_iter().map(|status| (status.name.clone(), status)).collect();
             let states = states_of(history, &listing.runs, &live)?;
-            Ok((listing, states))
+            Ok((listing, states, live))
         };
-        let (listing, states) = self.blocking(read).await?;
-        let status = |((stored, stored_splits), state): ((StoredRun, Vec<StoredSplit>), RunState)| proto::RunStatus {
+        let (listing, states, live) = self.blocking(read).await?;
+        let status = |((stored, splits), state): ((StoredRun, Vec<StoredSplit>), RunState)| proto::RunStatus {
             run: Some(convert::run_message(&stored.run)),
             finished: stored.finished.is_some(),
             started: stored.started,
-            splits: splits(&stored.run.name, stored_splits),
+            splits: self.split_statuses(splits, live.get(&stored.run.name)),
             title: stored.title.unwrap_or_default(),
             note: stored.note.unwrap_or_default(),
             state: proto::RunState::from(state.state).into(),
@@ -87,7 +67,29 @@ impl Reader {
         })
     }
 
-    pub async fn series(&self, request: proto::GetSeriesRequest) -> Result<proto::GetSeriesResponse, Status> {
+    /// The splits of a run: those with points, and those that this process has received rows of.
+    fn split_statuses(&self, stored: Vec<StoredSplit>, live: Option<&RunStatus>) -> Vec<proto::SplitStatus> {
+        let status = |split: String| proto::SplitStatus {
+            window: convert::window(self.ingest.runs.options().window(&split)).into(),
+            split,
+            ..Default::default()
+        };
+        let of = |StoredSplit { split, points, last_step }| proto::SplitStatus { points, last_step, ..status(split) };
+        let mut statuses: Vec<proto::SplitStatus> = stored.into_iter().map(of).collect();
+        for split in live.iter().flat_map(|live| &live.splits) {
+            let known = statuses.iter().position(|status| status.split == split.split);
+            let at = known.unwrap_or_else(|| {
+                statuses.push(status(split.split.clone()));
+                statuses.len() - 1
+            });
+            statuses[at].rows_received = split.rows_received;
+            statuses[at].rows_duplicate = split.rows_duplicate;
+            statuses[at].rows_dropped = split.rows_dropped;
+        }
+        statuses
+    }
+
+    pub(super) async fn series(&self, request: proto::GetSeriesRequest) -> Result<proto::GetSeriesResponse, Status> {
         if leakage::score::catalogue::find(&request.score).is_none() {
             return Err(refused(FieldError::new(
                 "score",
@@ -107,31 +109,27 @@ impl Reader {
         Ok(proto::GetSeriesResponse { points: points.into_iter().map(proto::SeriesPoint::from).collect() })
     }
 
-    /// The verdict on a split and its diagnosis, from the points that `admits` takes.
-    pub async fn diagnosis(
-        &self,
-        run: String,
-        split: String,
-        admits: impl Fn(&Point) -> bool + Send + 'static,
-        advised: Option<StopAdvised>,
-    ) -> Result<proto::GetDiagnosisResponse, Status> {
-        let history = Arc::clone(&self.history);
-        match tokio::task::spawn_blocking(move || assessment_of(&*history, &run, &split, admits, advised.as_ref()))
-            .await
-        {
+    /// The verdict on a split and its diagnosis, from the points of the attempt at work.
+    pub(super) async fn diagnosis(&self, run: String, split: String) -> Result<proto::GetDiagnosisResponse, Status> {
+        let (history, registry) = (Arc::clone(&self.history), Arc::clone(&self.ingest.runs.registry));
+        let assess = move || {
+            let advised = registry.alerts().advised(&run, &split);
+            assessment_of(&*history, &run, &split, |point| registry.admits(point), advised.as_ref())
+        };
+        match tokio::task::spawn_blocking(assess).await {
             Ok(found) => Ok(convert::assessment(found.map_err(Refusal::from)?)),
             Err(_) => Err(Status::internal("the diagnosis failed")),
         }
     }
 
     /// Points and alert changes from now on, until the server stops.
-    pub fn watch(
+    pub(super) fn watched(
         &self,
         request: proto::WatchRequest,
     ) -> Result<BoxStream<'static, Result<proto::WatchResponse, Status>>, Status> {
         let runs = request.runs;
         runs.iter().try_for_each(|run| check_name("runs", run)).map_err(refused)?;
-        let (lost, stop) = (self.lost.clone(), self.stop.clone());
+        let (lost, stop) = (self.ingest.metrics.watch_events_lost.clone(), self.stop.clone());
         let wanted = move |run: &str| runs.is_empty() || runs.iter().any(|wanted| wanted == run);
         let events = self.events.subscribe().stream().filter_map(move |received| {
             let event = match received {
