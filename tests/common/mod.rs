@@ -9,7 +9,7 @@ pub mod signal;
 pub mod stored;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -76,9 +76,14 @@ impl Done {
     }
 }
 
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
 /// A running `conceptwatch serve`, stopped on drop.
 pub struct Sidecar {
     child: Child,
+    /// Those of gRPC and HTTP, as in its port file.
+    pub addresses: [String; 2],
+    /// The same where they are TCP.
     pub grpc: SocketAddr,
     pub http: SocketAddr,
     directory: tempfile::TempDir,
@@ -93,7 +98,8 @@ impl Sidecar {
 
     pub fn start_as(mut command: Command, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let ports = directory.path().join("ports");
+        let asked = arguments.iter().position(|argument| *argument == "--port-file");
+        let ports = asked.map_or_else(|| directory.path().join("ports"), |at| arguments[at + 1].into());
         let log = std::fs::File::create(directory.path().join("log")).unwrap();
         command.arg("serve");
         for port in ["--grpc-address", "--http-address"].iter().filter(|port| !arguments.contains(port)) {
@@ -103,12 +109,15 @@ impl Sidecar {
         if !arguments.contains(&"--cpu-share") {
             command.args(["--cpu-share", "16", "--busy-cpu-share", "16"]);
         }
-        command.args(["--niceness", "0", "--port-file"]).arg(&ports).args(arguments).stderr(log);
-        let mut child = command.spawn().unwrap();
+        if asked.is_none() {
+            command.arg("--port-file").arg(&ports);
+        }
+        let mut child = command.args(["--niceness", "0"]).args(arguments).stderr(log).spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
         let text = loop {
-            if let Ok(text) = std::fs::read_to_string(&ports) {
-                break text;
+            // What stood there before may be a link.
+            if std::fs::symlink_metadata(&ports).is_ok_and(|metadata| metadata.is_file()) {
+                break std::fs::read_to_string(&ports).unwrap();
             }
             if let Some(status) = child.try_wait().unwrap() {
                 let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
@@ -117,9 +126,10 @@ impl Sidecar {
             assert!(Instant::now() < deadline, "the ports did not open");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let mut addresses = text.split_whitespace().map(|address| address.parse().unwrap());
-        let (grpc, http) = (addresses.next().unwrap(), addresses.next().unwrap());
-        Self { child, grpc, http, directory }
+        let addresses: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        let addresses: [String; 2] = addresses.try_into().unwrap();
+        let [grpc, http] = addresses.each_ref().map(|address| address.parse().unwrap_or(NOWHERE));
+        Self { child, addresses, grpc, http, directory }
     }
 
     pub async fn client(&self) -> Client {

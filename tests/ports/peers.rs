@@ -8,52 +8,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use crate::common::certificates::Authority;
-use crate::common::signal::terminate;
-use crate::common::{PATIENCE, Sidecar, program, text};
+use crate::common::{Done, PATIENCE, Sidecar, conceptwatch, program, text};
 use conceptwatch::server::client::{Client, ClientError};
 use conceptwatch::server::peers::{Dialer, Protocol, Trust, raise_file_limit};
 use conceptwatch::server::proto::ListRunsRequest;
 use tonic::Request;
-
-/// A sidecar by the addresses in its port file.
-struct Started {
-    child: Child,
-    grpc: String,
-    http: String,
-}
-
-impl Started {
-    fn new(mut command: Command, ports: &Path, arguments: &[&str]) -> Self {
-        command.args(["serve", "--port-file", text(ports)]).args(arguments);
-        let mut child = command.spawn().unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let told = std::fs::symlink_metadata(ports).is_ok_and(|metadata| metadata.is_file());
-            if let Some(text) = told.then(|| std::fs::read_to_string(ports).ok()).flatten() {
-                let mut words = text.split_whitespace().map(str::to_owned);
-                return Self { child, grpc: words.next().unwrap(), http: words.next().unwrap() };
-            }
-            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "the ports did not open");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn end(&mut self) {
-        terminate(&self.child);
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn trusting(authority: &Authority) -> Trust {
     Trust { ca_file: Some(authority.file.clone()), identity: None }
@@ -66,17 +28,13 @@ async fn runs(address: &str, trust: &Trust) -> Result<usize, ClientError> {
 }
 
 /// What a command that asks over HTTP ends with.
-fn diagnose(address: &str, arguments: &[&str]) -> Output {
-    program().args(["diagnose", "absent", "--address", address]).args(arguments).output().unwrap()
+fn diagnose(address: &str, arguments: &[&str]) -> Done {
+    conceptwatch(&[&["diagnose", "absent", "--address", address], arguments].concat())
 }
 
 /// Whether the sidecar answered the command: there is no such run.
-fn answered(output: &Output) -> bool {
-    output.status.code() == Some(2) && String::from_utf8_lossy(&output.stderr).contains("'absent' is unknown")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+fn answered(done: &Done) -> bool {
+    done.status == Some(2) && done.err.contains("'absent' is unknown")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,21 +43,19 @@ async fn both_ports_can_be_unix_sockets() {
     let (grpc, http) = (directory.path().join("run/grpc.sock"), directory.path().join("run/http.sock"));
     let addresses = [&grpc, &http].map(|path| format!("unix://{}", text(path)));
     let arguments = ["--grpc-address", &addresses[0], "--http-address", &addresses[1]];
-    let mut sidecar = Started::new(program(), &directory.path().join("ports"), &arguments);
-    assert_eq!([&sidecar.grpc, &sidecar.http], [&addresses[0], &addresses[1]]);
-    assert_eq!(runs(&sidecar.grpc, &Trust::default()).await.unwrap(), 0);
-    assert!(answered(&diagnose(&sidecar.http, &[])));
-    let second = program().arg("serve").args(arguments).output().unwrap();
-    assert!(second.status.code() == Some(1) && said(&second).contains("in use"), "{}", said(&second));
-    sidecar.end();
+    let sidecar = Sidecar::start(&arguments);
+    assert_eq!(sidecar.addresses, addresses);
+    assert_eq!(runs(&addresses[0], &Trust::default()).await.unwrap(), 0);
+    assert!(answered(&diagnose(&addresses[1], &[])));
+    let second = conceptwatch(&[&["serve"], &arguments[..]].concat());
+    assert!(second.status == Some(1) && second.err.contains("in use"), "{second:?}");
+    sidecar.stop().await;
     assert!(!grpc.exists() && !http.exists());
     // What a killed sidecar leaves is replaced.
-    let mut killed = Started::new(program(), &directory.path().join("ports-2"), &arguments);
-    killed.child.kill().unwrap();
-    killed.child.wait().unwrap();
+    Sidecar::start(&arguments).kill();
     assert!(grpc.exists());
-    let again = Started::new(program(), &directory.path().join("ports-3"), &arguments);
-    assert_eq!(runs(&again.grpc, &Trust::default()).await.unwrap(), 0);
+    let _again = Sidecar::start(&arguments);
+    assert_eq!(runs(&addresses[0], &Trust::default()).await.unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +72,7 @@ async fn both_ports_speak_tls_and_clients_need_the_authority() {
     assert!(runs(&sidecar.grpc.to_string(), &Trust::default()).await.is_err());
     assert!(answered(&diagnose(&http, &["--ca-file", text(&own.file)])));
     let refused = diagnose(&http, &["--ca-file", text(&foreign.file)]);
-    assert!(refused.status.code() == Some(1) && said(&refused).contains("UnknownIssuer"), "{}", said(&refused));
+    assert!(refused.status == Some(1) && refused.err.contains("UnknownIssuer"), "{refused:?}");
     assert!(!answered(&diagnose(&sidecar.http.to_string(), &[])));
     // Handshakes that are not completed take no place from those that are.
     let _silent = [crowd(sidecar.grpc, b"\x16", 300), crowd(sidecar.http, b"", 200)];
@@ -135,8 +91,8 @@ async fn a_client_certificate_lets_in_where_there_is_no_token() {
     let tls = ["--tls-cert", text(&cert), "--tls-key", text(&key), "--client-ca", text(&clients.file)];
     // Reachable from other machines: without the authority of clients it would refuse to start.
     let open = [&tls[..], &["--grpc-address", "0.0.0.0:0"]].concat();
-    let sidecar = Started::new(program(), &at.join("ports"), &[&open[..], &["--http-address", "127.0.0.1:0"]].concat());
-    let port = sidecar.grpc.rsplit_once(':').unwrap().1;
+    let sidecar = Sidecar::start(&open);
+    let port = sidecar.grpc.port();
     let (grpc, http) = (format!("https://127.0.0.1:{port}"), format!("https://{}", sidecar.http));
     let as_client =
         |cert: &PathBuf, key: &PathBuf| Trust { identity: Some((cert.clone(), key.clone())), ..trusting(&own) };
@@ -148,7 +104,7 @@ async fn a_client_certificate_lets_in_where_there_is_no_token() {
     let proved = [&trusted[..], &["--cert-file", text(&client_cert), "--key-file", text(&client_key)]].concat();
     assert!(answered(&diagnose(&http, &proved)));
     let refused = diagnose(&http, &trusted);
-    assert!(said(&refused).contains("certificate: got none"), "{}", said(&refused));
+    assert!(refused.err.contains("certificate: got none"), "{refused:?}");
     drop(sidecar);
 
     // With a token, either is enough.
@@ -231,8 +187,8 @@ fn a_socket_refuses_another_user_unless_there_is_a_token() {
     for (number, more) in [&[][..], &["--token-file", text(&token)]].into_iter().enumerate() {
         let socket = directory.path().join(format!("http-{number}.sock"));
         let address = format!("unix://{}", text(&socket));
-        let arguments = [&["--grpc-address", "127.0.0.1:0", "--http-address", &address], more].concat();
-        let _sidecar = Started::new(program(), &directory.path().join(format!("ports-{number}")), &arguments);
+        let arguments = [&["--http-address", &address], more].concat();
+        let _sidecar = Sidecar::start(&arguments);
         // As a mistake would: what decides is who the peer is.
         std::fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
         let Some(answer) = asked_by_another_user(&socket) else { return };
@@ -258,8 +214,7 @@ fn the_port_file_is_this_users_and_follows_no_link() {
     std::fs::write(&victim, "precious").unwrap();
     std::fs::set_permissions(&victim, Permissions::from_mode(0o644)).unwrap();
     std::os::unix::fs::symlink(&victim, &ports).unwrap();
-    let arguments = ["--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"];
-    let _sidecar = Started::new(program(), &ports, &arguments);
+    let _sidecar = Sidecar::start(&["--port-file", text(&ports)]);
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
     assert_eq!(std::fs::symlink_metadata(&ports).unwrap().mode() & 0o7777, 0o600);
     let names = std::fs::read_dir(directory.path()).unwrap().count();
@@ -300,10 +255,8 @@ fn files_of_tls_that_cannot_be_used_are_named() {
         for (flag, file) in ["--tls-cert", "--tls-key", "--client-ca"].into_iter().zip(files) {
             file.map(|file| command.args([flag, text(file)]));
         }
-        let output = command.output().unwrap();
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
-        assert!(said.lines().count() == 1 && says.iter().all(|part| said.contains(part)), "{name}: {said}");
+        let said = Done::of(&mut command).refused(2);
+        assert!(says.iter().all(|part| said.contains(part)), "{name}: {said}");
     }
 }
 
@@ -397,9 +350,7 @@ async fn wrong_tokens_are_counted_and_logged_without_them() {
     let log = sidecar.logged();
     assert!(log.contains("a request with a wrong token was refused") && log.contains("peer=127.0.0.1"), "{log}");
     assert!(!log.contains("a-wrong-token") && !log.contains("a-token-of"), "{log}");
-    let status = program()
-        .args(["compare", "a", "b", "--address", &sidecar.http.to_string(), "--token-file", text(&token)])
-        .output()
-        .unwrap();
-    assert!(said(&status).contains("unknown"), "{}", said(&status));
+    let compare = ["compare", "a", "b", "--address", &sidecar.addresses[1], "--token-file", text(&token)];
+    let compared = conceptwatch(&compare);
+    assert!(compared.err.contains("unknown"), "{compared:?}");
 }
