@@ -84,7 +84,9 @@ pub fn information(curve: &Curve) -> Information {
     };
     let of_task = if curve.is_due("ctl_conditional_r2") { &CONDITIONAL[1..2] } else { &CONDITIONAL[..1] };
     if published.is_empty() {
-        return Information::Unknown([why(of_task), why(&PUBLISHED)].concat().join("; "));
+        let mut whys = [why(of_task), why(&PUBLISHED)].concat();
+        whys.dedup_by_key(|why| why.split_once(": ").map_or(why.clone(), |(_, cause)| cause.to_owned()));
+        return Information::Unknown(whys.join("; "));
     }
     match concepts(curve) {
         Ok(concepts) if !concepts.poor => Information::NotSeen(evidence, would_have_been_found(&published)),

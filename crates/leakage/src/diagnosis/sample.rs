@@ -90,7 +90,8 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
     let mut evidence = vec![rows.beside(ROWS)];
     evidence.extend(known.iter().map(|(score, one, limit)| half(score, one).beside(*limit)));
     let text = match (few, unclear) {
-        (true, _) => "the sample is too small to conclude from",
+        (true, true) => "the sample is too small to conclude from",
+        (true, false) => "the sample is too small to call a model sound: it shows large effects only",
         (false, true) => "the standard errors are as large as the limits",
         (false, false) => {
             let precision = |(score, one, _): &(&str, Measured, f64)| {

@@ -349,28 +349,33 @@ fn sign(curve: &Curve) -> Sign {
         Leakage::Unknown(why) => return Sign::of(Says::Unknown, why),
         Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. } => evidence,
     };
-    let reaches = |one: &&Evidence| one.limit.is_some_and(|limit| one.high() >= limit);
-    let reaching: Vec<&Evidence> = evidence.iter().filter(reaches).collect();
-    if let Some(first) = reaching.first() {
-        let names: Vec<String> = reaching.iter().map(|one| named(&one.score)).collect();
-        let (names, rows) = (names.join(", "), curve.newest().rows);
-        return match is_found(&too_few_rows(curve)) {
-            true => Sign::of(Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit")),
-            false => Sign::of(Says::Maybe, format!("the interval of {names} reaches the limit")),
-        }
-        .by(Some((*first).clone()));
-    }
     // A mean over many concepts hides the one that the head may rest on.
     let highest = curve.of_concepts("ctl_conditional").pop().filter(|(value, _)| *value > CTL_OF_ONE);
-    let sign = unless_unlearnt(curve, &interventions, evidence);
+    let highest = highest.filter(|_| !holds(&interventions) && curve.newest().rows as f64 >= ROWS);
+    let reaches = |one: &&Evidence| one.limit.is_some_and(|limit| one.high() >= limit);
+    let reaching: Vec<&Evidence> = evidence.iter().filter(reaches).collect();
+    let sign = match reaching.first() {
+        Some(first) => {
+            let names = reaching.iter().map(|one| named(&one.score)).collect::<Vec<_>>().join(", ");
+            let (says, reason) = match is_found(&too_few_rows(curve)) {
+                true => {
+                    let rows = curve.newest().rows;
+                    (Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit"))
+                }
+                false => (Says::Maybe, format!("the interval of {names} reaches the limit")),
+            };
+            Sign::of(says, reason).by(Some((*first).clone()))
+        }
+        None => unless_unlearnt(curve, &interventions, evidence),
+    };
     match highest {
-        Some((value, name)) if !holds(&interventions) && curve.newest().rows as f64 >= ROWS => Sign {
+        Some((value, name)) => Sign {
             says: Says::Maybe,
             reason: format!("the activation of {name} alone reveals {value:.2} of the task beyond its concept"),
             concepts: vec![name.to_owned()],
             ..sign
         },
-        _ => sign,
+        None => sign,
     }
 }
 
@@ -446,7 +451,7 @@ fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<E
         (false, true) if may_collapse => Sign::of(
             Says::Nothing,
             format!(
-                "leakage to the task may be {CTL_UNLEARNT}, as in models that collapse, and {}",
+                "activations may reveal {CTL_UNLEARNT} of the task beyond concepts, as in models that collapse, and {}",
                 untold(curve, interventions)
             ),
         ),
@@ -480,8 +485,10 @@ fn first_beyond(evidence: &[Evidence]) -> Option<Evidence> {
     evidence.iter().find(|one| one.limit.is_some_and(|limit| one.low() > limit)).cloned()
 }
 
-/// Concepts whose own value of a score is above the limit of the mean, the highest first.
+/// Concepts whose own value of a score of leakage is above the limit of the mean, the highest first.
 fn carriers(curve: &Curve, score: &str) -> Vec<String> {
+    // Joint leakage is of all concepts together.
+    let score = if score == "joint_leakage" { "ctl_conditional" } else { score };
     let Some((_, limit, _)) = SHOWN.iter().find(|(id, ..)| *id == score) else { return Vec::new() };
     let highest_first = curve.of_concepts(score).into_iter().rev();
     highest_first.take_while(|(value, _)| value > limit).map(|(_, name)| name.to_owned()).collect()

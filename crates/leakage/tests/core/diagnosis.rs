@@ -543,6 +543,11 @@ fn too_few_rows() {
     };
     assert_eq!(rows(499), ["too_few_rows"]);
     assert!(rows(500).is_empty());
+    // What is large all the same is shown, so the sample is not called too small for that.
+    let mut large = with(1, &[("ctl_conditional", 0.5), ("concept_accuracy", 0.6), ("concept_auc", 0.6)]);
+    large.rows = 60;
+    assert!(state(&soft(), std::slice::from_ref(&large), "too_few_rows").1.ends_with("shows large effects only"));
+    assert_eq!(judged(&soft(), large).state, VerdictState::Leaking);
     let wide = |error: f64| {
         let mut point = with(1, &[]);
         let icl = ScoreValue { value: 0.0, standard_error: Some(error), ..ScoreValue::default() };
@@ -728,6 +733,11 @@ fn sound_needs_leakage_to_the_task_and_interventions_or_learnt_concepts() {
     let told = judged(&soft(), no_task);
     assert_eq!(told.state, VerdictState::NothingFound);
     assert_eq!(told.reason, "leakage to the task was not looked for: task_labels were not logged");
+    // One cause is said once.
+    let ids = ["ctl_conditional", "ctl_excess", "icl_excess"];
+    let scores = ids.map(|id| (id.to_owned(), Outcome::undefined("the columns are latents"))).to_vec();
+    let told = judged(&soft(), Point { scores, ..point(1, &[]) });
+    assert_eq!(told.reason, "leakage to the task (ctl_conditional) is undefined: the columns are latents");
     // CTL is low for a task of hundreds of classes, leak or none.
     let undefined = |scores: &[(&str, f64)]| {
         let mut point = with(1, scores);
@@ -767,6 +777,11 @@ fn a_concept_that_reveals_the_task_alone_is_named_though_the_mean_is_low() {
     let told = of(&soft(), [-0.2, 0.6, -0.1], None);
     assert_eq!((told.state, told.concepts.as_slice()), (VerdictState::PossiblyLeaking, &["y".to_owned()][..]));
     assert_eq!(told.reason, "the activation of y alone reveals 0.60 of the task beyond its concept");
+    // Nor does a mean that more rows would tell from its limit hide it.
+    let near = with_concepts(with(1, &[("ctl_conditional", 0.165)]), "ctl_conditional", [0.0, 0.495, 0.0]);
+    let near = judged(&soft(), near);
+    assert_eq!((near.state, near.concepts.as_slice()), (VerdictState::PossiblyLeaking, &["y".to_owned()][..]));
+    assert!(near.reason.starts_with("the activation of y alone reveals 0.4"), "{near}");
     assert_eq!(of(&soft(), [-0.2, 0.6, -0.1], Some(0.0)).state, VerdictState::Sound, "an intervention removes it");
     let apart = of(&trained(Training::Sequential), [-0.2, 0.6, -0.1], None);
     assert_eq!(apart.state, VerdictState::Sound, "the task taught it nothing");
@@ -795,6 +810,10 @@ fn the_deciding_number_is_beyond_its_limit_and_names_its_concepts() {
     assert!((deciding.low() - (0.4 - 1.96 * SE)).abs() < 1e-12);
     let text = told.to_string();
     assert!(text.contains("icl_conditional 0.4000, 0.3902 to 0.4098, limit 0.16"), "{text}");
+    // Joint leakage has no concepts of its own.
+    let joint = with(1, &[("ctl_conditional", 0.1), ("joint_leakage", 0.4)]);
+    let told = judged(&soft(), with_concepts(joint, "ctl_conditional", [0.0, 0.3, 0.0]));
+    assert_eq!((told.deciding.unwrap().score.as_str(), told.concepts), ("joint_leakage", vec!["y".to_owned()]));
 }
 
 #[test]
