@@ -12,7 +12,7 @@ use crate::server::peers::Remote;
 use crate::server::proto;
 use crate::server::proto::run_outcome::{Finished, Kind, StoppedOnAdvice};
 use leakage::limits::INTERVAL;
-use leakage::nn::bottleneck::{Bottleneck, BottleneckKind, task_accuracy};
+use leakage::nn::bottleneck::{Bottleneck, task_accuracy};
 use leakage::nn::rows::Rows;
 use leakage::nn::tabular_toy::{Split, TabularToy};
 use leakage::run::{Concept, Run, RunFields};
@@ -131,7 +131,7 @@ impl Watched {
         let client = runtime.block_on(Job::start(&Remote::from(grpc).into(), &run, &format!("demo-{lambda}")));
         Ok(Self {
             lambda,
-            model: Bottleneck::new(BottleneckKind::Soft, lambda, options.seed),
+            model: Bottleneck::new(lambda, options.seed),
             client: client?,
             newest: None,
             intervened_accuracy: 0.0,
@@ -144,16 +144,16 @@ impl Watched {
     fn epoch(&mut self, runtime: &Runtime, data: &Split, epoch: u32) -> Result<(), Failure> {
         self.model.train_epoch(&data.training);
         let rows = &data.validation;
-        let evaluation = self.model.evaluate(rows);
-        let intervened = self.model.intervened(&data.training, rows);
-        self.intervened_accuracy = task_accuracy(&intervened, rows);
-        let (n, k) = evaluation.concept_activations.dim();
-        let [corrected, misled] = self.model.intervention_curves(&data.training, rows);
+        let concepts = self.model.concepts(rows);
+        let predictions = self.model.tasks(concepts.view());
+        self.intervened_accuracy = task_accuracy(&self.model.tasks(rows.concepts()), rows);
+        let (n, k) = concepts.dim();
+        let [corrected, misled] = self.model.intervention_curves(rows);
         let tensors = vec![
-            float_tensor(TensorName::ConceptActivations, &[n, k], evaluation.concept_activations.iter().copied()),
+            float_tensor(TensorName::ConceptActivations, &[n, k], concepts.iter().copied()),
             class_tensor(TensorName::ConceptLabels, &[n, k], classes(rows, Rows::concepts)),
             class_tensor(TensorName::TaskLabels, &[n], classes(rows, Rows::tasks)),
-            class_tensor(TensorName::TaskPredictions, &[n], evaluation.task_predictions()),
+            class_tensor(TensorName::TaskPredictions, &[n], predictions),
             class_tensor(TensorName::InterventionPredictions, &[n, k + 1], corrected),
             class_tensor(TensorName::WrongInterventionPredictions, &[n, k + 1], misled),
             class_tensor(TensorName::SampleIds, &[n], 0..n as i32),
