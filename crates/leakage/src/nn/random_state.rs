@@ -34,19 +34,3 @@ impl RandomState {
         order
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `RandomState(7)`, then `permutation(10)`, `uniform()`, `permutation(5)`: numpy 2.4.
-    #[test]
-    fn the_numbers_are_those_of_numpy() {
-        let mut state = RandomState::new(7);
-        assert_eq!(state.permutation(10), [8, 5, 0, 2, 1, 9, 7, 3, 6, 4]);
-        assert_eq!(state.uniform(), 0.072_051_133_359_761_54);
-        assert_eq!(state.permutation(5), [1, 3, 4, 0, 2]);
-        assert_eq!(state.permutation(1), [0]);
-        assert!(state.permutation(0).is_empty());
-    }
-}

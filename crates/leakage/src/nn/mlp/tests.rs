@@ -1,9 +1,8 @@
-use ndarray::{Array2, array};
+use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::nn::adam::Adam;
 use crate::nn::loss::{binary_cross_entropy, softmax_cross_entropy};
 
 type Loss = fn(ArrayView2<f32>) -> (f32, Array2<f32>);
@@ -77,31 +76,4 @@ fn backward_agrees_with_central_differences_for_every_activation_and_loss() {
             }
         }
     }
-}
-
-/// Trains on all rows at once and gives the last loss.
-fn fit(network: &mut Mlp, x: &Array2<f32>, targets: &Array2<f32>, learning_rate: f32, steps: usize) -> f32 {
-    let mut adam = Adam::new(network, learning_rate);
-    let mut last = f32::NAN;
-    for _ in 0..steps {
-        let trace = network.forward(x.view());
-        let (loss, gradient) = binary_cross_entropy(trace.outputs().view(), targets.view());
-        let (gradient, _) = network.backward(x.view(), &trace, gradient);
-        adam.step(network, &gradient);
-        last = loss;
-    }
-    last
-}
-
-#[test]
-fn a_hidden_layer_learns_exclusive_or_and_a_linear_map_cannot() {
-    let x = array![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]];
-    let targets = array![[0.0], [1.0], [1.0], [0.0]];
-    let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let mut deep = Mlp::new(2, &[(8, Activation::LeakyRelu), (1, Activation::Identity)], &mut rng);
-    let loss = fit(&mut deep, &x, &targets, 0.02, 500);
-    assert!(loss < 0.01, "{loss}");
-    let mut linear = Mlp::new(2, &[(1, Activation::Identity)], &mut rng);
-    let loss = fit(&mut linear, &x, &targets, 0.02, 500);
-    assert!(loss > 0.99 * std::f32::consts::LN_2, "the best linear answer is to stay undecided, {loss}");
 }
