@@ -49,6 +49,35 @@ const OF_CONCEPTS: Score = Score {
     ..ROW
 };
 
+/// A score of heads that are trained on the concepts.
+const HEADS: Score = Score {
+    unit: "accuracy",
+    inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
+    cost: Cost::Slow,
+    trust: &[FIFTH],
+    memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
+    ..ROW
+};
+
+/// A score of the task after interventions.
+const INTERVENTION: Score = Score {
+    paper: Paper::Own,
+    unit: "accuracy",
+    inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
+    trust: &[MEANS],
+    cost: Cost::Cheap,
+    ..ROW
+};
+
+/// A score of the task.
+const TASK: Score = Score {
+    unit: "accuracy",
+    inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
+    trust: &[MEANS],
+    memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "intervention_score",
@@ -73,30 +102,20 @@ pub(super) const ROWS: [Score; 29] = [
         title: "Reference accuracy, linear head",
         paper: Paper::Leakage,
         equation: "5",
-        unit: "accuracy",
-        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
-        cost: Cost::Slow,
         help: "Test accuracy of a linear head trained on the true concepts. Lower than the MLP's: a linear head is \
                misspecified. Both low: the concept set is incomplete. Undefined below 0.92 where half of the rows would \
                teach heads less by more than 0.05.",
-        trust: &[FIFTH],
-        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::linear,
-        ..ROW
+        ..HEADS
     },
     Score {
         id: "reference_accuracy_mlp",
         title: "Reference accuracy, MLP head",
         paper: Paper::Leakage,
         equation: "5",
-        unit: "accuracy",
-        inputs: &[Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
-        cost: Cost::Slow,
         help: "Test accuracy of a head with one hidden layer of 64 units trained on the true concepts.",
-        trust: &[FIFTH],
-        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: reference::mlp,
-        ..ROW
+        ..HEADS
     },
     Score {
         id: "concept_completeness",
@@ -107,14 +126,12 @@ pub(super) const ROWS: [Score; 29] = [
         range: UNBOUNDED,
         inputs: &[Input::Tensor(ConceptActivations), TASK_PREDICTED, Input::Tensor(TaskLabels)],
         latents: true,
-        cost: Cost::Slow,
         help: "(a_c - a_r) / (a_f - a_r): accuracy of the better of a linear and an MLP head trained on the \
                activations, over the model's, both above the share of the most frequent class. Near 1 where the \
                bottleneck holds all that the model knows about the task, leaked or not.",
-        trust: &[FIFTH],
         memory: Memory { more: memory::heads_on_activations, ..Memory::LINEAR },
         compute: completeness::of_activations,
-        ..ROW
+        ..HEADS
     },
     Score {
         id: "label_completeness",
@@ -123,26 +140,21 @@ pub(super) const ROWS: [Score; 29] = [
         unit: "share of the model's accuracy",
         range: UNBOUNDED,
         inputs: &[Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)],
-        cost: Cost::Slow,
         help: "Concept completeness of the true concepts. Below 1 the concept set is incomplete, or the model uses \
                leaked information.",
-        trust: &[FIFTH],
-        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: completeness::of_labels,
-        ..ROW
+        ..HEADS
     },
     Score {
         id: "random_concept_baseline",
         title: "Accuracy of random concepts",
         paper: Paper::Guidance,
-        unit: "accuracy",
         inputs: &[
             Input::EitherTensor(ConceptEmbeddings, ConceptActivations),
             Input::Tensor(ConceptLabels),
             Input::Tensor(TaskLabels),
         ],
         latents: true,
-        cost: Cost::Slow,
         help: "Balanced task accuracy of a linear head on a random concept for each concept: a random direction through \
                the embeddings, or activations, cut at the label's prevalence; cross-fitted over four parts. Where \
                task_balanced_accuracy is not above it, the model gains nothing from what its concepts mean.",
@@ -150,9 +162,8 @@ pub(super) const ROWS: [Score; 29] = [
             "From 112 normal activations, 112 random concepts predict four classes, the signs of two of these, with 0.50, \
              and 4 with 0.28 (2,048 rows). The error includes the draw of directions.",
         ],
-        memory: Memory { more: memory::heads_on_concepts, ..Memory::LINEAR },
         compute: random_concepts::baseline,
-        ..ROW
+        ..HEADS
     },
     Score {
         id: "task_excess",
@@ -179,47 +190,33 @@ pub(super) const ROWS: [Score; 29] = [
         title: "Task accuracy after intervention",
         paper: Paper::Leakage,
         equation: "5",
-        unit: "accuracy",
-        inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose task is right after all concepts were set to their true values.",
-        trust: &[MEANS],
-        cost: Cost::Cheap,
         compute: intervention::intervened_task_accuracy,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "intervened_task_balanced_accuracy",
         title: "Balanced task accuracy after intervention",
-        paper: Paper::Own,
-        unit: "accuracy",
-        inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
         help: "Balanced task accuracy after intervention on all concepts.",
         trust: &[RARE, MEANS],
-        cost: Cost::Cheap,
         compute: intervention::intervened_task_balanced_accuracy,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "intervened_task_r2",
         title: "Task R² after intervention",
-        paper: Paper::Own,
         unit: "R²",
         inputs: &[INTERVENED, Input::Numbers(TaskLabels)],
         help: "R² of a numeric task after intervention, at least 0.",
-        trust: &[MEANS],
-        cost: Cost::Cheap,
         compute: intervention::intervened_task_r2,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "intervention_drop",
         title: "Accuracy lost by intervention",
         plain: "intervention drop",
-        paper: Paper::Own,
-        unit: "accuracy",
         range: (-1.0, 1.0),
         curve: Some(OVER_INTERVENTIONS),
-        inputs: &[INTERVENED, Input::Tensor(TaskLabels)],
         help: "Balanced task accuracy, or R² of a numeric task, lost when all concepts are set to their true values. \
                Near 0 or below where the head reads concepts as concepts; large where it reads what leaked into \
                them.",
@@ -228,63 +225,47 @@ pub(super) const ROWS: [Score; 29] = [
              see harmless leakage.",
             MEANS,
         ],
-        cost: Cost::Cheap,
         compute: intervention::intervention_drop,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "intervention_area",
         title: "Area under the intervention curve",
-        paper: Paper::Own,
-        unit: "accuracy",
         curve: Some(OVER_INTERVENTIONS),
         inputs: &[Input::Tensor(InterventionPredictions), Input::Tensor(TaskLabels)],
         help: "Mean balanced task accuracy, or R², over the share of concepts set to their true values, from none to \
                all. Compare runs that set concepts in the same order.",
-        trust: &[MEANS],
-        cost: Cost::Cheap,
         compute: intervention::intervention_area,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "wrong_intervention_drop",
         title: "Accuracy lost by wrong interventions",
         plain: "drop under wrong interventions",
-        paper: Paper::Own,
-        unit: "accuracy",
         range: (-1.0, 1.0),
         curve: Some(OVER_WRONG_INTERVENTIONS),
         inputs: &[Input::Tensor(WrongInterventionPredictions), Input::Tensor(TaskLabels)],
         help: "Balanced task accuracy, or R², lost when all concepts are set to wrong values. High in a model that \
                predicts through its concepts; near 0 in one that ignores them.",
-        trust: &[MEANS],
-        cost: Cost::Cheap,
         compute: intervention::wrong_intervention_drop,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "task_accuracy",
         title: "Task accuracy",
-        unit: "accuracy",
-        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Share of rows whose predicted class is right.",
-        trust: &[MEANS],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_accuracy,
-        ..ROW
+        ..TASK
     },
     Score {
         id: "task_balanced_accuracy",
         title: "Balanced task accuracy",
-        unit: "accuracy",
-        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "Recall, mean over the classes that occur.",
         trust: &[RARE, MEANS],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: accuracy::task_balanced_accuracy,
-        ..ROW
+        ..TASK
     },
     Score {
         id: "task_r2",
@@ -315,12 +296,9 @@ pub(super) const ROWS: [Score; 29] = [
         id: "task_f1",
         title: "Task F1 (macro)",
         unit: "F1",
-        inputs: &[TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "F1 of class 1 of two; with more classes the mean over those that occur or are predicted.",
-        trust: &[MEANS],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_f1,
-        ..ROW
+        ..TASK
     },
     Score {
         id: "task_auc",
@@ -329,10 +307,8 @@ pub(super) const ROWS: [Score; 29] = [
         inputs: &[Input::Tensor(TaskLogits), Input::Tensor(TaskLabels)],
         help: "Probability that a row of class 1 has the higher logit; with more classes the mean of each against \
                the rest, by the softmax.",
-        trust: &[MEANS],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: task::task_auc,
-        ..ROW
+        ..TASK
     },
     Score {
         id: "concept_accuracy",
@@ -381,15 +357,12 @@ pub(super) const ROWS: [Score; 29] = [
         title: "Concept R²",
         unit: "R²",
         range: UNBOUNDED,
-        per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Numbers(ConceptLabels)],
         help: "Share of a numeric label's variance that its activation explains, mean over concepts; below 0 where a \
                constant would do better.",
-        trust: &[MEANS],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: concordance::r2,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "concept_average_precision",
@@ -425,17 +398,14 @@ pub(super) const ROWS: [Score; 29] = [
     Score {
         id: "concept_ablation_drop",
         title: "Accuracy lost without concepts",
-        paper: Paper::Own,
-        unit: "accuracy",
         range: (-1.0, 1.0),
         inputs: &[Input::Tensor(AblatedTaskPredictions), TASK_PREDICTED, Input::Tensor(TaskLabels)],
         help: "For models with a residual or side channel: balanced task accuracy, or R², lost when all concepts are \
                set to their means. Near 0 where the task bypasses the concepts; up to the model's accuracy less that \
                of guessing where it passes through them.",
         trust: &["Does not show leakage into the concepts.", RARE, MEANS],
-        cost: Cost::Cheap,
         compute: intervention::concept_ablation_drop,
-        ..ROW
+        ..INTERVENTION
     },
     Score {
         id: "side_channel_share",

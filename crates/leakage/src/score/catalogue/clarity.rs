@@ -16,31 +16,31 @@ const ACTIVITY_AND_ALL_LABELS: &[Input] =
 const SWEPT: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), TASK_PREDICTED, Input::Tensor(TaskLabels)];
 
+/// A score of the active concepts.
+const ACTIVE: Score =
+    Score { paper: Paper::Clarity, unit: "harmonic mean", inputs: ACTIVITY_AND_ALL_LABELS, trust: &[MEANS], ..ROW };
+
 pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "sparsity",
         title: "Sparsity",
-        paper: Paper::Clarity,
         unit: "share of concepts",
         per_concept: true,
         inputs: &[ACTIVITY],
         help: "Mean share of inactive concepts in a row. Active are active_concepts; else the active_top_k largest \
                activations; else contributions |w_yj ĉ_j| of head_weights above activity_threshold (by default that \
                of highest Clarity); else activations above it (by default the decision threshold).",
-        trust: &[MEANS],
         compute: clarity::sparsity,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "precision",
         title: "Precision of active concepts",
-        paper: Paper::Clarity,
         unit: "share of active concepts",
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
         help: "Share of active concepts that are present, mean over rows that have an active concept.",
-        trust: &[MEANS],
         compute: clarity::precision,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "rows_without_active",
@@ -56,46 +56,34 @@ pub(super) const ROWS: [Score; 11] = [
     Score {
         id: "binary_accuracy",
         title: "Binary accuracy of active concepts",
-        paper: Paper::Clarity,
         unit: "accuracy",
         per_concept: true,
         inputs: &[ACTIVITY, Input::Tensor(ConceptLabels)],
         help: "Share of rows in which a concept is active if and only if it is present, mean over concepts.",
-        trust: &[MEANS],
         compute: clarity::binary_accuracy,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "clarity",
         title: "Clarity",
-        paper: Paper::Clarity,
         equation: "23",
-        unit: "harmonic mean",
-        inputs: ACTIVITY_AND_ALL_LABELS,
         help: "Harmonic mean of sparsity, precision and task accuracy, weighted by clarity_weights. docs/clarity.md \
                says which of the paper's rows have this form.",
-        trust: &[MEANS],
         compute: clarity::clarity,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "clarity_dense",
         title: "Clarity without sparsity",
-        paper: Paper::Clarity,
         equation: "23 without sparsity",
-        unit: "harmonic mean",
-        inputs: ACTIVITY_AND_ALL_LABELS,
         help: "Harmonic mean of precision and task accuracy, for models that do not aim at sparsity.",
-        trust: &[MEANS],
         compute: clarity::clarity_dense,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "clarity_best",
         title: "Highest Clarity over thresholds",
-        paper: Paper::Clarity,
         equation: "23",
-        unit: "harmonic mean",
         curve: Some(CurveDescription {
             x: "activity threshold τ",
             y: "Clarity",
@@ -107,7 +95,7 @@ pub(super) const ROWS: [Score; 11] = [
                without head_weights; the curve has all. Unlike the paper it does not retrain the head.",
         trust: &["The highest of 17 values on the same rows, so biased upwards, which its standard error ignores."],
         compute: clarity::clarity_best,
-        ..ROW
+        ..ACTIVE
     },
     Score {
         id: "clarity_best_threshold",

@@ -61,38 +61,37 @@ const TREES: Score = Score {
     ..ROW
 };
 
+/// A score of the gap between the two activations that tell most about a concept.
+const GAPS: Score = Score {
+    paper: Paper::Impurity,
+    per_concept: true,
+    inputs: ACTIVATIONS_AND_LABELS,
+    latents: true,
+    trust: &[PREFER_OIS],
+    memory: Memory { pairs: 24, ..Memory::LINEAR },
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 18] = [
     Score {
         id: "mig",
         title: "Mutual information gap (MIG)",
-        paper: Paper::Impurity,
         unit: "share of H(c_j)",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
-        latents: true,
         help: "Gap between the two largest informations that activations in 20 bins have about each true concept, \
                over its entropy (Chen et al. 2018).",
-        trust: &[PREFER_OIS],
-        memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::mig,
-        ..ROW
+        ..GAPS
     },
     Score {
         id: "sap",
         title: "Separated attribute predictability (SAP)",
-        paper: Paper::Impurity,
         unit: "accuracy",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         cost: Cost::Slow,
-        latents: true,
         help: "Gap between the two highest held-out accuracies of balanced linear classifiers of each true concept \
                that read one activation each (Kumar et al. 2018); of latents, the 256 whose ranks predict the \
                concept best.",
-        trust: &[PREFER_OIS],
-        memory: Memory { pairs: 24, ..Memory::LINEAR },
         compute: disentanglement::sap,
-        ..ROW
+        ..GAPS
     },
     Score {
         id: "dci_disentanglement",
@@ -136,17 +135,13 @@ pub(super) const ROWS: [Score; 18] = [
         equation: "Section 5",
         unit: "√(R² · R²)",
         per_concept: true,
-        inputs: ACTIVATIONS_AND_LABELS,
-        latents: true,
-        cost: Cost::Slow,
         no_standard_error: Some("it is the largest of several"),
         help: "For each true concept the largest √(R²(activation → concept) · R²(concept → activation)) over \
                activations, of gradient-boosted trees on held-out rows, mean over five splits. As in the authors' \
                code the R² of classes is an accuracy.",
-        trust: &[PREFER_OIS],
         memory: Memory { inputs: 12.0, pairs: 120, ..Memory::LINEAR },
         compute: r4::r4,
-        ..ROW
+        ..TREES
     },
     Score {
         id: "concept_alignment_score",

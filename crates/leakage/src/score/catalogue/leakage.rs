@@ -10,37 +10,49 @@ use crate::tensor::TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
+/// What each concept says about the task.
+const OF_CONCEPTS: Score = Score {
+    paper: Paper::Own,
+    unit: "share of H(y)",
+    per_concept: true,
+    inputs: ACTIVATIONS_AND_ALL_LABELS,
+    memory: Memory { inputs: 2.0, ..Memory::LINEAR },
+    ..ROW
+};
+
+/// What each concept says about each other one.
+const OF_PAIRS: Score = Score {
+    paper: Paper::Own,
+    unit: "share of H(c_j)",
+    per_concept: true,
+    matrix: true,
+    inputs: ACTIVATIONS_AND_LABELS,
+    memory: Memory::PAIRS,
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 12] = [
     Score {
         id: "ctl",
         title: "Concepts-task leakage (CTL)",
         paper: Paper::Leakage,
         equation: "6-7",
-        unit: "share of H(y)",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "What each activation reveals about the task less what its true concept does, clipped at 0.",
         trust: &["From 500 rows on. On more than two classes it need not follow the intervention drop: \
                   docs/reproduce.md. An exclusive or of two logits reads 0.013."],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "ctl_excess",
         title: "Concepts-task leakage, unclipped",
         plain: "unclipped concepts-task leakage",
-        paper: Paper::Own,
         equation: "6-7 unclipped",
-        unit: "share of H(y)",
         range: (-1.0, 1.0),
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "CTL without clipping, for trends: negative where concepts are badly learnt.",
         trust: &["On digits 0.06 for soft models that lose 0.78 under intervention.", COVERED],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: leakage::ctl_excess,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "icl",
@@ -48,9 +60,6 @@ pub(super) const ROWS: [Score; 12] = [
         paper: Paper::Leakage,
         equation: "8-9",
         unit: "normalised MI",
-        per_concept: true,
-        matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "What activations reveal about each other less what the true concepts do, normalised, clipped at 0 per \
                pair. Compare at equal N only: the normaliser grows with it.",
         trust: &[
@@ -58,68 +67,46 @@ pub(super) const ROWS: [Score; 12] = [
              are correlated: 0.0007 for a model of TabularToy(0.75) whose accuracy fell from 0.94 to 0.11 under \
              intervention. Half precision raises it from 0.25 to 0.28.",
         ],
-        memory: Memory::PAIRS,
         compute: leakage::icl,
-        ..ROW
+        ..OF_PAIRS
     },
     Score {
         id: "icl_excess",
         title: "Interconcept leakage, unclipped",
         plain: "unclipped interconcept leakage",
-        paper: Paper::Own,
         equation: "8-9 unclipped",
         unit: "normalised MI",
         range: (-1.0, 1.0),
-        per_concept: true,
-        matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "ICL without clipping, for trends. Compare at equal N only.",
         trust: &[
             "On digits −0.06 for soft models that lose 0.78 under intervention, and for those that lose nothing.",
             COVERED,
         ],
-        memory: Memory::PAIRS,
         compute: leakage::icl_excess,
-        ..ROW
+        ..OF_PAIRS
     },
     Score {
         id: "icl_label",
         title: "Interconcept leakage against labels",
-        paper: Paper::Own,
-        unit: "share of H(c_j)",
-        per_concept: true,
-        matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "What each activation reveals about the other true concepts less what its own true concept does, \
                clipped at 0 per pair. Sensitive where icl reads 0, but sound models show a little, too.",
         trust: &["AUC for a drop above 0.05: 0.83 on TabularToy(0.25), that of icl 0.78 (docs/reproduce.md)."],
-        memory: Memory::PAIRS,
         compute: leakage::icl_label,
-        ..ROW
+        ..OF_PAIRS
     },
     Score {
         id: "icl_label_excess",
         title: "Interconcept leakage against labels, unclipped",
-        paper: Paper::Own,
-        unit: "share of H(c_j)",
         range: (-1.0, 1.0),
-        per_concept: true,
-        matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "icl_label without clipping, for trends.",
         trust: &[COVERED],
-        memory: Memory::PAIRS,
         compute: leakage::icl_label_excess,
-        ..ROW
+        ..OF_PAIRS
     },
     Score {
         id: "ctl_conditional",
         title: "Conditional concepts-task leakage",
         plain: "leakage to the task",
-        paper: Paper::Own,
-        unit: "share of H(y)",
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "I(ĉ_i; y | c_i) / H(y): what an activation reveals about the task beyond its concept's true value, \
                unclipped. Also above 0 when the model is merely unsure or concept labels are noisy. Blind to \
                information that only several concepts have together.",
@@ -127,37 +114,28 @@ pub(super) const ROWS: [Score; 12] = [
                   Logit models of TabularToy that lose nothing read 0.2: harmless. At 200 classes and 112 concepts \
                   independent noise reads 0.000, and a severe class shift of one standard deviation 0.07."],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task,
         test: Some(conditional_null::concepts_task),
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "ctl_conditional_r2",
         title: "Conditional concepts-task leakage of a number, as R²",
         plain: "leakage to the task as R²",
-        paper: Paper::Own,
         unit: "informational R²",
         range: (-1.0, 1.0),
-        per_concept: true,
         inputs: &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Numbers(TaskLabels)],
         help: "1 - exp(-2 I(ĉ_i; y | c_i)) of a numeric task: the share of its variance that an activation explains \
                beyond its concept's true value, where all are jointly normal. ctl_conditional stays low there.",
         trust: &["See docs/diagnosis.md."],
         cost: Cost::Cheap,
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::concepts_task_of_variance,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "icl_conditional",
         title: "Conditional interconcept leakage",
         plain: "leakage between concepts",
-        paper: Paper::Own,
-        unit: "share of H(c_j)",
-        per_concept: true,
-        matrix: true,
-        inputs: ACTIVATIONS_AND_LABELS,
         help: "I(ĉ_i; c_j | c_i) / H(c_j): what an activation reveals about the other true concepts beyond its own \
                concept's true value, unclipped, mean over ordered pairs. Blind to task information that no annotated \
                concept has.",
@@ -165,22 +143,17 @@ pub(super) const ROWS: [Score; 12] = [
         memory: Memory { inputs: 3.0, ..Memory::PAIRS },
         compute: conditional::interconcept,
         test: Some(conditional_null::interconcept),
-        ..ROW
+        ..OF_PAIRS
     },
     Score {
         id: "concept_gap",
         title: "Task information not learnt",
-        paper: Paper::Own,
-        unit: "share of H(y)",
         range: (-1.0, 1.0),
-        per_concept: true,
-        inputs: ACTIVATIONS_AND_ALL_LABELS,
         help: "ctl_conditional less ctl_excess, an estimate of I(c_i; y | ĉ_i) / H(y): what CTL subtracts from \
                leakage. High where concepts are badly learnt; it shows no leakage.",
         trust: &["On digits 0.24 in soft models at λ = 0.01, and 0.05 at λ = 5."],
-        memory: Memory { inputs: 2.0, ..Memory::LINEAR },
         compute: conditional::gap,
-        ..ROW
+        ..OF_CONCEPTS
     },
     Score {
         id: "joint_leakage",

@@ -17,6 +17,16 @@ const ONE_NETWORK: &str = "Compare only runs of the same network.";
 /// The trust remark of scores in pixels of maps.
 const ONE_MAP_SIZE: &str = "Compare only maps of the same size.";
 
+/// A score of feature maps.
+const OF_FEATURES: Score = Score {
+    paper: Paper::Trustworthiness,
+    unit: "squared features",
+    range: (0.0, 1e12),
+    inputs: FEATURES,
+    trust: &[ONE_NETWORK, MEANS],
+    ..ROW
+};
+
 pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "concept_trustworthiness",
@@ -70,57 +80,42 @@ pub(super) const ROWS: [Score; 7] = [
     Score {
         id: "cross_layer_alignment",
         title: "Cross-layer alignment",
-        paper: Paper::Trustworthiness,
         equation: "4",
         unit: "squared similarity",
-        range: (0.0, 1e12),
-        inputs: FEATURES,
         help: "Squared differences between the cosine similarities of two windows in the deep and in the shallow \
                feature map, summed over ordered pairs; mean over windows of 1 x 1 and 2 x 2 cells and over rows. Low \
                where the deep map keeps the image's layout.",
-        trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_layer,
-        ..ROW
+        ..OF_FEATURES
     },
     Score {
         id: "cross_layer_alignment_authors",
         title: "Cross-layer alignment, as the authors' code has it",
-        paper: Paper::Trustworthiness,
         equation: "4, as trained",
         unit: "similarity",
         range: (0.0, 3.6),
-        inputs: FEATURES,
         help: "The loss that the authors train on instead: mean over pairs of windows of how far the absolute \
                difference exceeds 0.2, summed over both window sizes. Independent of the number of cells.",
-        trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_layer_of_authors,
-        ..ROW
+        ..OF_FEATURES
     },
     Score {
         id: "cross_image_alignment",
         title: "Cross-image alignment",
-        paper: Paper::Trustworthiness,
         equation: "5",
-        unit: "squared features",
-        range: (0.0, 1e12),
         inputs: &[Input::Tensor(CrossImageDifference)],
         help: "Squared length of the difference between the features of an augmented image and the augmented \
                features of the image; mean over rows. Low where features move with what they show.",
-        trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_image,
-        ..ROW
+        ..OF_FEATURES
     },
     Score {
         id: "cross_image_alignment_authors",
         title: "Cross-image alignment, as the authors' code has it",
-        paper: Paper::Trustworthiness,
         equation: "5, as trained",
-        unit: "squared features",
-        range: (0.0, 1e12),
         inputs: &[Input::Tensor(CrossImageDifference)],
         help: "The same over the number of values of the map: the mean squared error that the authors train on.",
-        trust: &[ONE_NETWORK, MEANS],
         compute: feature_alignment::cross_image_of_authors,
-        ..ROW
+        ..OF_FEATURES
     },
 ];
