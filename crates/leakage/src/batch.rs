@@ -58,8 +58,8 @@ impl Schema {
     pub fn check_same(&self, other: &Schema) -> Result<(), FieldError> {
         for (name, (dtype, _)) in &self.0 {
             if let Some((got, _)) = other.0.get(name).filter(|(got, _)| got != dtype) {
-                return Err(FieldError::new(
-                    format!("tensors.{name}.dtype"),
+                return Err(name.fault(
+                    "dtype",
                     format!("got {}, expected {} as in earlier chunks of the batch", got.name(), dtype.name()),
                 ));
             }
@@ -73,14 +73,13 @@ impl Schema {
         for (name, (_, dims)) in &self.0 {
             match other.0.get(name) {
                 None => {
-                    return Err(FieldError::new(
-                        format!("tensors.{name}"),
-                        format!("is missing, expected as in earlier batches of this run and split{LOG_ALIKE}"),
-                    ));
+                    return Err(name.fault_of_values(format!(
+                        "is missing, expected as in earlier batches of this run and split{LOG_ALIKE}"
+                    )));
                 }
                 Some((_, got)) if got != dims => {
-                    return Err(FieldError::new(
-                        format!("tensors.{name}.shape"),
+                    return Err(name.fault(
+                        "shape",
                         format!("got rows of shape {got:?}, expected {dims:?} as in earlier batches"),
                     ));
                 }
@@ -88,10 +87,9 @@ impl Schema {
             }
         }
         match other.0.keys().find(|name| !self.0.contains_key(name)) {
-            Some(name) => Err(FieldError::new(
-                format!("tensors.{name}"),
-                format!("is new, expected the tensors of earlier batches of this run and split{LOG_ALIKE}"),
-            )),
+            Some(name) => Err(name.fault_of_values(format!(
+                "is new, expected the tensors of earlier batches of this run and split{LOG_ALIKE}"
+            ))),
             None => Ok(()),
         }
     }
@@ -133,16 +131,13 @@ impl Batch {
             let name = tensor.name();
             let tensor = if name == TensorName::ConceptActivations { rounded(tensor, run) } else { tensor };
             if tensor.rows() != rows {
-                return Err(FieldError::new(
-                    format!("tensors.{name}.shape"),
-                    format!("got {} rows, expected {rows} as in {first}", tensor.rows()),
-                ));
+                return Err(name.fault("shape", format!("got {} rows, expected {rows} as in {first}", tensor.rows())));
             }
             check_shape(&tensor, run)?;
             check_type(&tensor)?;
             check_finite(&tensor, run, policy, &mut dropped)?;
             if named.insert(name, tensor).is_some() {
-                return Err(FieldError::new(format!("tensors.{name}"), "is given twice"));
+                return Err(name.fault_of_values("is given twice"));
             }
         }
         if named.keys().all(|name| *name == TensorName::SampleIds) {
@@ -158,7 +153,7 @@ impl Batch {
             check_integral(tensor, run, &batch.dropped)?;
             check_range(tensor, run, &batch.dropped)?;
         }
-        batch.check_embeddings_agree()?;
+        batch.check_same_shape(TensorName::PositiveEmbeddings, TensorName::NegativeEmbeddings)?;
         batch.check_features_agree()?;
         batch.check_interventions_agree(run)?;
         batch.check_labels_within_logits(run)?;
@@ -198,13 +193,13 @@ impl Batch {
         self.tensors.values().map(Tensor::bytes).sum()
     }
 
-    fn check_embeddings_agree(&self) -> Result<(), FieldError> {
-        let pair = (self.tensor(TensorName::PositiveEmbeddings), self.tensor(TensorName::NegativeEmbeddings));
-        match pair {
-            (Some(positive), Some(negative)) if positive.shape() != negative.shape() => Err(FieldError::new(
-                "tensors.negative_embeddings.shape",
-                format!("got {:?}, expected {:?} as in positive_embeddings", negative.shape(), positive.shape()),
-            )),
+    /// Errors unless two tensors, where both are given, have one shape.
+    fn check_same_shape(&self, first: TensorName, second: TensorName) -> Result<(), FieldError> {
+        match (self.tensor(first), self.tensor(second)) {
+            (Some(a), Some(b)) if a.shape() != b.shape() => {
+                let message = format!("got {:?}, expected {:?} as in {first}", b.shape(), a.shape());
+                Err(second.fault("shape", message))
+            }
             _ => Ok(()),
         }
     }
@@ -217,15 +212,15 @@ impl Batch {
             let (name, shape) = (map.name(), map.shape());
             let cells = shape[2].saturating_mul(shape[3]);
             if !(2..=MOST_CELLS).contains(&cells) {
-                return Err(FieldError::new(
-                    format!("tensors.{name}.shape"),
+                return Err(name.fault(
+                    "shape",
                     format!("got {shape:?}, {cells} cells, expected 2 to {MOST_CELLS}; pool or fold larger maps"),
                 ));
             }
         }
         match maps {
-            [Some(deep), Some(shallow)] if deep.shape()[2..] != shallow.shape()[2..] => Err(FieldError::new(
-                format!("tensors.{ShallowFeatures}.shape"),
+            [Some(deep), Some(shallow)] if deep.shape()[2..] != shallow.shape()[2..] => Err(ShallowFeatures.fault(
+                "shape",
                 format!(
                     "got {:?}, expected the {} x {} cells of {DeepFeatures}; fold windows of the map into channels",
                     shallow.shape(),
@@ -251,43 +246,31 @@ impl Batch {
                     ),
                     m => format!("[n, {m}] as in run.constants.intervention_counts = {counts:?}"),
                 };
-                return Err(FieldError::new(
-                    format!("tensors.{name}.shape"),
-                    format!("got {shape:?}, expected {expected}"),
-                ));
+                return Err(name.fault("shape", format!("got {shape:?}, expected {expected}")));
             }
         }
-        match (self.tensor(InterventionPredictions), self.tensor(WrongInterventionPredictions)) {
-            (Some(right), Some(wrong)) if right.shape() != wrong.shape() => Err(FieldError::new(
-                format!("tensors.{WrongInterventionPredictions}.shape"),
-                format!("got {:?}, expected {:?} as in {InterventionPredictions}", wrong.shape(), right.shape()),
-            )),
-            _ => Ok(()),
-        }
+        self.check_same_shape(InterventionPredictions, WrongInterventionPredictions)
     }
 
+    /// Class numbers, which are in range or unknown, are of columns of the logits.
     fn check_labels_within_logits(&self, run: &Run) -> Result<(), FieldError> {
         // The columns of several tasks are checked by their declared classes.
         let Some(logits) = self.tensor(TensorName::TaskLogits).filter(|_| run.task_count() == 1) else { return Ok(()) };
-        let classes = logits.width();
-        use TensorName::{AblatedTaskPredictions, IntervenedTaskPredictions, TaskLabels, TaskPredictions};
-        for name in [TaskLabels, TaskPredictions, IntervenedTaskPredictions, AblatedTaskPredictions] {
-            let Some(labels) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
-            // A single column is the logit of class 1. Unknown labels are of no class.
-            let limit = classes.max(2) as i64;
-            if !may_be_unknown(labels, run) {
-                check_below(labels, limit, "classes of task_logits", &self.dropped)?;
+        // A single column is the logit of class 1.
+        let limit = logits.width().max(2) as i64;
+        let is_class = |name: TensorName| name.is_of_task() && name != TensorName::TaskLogits;
+        for labels in self.tensors.values().filter(|tensor| is_class(tensor.name())) {
+            let name = labels.name();
+            if run.has_continuous_labels(name) || labels.holds_classes_below(limit as u32) {
                 continue;
             }
+            let or_none = if name.content() == Content::LabelsOrNone { ", or -1 for none" } else { "" };
             each_row(labels, &self.dropped, |row, _, value| {
+                let last = limit - 1;
                 let expected =
-                    || format!("row {row} has {value}, expected 0 to {} (classes of task_logits)", limit - 1);
+                    || format!("row {row} has {value}, expected 0 to {last} (classes of task_logits){or_none}");
                 (value >= limit).then(expected)
             })?;
-        }
-        for name in [TensorName::InterventionPredictions, TensorName::WrongInterventionPredictions] {
-            let Some(predictions) = self.tensor(name).filter(|_| !run.has_continuous_labels(name)) else { continue };
-            check_below_or_none(predictions, classes.max(2) as i64, "classes of task_logits", &self.dropped)?;
         }
         Ok(())
     }
@@ -326,10 +309,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
     let expected: Vec<String> = name.shapes().iter().map(|dims| describe(dims, run)).collect();
     if name == TensorName::TaskLabels && shape.len() == 2 {
         let hint = "; of one-hot labels send the class numbers, for several tasks declare tasks";
-        return Err(FieldError::new(
-            format!("tensors.{name}.shape"),
-            format!("got {shape:?}, expected {}{hint}", expected.join(" or ")),
-        ));
+        return Err(name.fault("shape", format!("got {shape:?}, expected {}{hint}", expected.join(" or "))));
     }
     // The right number of dimensions, so it is the number of columns that does not fit.
     let hint = match shape {
@@ -340,10 +320,7 @@ fn check_shape(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
         Some(latents) if name == TensorName::ConceptActivations => format!("{latents} latents"),
         _ => format!("k = {k} concepts"),
     };
-    Err(FieldError::new(
-        format!("tensors.{name}.shape"),
-        format!("got {shape:?}, expected {} with {with}{hint}", expected.join(" or ")),
-    ))
+    Err(name.fault("shape", format!("got {shape:?}, expected {} with {with}{hint}", expected.join(" or "))))
 }
 
 /// A column for each of several tasks, and in `task_logits` one for each class of a task with more than two.
@@ -364,8 +341,8 @@ fn check_task_columns(tensor: &Tensor, run: &Run) -> Result<(), FieldError> {
         return Ok(());
     }
     let names: Vec<&str> = run.tasks.iter().map(|task| task.name.as_str()).collect();
-    Err(FieldError::new(
-        format!("tensors.{name}.shape"),
+    Err(name.fault(
+        "shape",
         format!("got {shape:?}, expected {expected} with the {t} tasks {}", in_short(&names.join(", "))),
     ))
 }
@@ -396,10 +373,7 @@ fn check_type(tensor: &Tensor) -> Result<(), FieldError> {
         Content::Texts => (dtype == DataType::String, "string"),
     };
     if !allowed {
-        return Err(FieldError::new(
-            format!("tensors.{name}.dtype"),
-            format!("got {}, expected {expected}", dtype.name()),
-        ));
+        return Err(name.fault("dtype", format!("got {}, expected {expected}", dtype.name())));
     }
     Ok(())
 }
@@ -425,8 +399,13 @@ fn task_of(name: TensorName, at: usize, run: &Run) -> Option<&Task> {
     run.tasks.get(at % run.task_count()).filter(|_| name.is_of_task())
 }
 
-fn of_task(task: &Task) -> String {
-    format!(" for task '{}'", task.name)
+/// The concept or task that column `at` of a tensor is of, as it follows a label in a message.
+fn of_column(name: TensorName, at: usize, run: &Run) -> String {
+    match (name, task_of(name, at, run)) {
+        (TensorName::ConceptLabels, _) => format!(" for concept '{}'", run.concepts[at].name),
+        (_, Some(task)) => format!(" for task '{}'", task.name),
+        (_, None) => String::new(),
+    }
 }
 
 /// Class numbers may be floats with integral values.
@@ -449,16 +428,8 @@ fn check_integral(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fi
             column += 1;
         });
         if let Some((column, value)) = fraction {
-            let task = task_of(name, column, run);
-            let of = match name {
-                TensorName::ConceptLabels => format!(" for concept '{}'", run.concepts[column].name),
-                _ => task.map_or(String::new(), of_task),
-            };
-            let hint = of_measured(tensor, task);
-            return Err(FieldError::new(
-                format!("tensors.{name}"),
-                format!("row {row} has {value}{of}, expected class numbers{hint}"),
-            ));
+            let (of, hint) = (of_column(name, column, run), of_measured(tensor, task_of(name, column, run)));
+            return Err(name.fault_of_values(format!("row {row} has {value}{of}, expected class numbers{hint}")));
         }
     }
     Ok(())
@@ -514,7 +485,7 @@ fn check_finite(tensor: &Tensor, run: &Run, policy: NonFinite, dropped: &mut [bo
                 false => ("a NaN or an infinity", "finite values"),
             };
             let message = format!("row {row} has {got}, expected {expected}");
-            return Err(FieldError::new(format!("tensors.{}", tensor.name()), message));
+            return Err(tensor.name().fault_of_values(message));
         }
         dropped[row] = true;
         from = row + 1;
@@ -545,63 +516,45 @@ fn check_range(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Field
     }
     match name.content() {
         Content::Labels | Content::LabelsOrNone if has_no_classes(name, run) => Ok(()),
-        Content::Labels if name == TensorName::ConceptLabels => each_row(tensor, dropped, |row, column, value| {
-            if run.is_continuous(column) {
-                return None;
-            }
-            let classes = i64::from(run.concepts[column].classes());
-            let unknown = value == -1 && run.missing_concept_labels;
-            ((value < 0 && !unknown) || value >= classes).then(|| {
-                let hint = match (value, run.missing_concept_labels) {
-                    (-1, _) if !holds_zero(tensor, column, dropped) => {
-                        "; if -1 means absent, recode it to 0 or pass signed_labels=True; for unknown labels declare \
-                         missing_concept_labels"
-                    }
-                    (-1, _) => "; for unknown labels declare missing_concept_labels",
-                    (_, true) => ", or -1 where unknown",
-                    _ if value < 0 => "; for unknown labels declare missing_concept_labels and send -1",
-                    _ if value == classes && !holds_zero(tensor, column, dropped) => {
-                        "; classes count from 0, so subtract 1 from labels that count from 1"
-                    }
-                    _ => "",
-                };
-                let measured = of_measured(tensor, None);
-                format!(
-                    "row {row} has {value} for concept '{}', expected 0 to {}{hint}{measured}",
-                    run.concepts[column].name,
-                    classes - 1
-                )
-            })
-        }),
         Content::Labels | Content::LabelsOrNone => each_row(tensor, dropped, |row, column, value| {
-            if is_continuous(name, column, run) {
-                return None;
-            }
             let task = task_of(name, column, run);
-            let classes = task.map_or(MAX_CLASS + 1, |task| i64::from(task.classes()));
+            let (classes, unit) = match name {
+                TensorName::ConceptLabels => (i64::from(run.concepts[column].classes()), ""),
+                _ => (task.map_or(MAX_CLASS + 1, |task| i64::from(task.classes())), " (classes)"),
+            };
             let unknown = match name {
+                TensorName::ConceptLabels => run.missing_concept_labels && value == -1,
                 TensorName::TaskLabels => run.missing_task_labels && UNKNOWN_TASK.contains(&value),
                 _ => name.content() == Content::LabelsOrNone && value == -1,
             };
-            ((value < 0 && !unknown) || value >= classes).then(|| {
-                let of = task.map_or(String::new(), of_task);
-                let hint = match (name, value) {
-                    (TensorName::TaskLabels, _) if run.missing_task_labels => ", or -1 or -100 where unknown",
-                    (TensorName::TaskLabels, -1 | -100) => "; for unknown labels declare missing_task_labels",
-                    (TensorName::TaskLabels, ..-1) => "; for unknown labels declare missing_task_labels and send -1",
-                    _ if name.content() == Content::LabelsOrNone => ", or -1 for none",
-                    _ => "",
-                };
-                let measured = of_measured(tensor, task);
-                format!("row {row} has {value}{of}, expected 0 to {} (classes){hint}{measured}", classes - 1)
-            })
+            if unknown || (0..classes).contains(&value) || is_continuous(name, column, run) {
+                return None;
+            }
+            let holds_zero = || holds_zero(tensor, column, dropped);
+            let hint = match (name, value) {
+                (TensorName::ConceptLabels, -1) if !holds_zero() => {
+                    "; if -1 means absent, recode it to 0 or pass signed_labels=True; for unknown labels declare \
+                     missing_concept_labels"
+                }
+                (TensorName::ConceptLabels, -1) => "; for unknown labels declare missing_concept_labels",
+                (TensorName::ConceptLabels, _) if run.missing_concept_labels => ", or -1 where unknown",
+                (TensorName::ConceptLabels, ..0) => "; for unknown labels declare missing_concept_labels and send -1",
+                (TensorName::ConceptLabels, _) if value == classes && !holds_zero() => {
+                    "; classes count from 0, so subtract 1 from labels that count from 1"
+                }
+                (TensorName::TaskLabels, _) if run.missing_task_labels => ", or -1 or -100 where unknown",
+                (TensorName::TaskLabels, -1 | -100) => "; for unknown labels declare missing_task_labels",
+                (TensorName::TaskLabels, ..0) => "; for unknown labels declare missing_task_labels and send -1",
+                _ if name.content() == Content::LabelsOrNone => ", or -1 for none",
+                _ => "",
+            };
+            let (of, measured, last) = (of_column(name, column, run), of_measured(tensor, task), classes - 1);
+            Some(format!("row {row} has {value}{of}, expected 0 to {last}{unit}{hint}{measured}"))
         }),
         Content::Flags => check_below(tensor, 2, "values of a flag", dropped),
         Content::Ids if tensor.dtype().is_unsigned() => Ok(()),
         Content::Ids => match (0..tensor.rows()).find(|&row| tensor.id(row).is_none()) {
-            Some(row) => {
-                Err(FieldError::new(format!("tensors.{name}"), format!("row {row} is negative, expected 0 or more")))
-            }
+            Some(row) => Err(name.fault_of_values(format!("row {row} is negative, expected 0 or more"))),
             None => Ok(()),
         },
         Content::Floats if name == TensorName::ConceptActivations => check_samples(tensor, run, dropped),
@@ -632,9 +585,7 @@ fn check_samples(tensor: &Tensor, run: &Run, dropped: &[bool]) -> Result<(), Fie
     if !(sum_to_one && differ) {
         return Ok(());
     }
-    let field = format!("tensors.{}", tensor.name());
-    Err(FieldError::new(
-        field,
+    Err(tensor.name().fault_of_values(
         "has two values for each concept that sum to 1, as the probabilities of its absence and presence do; [n, k, m] are \
          Monte-Carlo samples: send the probability of presence alone, [n, k]",
     ))
@@ -662,14 +613,6 @@ fn check_below(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Res
     })
 }
 
-/// As [`check_below`], and -1 passes.
-fn check_below_or_none(tensor: &Tensor, limit: i64, what: &str, dropped: &[bool]) -> Result<(), FieldError> {
-    each_row(tensor, dropped, |row, _, value| {
-        let expected = || format!("row {row} has {value}, expected 0 to {} ({what}), or -1 for none", limit - 1);
-        (value < -1 || value >= limit).then(expected)
-    })
-}
-
 fn each_row(
     tensor: &Tensor,
     dropped: &[bool],
@@ -683,7 +626,7 @@ fn each_row(
             column += 1;
         });
         if let Some(message) = found {
-            return Err(FieldError::new(format!("tensors.{}", tensor.name()), message));
+            return Err(tensor.name().fault_of_values(message));
         }
     }
     Ok(())

@@ -274,7 +274,7 @@ impl TryFrom<RunFields> for Run {
         if k == 0 || k > MAX_CONCEPTS {
             return Err(FieldError::new("run.concepts", format!("got {k} concepts, expected 1 to {MAX_CONCEPTS}")));
         }
-        let declared = fields.concepts.iter().map(|concept| (&concept.name, concept.cardinality));
+        let declared = fields.concepts.iter().map(|one| (&one.name, one.cardinality, one.label_kind));
         check_declared("concepts", declared)?;
         for i in 0..k {
             check_kinds(i, &fields)?;
@@ -539,9 +539,12 @@ impl ContinuousLabels {
 }
 
 /// Concepts, and tasks, have names of their own and not too many classes.
-fn check_declared<'a>(what: &str, declared: impl Iterator<Item = (&'a String, u32)>) -> Result<(), FieldError> {
+fn check_declared<'a>(
+    what: &str,
+    declared: impl Iterator<Item = (&'a String, u32, Option<LabelKind>)>,
+) -> Result<(), FieldError> {
     let mut names = HashSet::new();
-    for (i, (name, cardinality)) in declared.enumerate() {
+    for (i, (name, cardinality, label_kind)) in declared.enumerate() {
         let field = |part: &str| format!("run.{what}[{i}].{part}");
         check_name(&field("name"), name)?;
         if !names.insert(name) {
@@ -551,21 +554,19 @@ fn check_declared<'a>(what: &str, declared: impl Iterator<Item = (&'a String, u3
             let message = format!("got {cardinality}, expected at most {MAX_CARDINALITY}");
             return Err(FieldError::new(field("cardinality"), message));
         }
+        if label_kind == Some(LabelKind::Continuous) && cardinality > 2 {
+            let message = format!("got continuous for '{name}' with {cardinality} classes, expected class");
+            return Err(FieldError::new(field("label_kind"), message));
+        }
     }
     Ok(())
 }
 
-/// A concept that is a number has no classes, and its activation is no class either.
+/// The activation of a concept that is a number is no class.
 fn check_kinds(i: usize, fields: &RunFields) -> Result<(), FieldError> {
     let concept = &fields.concepts[i];
     if concept.label_kind.unwrap_or(fields.concept_label_kind) == LabelKind::Class {
         return Ok(());
-    }
-    if concept.label_kind.is_some() && concept.is_categorical() {
-        return Err(FieldError::new(
-            format!("run.concepts[{i}].label_kind"),
-            format!("got continuous for '{}' with {} classes, expected class", concept.name, concept.cardinality),
-        ));
     }
     match concept.activation_kind {
         Some(kind) if kind != ActivationKind::Continuous => Err(FieldError::new(
@@ -582,15 +583,7 @@ fn check_tasks(fields: &RunFields) -> Result<(), FieldError> {
     if t > MAX_TASKS {
         return Err(FieldError::new("run.tasks", format!("got {t} tasks, expected at most {MAX_TASKS}")));
     }
-    check_declared("tasks", fields.tasks.iter().map(|task| (&task.name, task.cardinality)))?;
-    for (i, task) in fields.tasks.iter().enumerate() {
-        if task.label_kind == Some(LabelKind::Continuous) && task.cardinality > 2 {
-            return Err(FieldError::new(
-                format!("run.tasks[{i}].label_kind"),
-                format!("got continuous for '{}' with {} classes, expected class", task.name, task.cardinality),
-            ));
-        }
-    }
+    check_declared("tasks", fields.tasks.iter().map(|one| (&one.name, one.cardinality, one.label_kind)))?;
     let constants = &fields.constants;
     let stated = [
         ("reference_task_accuracy", constants.reference_task_accuracy.is_some()),
@@ -625,10 +618,9 @@ fn check_latents(latents: u32, fields: &RunFields) -> Result<(), FieldError> {
 
 /// `columns` is the number of weights of a class in `head_weights`: k, or the number of latents.
 fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result<(), FieldError> {
+    let fault = |field: &str, message: String| Err(FieldError::new(format!("run.constants.{field}"), message));
     let within = |field: &str, value: Option<f64>, low: f64, high: f64| match value {
-        Some(v) if !(v >= low && v <= high) => {
-            Err(FieldError::new(format!("run.constants.{field}"), format!("got {v}, expected {low} to {high}")))
-        }
+        Some(v) if !(v >= low && v <= high) => fault(field, format!("got {v}, expected {low} to {high}")),
         _ => Ok(()),
     };
     within("reference_task_accuracy", constants.reference_task_accuracy, 0.0, 1.0)?;
@@ -640,48 +632,34 @@ fn check_constants(constants: &RunConstants, k: usize, columns: usize) -> Result
     for (field, weights, count) in weights {
         let valid = weights.iter().all(|w| w.is_finite() && *w >= 0.0) && weights.iter().any(|w| *w > 0.0);
         if !weights.is_empty() && (weights.len() != count || !valid) {
-            return Err(FieldError::new(
-                format!("run.constants.{field}"),
-                format!("got {} weights, expected {count} finite ones, at least 0 and not all 0", weights.len()),
-            ));
+            let expected = format!("{count} finite ones, at least 0 and not all 0");
+            return fault(field, format!("got {} weights, expected {expected}", weights.len()));
         }
     }
     let counts = &constants.intervention_counts;
     if !counts.is_sorted_by(|a, b| a < b) || counts.last().is_some_and(|&last| last as usize > k) {
-        return Err(FieldError::new(
-            "run.constants.intervention_counts",
-            format!("got {counts:?}, expected strictly ascending numbers from 0 to {k}"),
-        ));
+        let expected = format!("strictly ascending numbers from 0 to {k}");
+        return fault("intervention_counts", format!("got {counts:?}, expected {expected}"));
     }
     let head = &constants.head_weights;
     if !head.len().is_multiple_of(columns) || head.iter().any(|w| !w.is_finite()) {
-        return Err(FieldError::new(
-            "run.constants.head_weights",
-            format!("got {} weights, expected a multiple of {columns} finite ones", head.len()),
-        ));
+        let message = format!("got {} weights, expected a multiple of {columns} finite ones", head.len());
+        return fault("head_weights", message);
     }
     let bias = &constants.head_bias;
     let classes = head.len() / columns;
     if !bias.is_empty() && (bias.len() != classes || bias.iter().any(|b| !b.is_finite())) {
-        return Err(FieldError::new(
-            "run.constants.head_bias",
-            format!("got {} biases, expected {classes} finite ones, one for each class of head_weights", bias.len()),
-        ));
+        let expected = format!("{classes} finite ones, one for each class of head_weights");
+        return fault("head_bias", format!("got {} biases, expected {expected}", bias.len()));
     }
-    if !constants.concept_parts.is_empty() && constants.concept_parts.len() != k {
-        return Err(FieldError::new(
-            "run.constants.concept_parts",
-            format!("got {} lists, expected {k}", constants.concept_parts.len()),
-        ));
+    let parts = constants.concept_parts.len();
+    if parts != 0 && parts != k {
+        return fault("concept_parts", format!("got {parts} lists, expected {k}"));
     }
     for (field, size) in [("image_size", constants.image_size), ("box_size", constants.box_size)] {
-        if let Some((height, width)) = size
-            && (height == 0 || width == 0 || height > 65_536 || width > 65_536)
-        {
-            return Err(FieldError::new(
-                format!("run.constants.{field}"),
-                format!("got {height} x {width}, expected 1 to 65536 pixels each"),
-            ));
+        let is_size = |side: u32| (1..=65_536).contains(&side);
+        if let Some((height, width)) = size.filter(|(height, width)| !(is_size(*height) && is_size(*width))) {
+            return fault(field, format!("got {height} x {width}, expected 1 to 65536 pixels each"));
         }
     }
     Ok(())

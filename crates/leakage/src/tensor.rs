@@ -221,6 +221,16 @@ impl TensorName {
         )
     }
 
+    /// The error of a part of this tensor, such as its shape.
+    pub fn fault(self, part: &str, message: impl Into<String>) -> FieldError {
+        FieldError::new(format!("tensors.{self}.{part}"), message)
+    }
+
+    /// The error of this tensor's values, or of the tensor as a whole.
+    pub fn fault_of_values(self, message: impl Into<String>) -> FieldError {
+        FieldError::new(format!("tensors.{self}"), message)
+    }
+
     /// The tensor of this name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|name| name.text() == text)
@@ -254,17 +264,16 @@ impl Tensor {
     pub fn numbers(name: TensorName, dtype: DataType, shape: &[u64], data: Bytes) -> Result<Self, FieldError> {
         let shape = checked_shape(name, shape)?;
         if dtype == DataType::String {
-            return Err(fault(name, "dtype", "string elements belong in `texts`, not in `data`".into()));
+            return Err(name.fault("dtype", "string elements belong in `texts`, not in `data`"));
         }
         let bytes = shape.iter().try_fold(dtype.size(), |bytes, &dim| bytes.checked_mul(dim));
         match bytes {
             Some(expected) if expected == data.len() => Ok(Self { name, dtype, shape, data: Data::Bytes(data) }),
-            Some(expected) => Err(fault(
-                name,
+            Some(expected) => Err(name.fault(
                 "data",
                 format!("got {} bytes, expected {expected} for {} of shape {shape:?}", data.len(), dtype.name()),
             )),
-            None => Err(fault(name, "shape", format!("the product of {shape:?} overflows"))),
+            None => Err(name.fault("shape", format!("the product of {shape:?} overflows"))),
         }
     }
 
@@ -272,18 +281,13 @@ impl Tensor {
     pub fn texts(name: TensorName, shape: &[u64], texts: Vec<String>) -> Result<Self, FieldError> {
         let shape = checked_shape(name, shape)?;
         if shape.len() != 1 || shape[0] != texts.len() {
-            return Err(fault(
-                name,
+            return Err(name.fault(
                 "texts",
                 format!("got {} strings with shape {shape:?}, expected one string for each row", texts.len()),
             ));
         }
         if let Some((row, text)) = texts.iter().enumerate().find(|(_, text)| text.len() > MAX_TEXT) {
-            return Err(fault(
-                name,
-                "texts",
-                format!("row {row} has {} bytes, expected at most {MAX_TEXT}", text.len()),
-            ));
+            return Err(name.fault("texts", format!("row {row} has {} bytes, expected at most {MAX_TEXT}", text.len())));
         }
         Ok(Self { name, dtype: DataType::String, shape, data: Data::Texts(texts) })
     }
@@ -347,15 +351,11 @@ impl Tensor {
 
 fn checked_shape(name: TensorName, shape: &[u64]) -> Result<Vec<usize>, FieldError> {
     if shape.is_empty() || shape.len() > MAX_RANK {
-        return Err(fault(name, "shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
+        return Err(name.fault("shape", format!("got {} dimensions, expected 1 to {MAX_RANK}", shape.len())));
     }
     if shape.contains(&0) {
-        return Err(fault(name, "shape", format!("got {shape:?}, expected every dimension to be at least 1")));
+        return Err(name.fault("shape", format!("got {shape:?}, expected every dimension to be at least 1")));
     }
     let sizes: Result<Vec<usize>, _> = shape.iter().map(|&dim| usize::try_from(dim)).collect();
-    sizes.map_err(|_| fault(name, "shape", format!("{shape:?} does not fit in memory")))
-}
-
-fn fault(name: TensorName, part: &str, message: String) -> FieldError {
-    FieldError::new(format!("tensors.{name}.{part}"), message)
+    sizes.map_err(|_| name.fault("shape", format!("{shape:?} does not fit in memory")))
 }

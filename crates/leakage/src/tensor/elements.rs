@@ -75,18 +75,6 @@ impl Tensor {
                 Ok(limit) => position(bytes, |[b]: [u8; 1]| b >= limit),
                 Err(_) => None,
             },
-            DataType::Int8 => {
-                let limit = limit.min(1 << 7) as u8;
-                position(bytes, |[b]: [u8; 1]| b >= limit)
-            }
-            DataType::UInt16 => match u16::try_from(limit) {
-                Ok(limit) => position(bytes, |b| u16::from_le_bytes(b) >= limit),
-                Err(_) => None,
-            },
-            DataType::Int16 => {
-                let limit = limit.min(1 << 15) as u16;
-                position(bytes, |b| u16::from_le_bytes(b) >= limit)
-            }
             DataType::Int32 | DataType::UInt32 => position(bytes, |b| u32::from_le_bytes(b) >= limit),
             DataType::Int64 | DataType::UInt64 => position(bytes, |b| u64::from_le_bytes(b) >= u64::from(limit)),
             DataType::Float32 => position(bytes, |b| {
@@ -95,7 +83,12 @@ impl Tensor {
                 // -0 is valid, NaN is not.
                 class as f32 != value || class as u32 >= limit
             }),
-            DataType::Float16 | DataType::BFloat16 | DataType::Float64 => {
+            DataType::Int8
+            | DataType::Int16
+            | DataType::UInt16
+            | DataType::Float16
+            | DataType::BFloat16
+            | DataType::Float64 => {
                 let mut all = true;
                 for row in 0..self.rows() {
                     self.for_each_float(row, |value| {
