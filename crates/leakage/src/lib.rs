@@ -21,6 +21,9 @@ mod parallel;
 // The table of tensor names; a tensor whose bytes fit its shape.
 pub mod tensor;
 
+// The false discovery rate of many tests.
+mod false_discovery;
+
 // Steps, epochs and ranks, which must not be mistaken for each other.
 pub mod step;
 

@@ -10,7 +10,6 @@
 
 mod defaults;
 mod defined_members;
-pub mod false_discovery;
 mod fields;
 mod kind;
 mod kinds;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::alert::false_discovery::discoveries;
+use crate::false_discovery::discoveries;
 
 use super::comparison::{Comparison, Verdict};
 use super::criterion::Criterion;

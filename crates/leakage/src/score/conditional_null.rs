@@ -16,12 +16,12 @@ use std::borrow::Cow;
 
 use information::{Permutations, Strata, Variable, conditional_information, permuted_locally, values_together};
 
+use crate::false_discovery::{false_discovery_rates, upper_tail};
 use crate::parallel;
 use crate::point::Significance;
 use crate::prepare::{KnownRows, Prepared};
 use crate::tensor::TensorName;
 
-use super::multiple::{false_discovery_rates, upper_tail};
 use super::pairs::with_others;
 use super::term::has_one_class;
 

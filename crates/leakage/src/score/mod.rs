@@ -36,7 +36,6 @@ mod left_out;
 mod matching;
 mod meter;
 mod misdeclared;
-mod multiple;
 mod niche;
 mod numbers;
 mod paired;

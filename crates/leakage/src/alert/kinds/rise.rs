@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::alert::defined_members::{Set, in_words};
-use crate::alert::false_discovery::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::shift::{LIMIT, Phase, Reading, Shift};
 use crate::alert::state::State;
 use crate::alert::target::{Each, EachOf, Members, Target};
+use crate::false_discovery::{discoveries, upper_tail};
 use crate::score::catalogue;
 
 /// Share by which N may change without the curve becoming another.

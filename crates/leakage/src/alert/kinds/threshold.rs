@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::alert::defined_members::in_words;
-use crate::alert::false_discovery::{discoveries, upper_tail};
 use crate::alert::fields::{Fields, KeyFault};
 use crate::alert::kind::{Kind, Pace, Seen, Verdict};
 use crate::alert::target::{EachOf, Members, Target};
+use crate::false_discovery::{discoveries, upper_tail};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
