@@ -326,7 +326,7 @@ impl<'a> Prepared<'a> {
         if rows.are_all() {
             return self.concept_labels()?.get(i).map(Cow::Borrowed);
         }
-        Some(Cow::Owned(self.concept_label(i, rows)?))
+        self.concept_label(i, rows).map(Cow::Owned)
     }
 
     /// y on these rows.
@@ -334,14 +334,15 @@ impl<'a> Prepared<'a> {
         if rows.are_all() {
             return self.task_labels().map(Cow::Borrowed);
         }
-        let continuous = self.run.has_continuous_labels(TensorName::TaskLabels);
-        let column = self.column(TensorName::TaskLabels)?;
-        Some(Cow::Owned(self.labels(column, TensorName::TaskLabels, 0, continuous, rows)))
+        self.task_label(rows).map(Cow::Owned)
     }
 
-    /// The embedding of concept `i`, as [`embedding`](Self::embedding), on these rows.
+    /// The [n, d] embedding of concept `i` from one of the `…_embeddings` tensors, on these rows.
     pub fn embedding_in(&self, name: TensorName, i: usize, rows: &KnownRows) -> Option<Variable> {
-        if rows.are_all() { self.embedding(name, i) } else { self.embedding_rows(name, i, &rows.numbers()) }
+        let column = self.column(name)?;
+        let width = column.dims()[1];
+        let values = rows.of(column.block(i * width..(i + 1) * width), width);
+        Some(Variable::vector(&values, width, &self.ids_in(rows), key(name, i * width)))
     }
 
     fn activation(&self, column: &Column, i: usize, block: Range<usize>, rows: &KnownRows) -> Variable {
@@ -369,42 +370,8 @@ impl<'a> Prepared<'a> {
 
     /// y: classes, or a scalar for a regression task. `None` where each task has labels of its own.
     pub fn task_labels(&self) -> Option<&Variable> {
-        let build = || {
-            let column = self.column(TensorName::TaskLabels).filter(|_| !self.has_task_views())?;
-            let continuous = self.run.has_continuous_labels(TensorName::TaskLabels);
-            Some(self.labels(column, TensorName::TaskLabels, 0, continuous, &KnownRows::all(self.rows())))
-        };
+        let build = || if self.has_task_views() { None } else { self.task_label(&KnownRows::all(self.rows())) };
         self.task_labels.get_or_init(build).as_ref()
-    }
-
-    /// The [n, d] embedding of concept `i` from one of the `…_embeddings` tensors.
-    pub fn embedding(&self, name: TensorName, i: usize) -> Option<Variable> {
-        let column = self.column(name)?;
-        let width = column.dims()[1];
-        let block = column.block(i * width..(i + 1) * width);
-        Some(Variable::vector(&block, width, &self.ids, key(name, i * width)))
-    }
-
-    /// The rows `rows` of the [n, d] embedding of concept `i`.
-    pub fn embedding_rows(&self, name: TensorName, i: usize, rows: &[usize]) -> Option<Variable> {
-        let column = self.column(name)?;
-        let width = column.dims()[1];
-        let block = column.block(i * width..(i + 1) * width);
-        let chosen = rows.iter().flat_map(|&row| &block[row * width..(row + 1) * width]);
-        let values: Vec<f64> = chosen.copied().collect();
-        Some(Variable::vector(&values, width, &self.ids_of(rows), key(name, i * width)))
-    }
-
-    /// y restricted to `rows`.
-    pub fn task_label_rows(&self, rows: &[usize]) -> Option<Variable> {
-        let column = self.column(TensorName::TaskLabels)?;
-        if let Some(labels) = column.integers(0) {
-            let chosen: Vec<i32> = rows.iter().map(|&row| labels[row]).collect();
-            return Some(Variable::discrete(&chosen));
-        }
-        let labels = column.floats(0);
-        let chosen = rows.iter().map(|&row| labels[row]).collect();
-        Some(Variable::scalar(chosen, &self.ids_of(rows), key(TensorName::TaskLabels, 0)))
     }
 
     /// Mean over concepts, or latents, of the fraction of activations that equal another in the same column, in [0, 1].
@@ -465,11 +432,13 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    fn labels(&self, column: &Column, name: TensorName, i: usize, continuous: bool, rows: &KnownRows) -> Variable {
-        match column.integers(i) {
+    fn task_label(&self, rows: &KnownRows) -> Option<Variable> {
+        let column = self.column(TensorName::TaskLabels)?;
+        let continuous = self.run.has_continuous_labels(TensorName::TaskLabels);
+        Some(match column.integers(0) {
             Some(labels) if !continuous => Variable::discrete(&rows.of(labels, 1)),
-            _ => self.scalar(name, i, column.floats(i), rows),
-        }
+            _ => self.scalar(TensorName::TaskLabels, 0, column.floats(0), rows),
+        })
     }
 
     fn scalar(&self, name: TensorName, i: usize, values: Vec<f64>, rows: &KnownRows) -> Variable {
@@ -477,11 +446,11 @@ impl<'a> Prepared<'a> {
     }
 
     fn ids_in(&self, rows: &KnownRows) -> Arc<[u64]> {
-        if rows.are_all() { Arc::clone(&self.ids) } else { self.ids_of(&rows.numbers()) }
-    }
-
-    fn ids_of(&self, rows: &[usize]) -> Arc<[u64]> {
-        rows.iter().map(|&row| self.ids[row]).collect()
+        if rows.are_all() {
+            Arc::clone(&self.ids)
+        } else {
+            rows.numbers().into_iter().map(|row| self.ids[row]).collect()
+        }
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use information::Estimate;
-
 /// Rows of a sample, ascending: all of them, or those with known labels. What is computed on them is turned into terms of
 /// all rows by [`influence`](Self::influence), so that errors of sums over different concepts can be taken row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +18,13 @@ impl KnownRows {
 
     /// The rows that are set.
     pub fn those(known: &[bool]) -> Self {
-        let rows: Arc<[usize]> = known.iter().enumerate().filter(|(_, known)| **known).map(|(row, _)| row).collect();
-        Self { all: known.len(), some: (rows.len() < known.len()).then_some(rows) }
+        let rows: Vec<usize> = known.iter().enumerate().filter(|(_, known)| **known).map(|(row, _)| row).collect();
+        Self::these(&rows, known.len())
+    }
+
+    /// These of `all` rows, ascending.
+    pub fn these(rows: &[usize], all: usize) -> Self {
+        Self { all, some: (rows.len() < all).then(|| rows.into()) }
     }
 
     pub fn are_all(&self) -> bool {
@@ -53,13 +56,5 @@ impl KnownRows {
         let mut of_all = vec![0.0; self.all];
         some.iter().zip(influence).for_each(|(&row, x)| of_all[row] = scale * x);
         of_all
-    }
-
-    /// An estimate on these rows as one of all rows.
-    pub fn spread(&self, estimate: Estimate) -> Estimate {
-        if self.are_all() {
-            return estimate;
-        }
-        Estimate { influence: self.influence(estimate.influence), ..estimate }
     }
 }

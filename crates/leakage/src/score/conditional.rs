@@ -15,12 +15,9 @@ use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::{KnownRows, Prepared};
 
-use super::leakage;
-use super::left_out::Over;
+use super::leakage::{self, inputs};
 use super::pairs::{Pairs, outcome, with_others};
-use super::term::{
-    Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts, normaliser, task_in,
-};
+use super::term::{Term, concept_in, has_one_class, known_pair, mean_over_concepts, normaliser, task_in};
 
 /// I(ĉ_i; y | c_i) / H(y), mean over concepts or weighted by `concept_weights`.
 pub fn concepts_task(p: &Prepared) -> Result<Outcome, String> {
@@ -64,18 +61,6 @@ pub fn gap(p: &Prepared) -> Result<Outcome, String> {
     };
     let terms: Vec<Result<Term, String>> = conditional.terms.iter().zip(&*excess).map(difference).collect();
     Ok(mean_over_concepts(p, &p.concept_weights(), &terms, |term| term.excess))
-}
-
-/// Returns the influence of each row on `ctl_conditional`, and the set that it is a mean over; `None` where it is
-/// undefined.
-pub fn concepts_task_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    influence_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p).ok()?.terms)
-}
-
-/// Returns the influence of each row on `icl_conditional`, and the set that it is a mean over; `None` where it is
-/// undefined.
-pub fn interconcept_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    about_other_concepts(p).ok()?.influence()
 }
 
 /// The terms of `ctl_conditional`, of each concept.
@@ -155,14 +140,8 @@ fn varied(activation: &Variable, label: &Variable) -> Result<(), String> {
     }
 }
 
-type Inputs<'p> = (&'p [Variable], &'p [Variable]);
-
-fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
-    let activations = p.activations().ok_or("there are no concept activations")?;
-    Ok((activations, p.concept_labels().ok_or("there are no concept labels")?))
-}
-
-fn about_other_concepts(p: &Prepared) -> Result<Arc<Pairs>, String> {
+/// The pairs of `icl_conditional`.
+pub fn about_other_concepts(p: &Prepared) -> Result<Arc<Pairs>, String> {
     p.try_shared("conditional interconcept leakage", || {
         let (activations, labels) = inputs(p)?;
         let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();

@@ -1,5 +1,5 @@
 //! The null distribution of conditional leakage: permutation tests of the scores in [`conditional`](super::conditional)
-//! and [`conditional_embedding`](super::conditional_embedding).
+//! and of those of [`embedding`](super::embedding) that condition.
 //!
 //! Where ĉ_i and y are independent given c_i, permuting y within the strata of c_i leaves the distribution unchanged, so
 //! p = (1 + b)/(1 + B) of a concept is exact for any N, classes and ties; b of the B orders give as much information as y.

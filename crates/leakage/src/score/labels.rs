@@ -5,7 +5,7 @@ use information::Variable;
 use crate::prepare::Prepared;
 use crate::tensor::TensorName;
 
-use super::term::{Concepts, Normaliser, normaliser};
+use super::term::{Normaliser, normaliser};
 
 /// Labels of all rows.
 pub struct Labels<'p> {
@@ -22,8 +22,8 @@ impl<'p> Labels<'p> {
         Self { concepts, entropies: concepts.iter().map(|label| normaliser(label, p)).collect(), task }
     }
 
-    /// The concepts' information about the task, or why there is none.
-    pub fn about_task(&self, concepts: impl FnOnce() -> Concepts) -> Result<Concepts, String> {
+    /// What there is about the task, or why there is nothing.
+    pub fn about_task<T>(&self, concepts: impl FnOnce() -> T) -> Result<T, String> {
         match &self.task {
             None => Err("there are no task labels".to_owned()),
             Some((_, Err(why))) => Err(format!("task_labels: {why}")),

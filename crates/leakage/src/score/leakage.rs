@@ -11,11 +11,9 @@ use crate::parallel;
 use crate::point::Outcome;
 use crate::prepare::Prepared;
 
-use super::left_out::Over;
 use super::pairs::{Pairs, Symmetry, outcome};
 use super::term::{
-    Normaliser, Sum, Term, concept_in, has_one_class, influence_over_concepts, known_pair, mean_over_concepts,
-    normaliser, task_in,
+    Normaliser, Sum, Term, concept_in, has_one_class, known_pair, mean_over_concepts, normaliser, task_in,
 };
 use super::units::{self, Computed, Shape};
 
@@ -56,8 +54,8 @@ pub fn icl_label_excess(p: &Prepared) -> Result<Outcome, String> {
 /// The terms of CTL, one for each concept.
 pub fn concepts_task_terms(p: &Prepared) -> Result<Arc<Vec<Result<Term, String>>>, String> {
     p.try_shared("concepts-task leakage", || {
-        let (_, _, task) = inputs(p)?;
-        let task = task.ok_or("there are no task labels")?;
+        inputs(p)?;
+        let task = p.task_labels().ok_or("there are no task labels")?;
         let entropy = normaliser(task, p).map_err(|why| format!("task_labels: {why}"))?;
         let term = |i: usize| {
             p.pause();
@@ -80,9 +78,10 @@ fn varied_information(what: &str, x: &Variable, y: &Variable, p: &Prepared) -> R
     mutual_information(x, y, p.settings()).map_err(|e| format!("{what}: {e}"))
 }
 
-fn interconcept(p: &Prepared) -> Result<Arc<Pairs>, String> {
+/// The pairs of ICL.
+pub fn interconcept(p: &Prepared) -> Result<Arc<Pairs>, String> {
     p.try_shared("interconcept leakage", || {
-        let (activations, labels, _) = inputs(p)?;
+        let (activations, labels) = inputs(p)?;
         let learnt_entropies: Vec<_> = parallel::map(activations.len(), &|i| normaliser(&activations[i], p));
         let true_entropies: Vec<_> = labels.iter().map(|c| normaliser(c, p)).collect();
         let pairs: Vec<(usize, usize)> =
@@ -120,9 +119,10 @@ fn interconcept(p: &Prepared) -> Result<Arc<Pairs>, String> {
     })
 }
 
-fn against_labels(p: &Prepared) -> Result<Arc<Pairs>, String> {
+/// The pairs of `icl_label`.
+pub fn against_labels(p: &Prepared) -> Result<Arc<Pairs>, String> {
     p.try_shared("leakage against labels", || {
-        let (activations, labels, _) = inputs(p)?;
+        let (activations, labels) = inputs(p)?;
         let entropies: &[_] = &labels.iter().map(|c| normaliser(c, p)).collect::<Vec<_>>();
         let every_label: Vec<&Variable> = labels.iter().collect();
         let concept = |i: usize| {
@@ -159,26 +159,8 @@ fn against_labels(p: &Prepared) -> Result<Arc<Pairs>, String> {
     })
 }
 
-/// Returns the influence of each row on `ctl_excess`, and the set that it is a mean over; `None` where it is undefined.
-pub fn ctl_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    influence_over_concepts(p, &p.concept_weights(), &concepts_task_terms(p).ok()?)
-}
-
-/// Returns the influence of each row on `icl_excess`, and the set that it is a mean over; `None` where it is undefined.
-pub fn icl_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    interconcept(p).ok()?.influence()
-}
-
-/// Returns the influence of each row on `icl_label_excess`, and the set that it is a mean over; `None` where it is
-/// undefined.
-pub fn icl_label_influence(p: &Prepared) -> Option<(Sum, Over)> {
-    against_labels(p).ok()?.influence()
-}
-
-type Inputs<'p> = (&'p [Variable], &'p [Variable], Option<&'p Variable>);
-
-fn inputs<'p>(p: &'p Prepared) -> Result<Inputs<'p>, String> {
+/// ĉ_i and c_i of each concept, on all rows.
+pub fn inputs<'p>(p: &'p Prepared) -> Result<(&'p [Variable], &'p [Variable]), String> {
     let activations = p.activations().ok_or("there are no concept activations")?;
-    let labels = p.concept_labels().ok_or("there are no concept labels")?;
-    Ok((activations, labels, p.task_labels()))
+    Ok((activations, p.concept_labels().ok_or("there are no concept labels")?))
 }

@@ -13,7 +13,6 @@ mod concept_alignment;
 mod concept_rows;
 mod concordance;
 mod conditional;
-mod conditional_embedding;
 mod conditional_null;
 mod contributions;
 mod dci;

@@ -6,7 +6,7 @@ use super::catalogue::{self, Cost};
 use super::guard::guarded;
 use super::left_out::Over;
 use super::tasks::reads_task;
-use super::term::Sum;
+use super::term::{Sum, Term, sum_of};
 use super::{conditional, leakage};
 
 /// The influence of each row of a sample on the scores that trends are read from: `ctl_excess`, `icl_excess`,
@@ -23,11 +23,11 @@ impl Influences {
     pub fn of(p: &Prepared, ids: &[u64], costs: &[Cost]) -> Self {
         type Influence = fn(&Prepared) -> Option<(Sum, Over)>;
         let scores: [(&'static str, Influence); 5] = [
-            ("ctl_excess", leakage::ctl_influence),
-            ("icl_excess", leakage::icl_influence),
-            ("icl_label_excess", leakage::icl_label_influence),
-            ("ctl_conditional", conditional::concepts_task_influence),
-            ("icl_conditional", conditional::interconcept_influence),
+            ("ctl_excess", |p| over_concepts(p, &leakage::concepts_task_terms(p).ok()?)),
+            ("icl_excess", |p| leakage::interconcept(p).ok()?.influence()),
+            ("icl_label_excess", |p| leakage::against_labels(p).ok()?.influence()),
+            ("ctl_conditional", |p| over_concepts(p, &conditional::concepts_task_terms(p).ok()?.terms)),
+            ("icl_conditional", |p| conditional::about_other_concepts(p).ok()?.influence()),
         ];
         // A mean over tasks has no influences of its own: the error of its change is that of its two values.
         let is_whole = |id: &str| !p.has_task_views() || catalogue::find(id).is_some_and(|score| !reads_task(score));
@@ -62,6 +62,13 @@ impl Influences {
         };
         self.scores.iter().filter_map(change).collect()
     }
+}
+
+/// The influence of each row on the mean over concepts, and the set that it is a mean over; `None` where it has no value.
+fn over_concepts(p: &Prepared, terms: &[Result<Term, String>]) -> Option<(Sum, Over)> {
+    let (weights, over) =
+        Over::concepts(p.concepts(), &p.concept_weights(), terms.iter().map(|term| term.as_ref().err()));
+    over.undefined.is_none().then(|| (sum_of(p, &weights, terms), over))
 }
 
 fn cost_of(id: &str) -> Option<Cost> {

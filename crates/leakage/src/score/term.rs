@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use information::{Estimate, Variable, elementwise, self_information};
 
 use crate::pair_cache::{Cell, Numbers};
-use crate::point::{Outcome, ScoreValue, Undefined};
+use crate::point::{Outcome, ScoreValue};
 use crate::prepare::{KnownRows, Prepared};
 
 use super::ids::side_by_side;
@@ -279,14 +279,8 @@ pub fn mean_over_concepts(
     weighted_mean(p, weights, &parts, |weights| sum_of(p, weights, terms).standard_error(), None)
 }
 
-/// Returns the influence of each row on [`mean_over_concepts`], and the set that it is a mean over; `None` where it has
-/// no value.
-pub fn influence_over_concepts(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Option<(Sum, Over)> {
-    let (weights, over) = Over::concepts(p.concepts(), weights, terms.iter().map(|term| term.as_ref().err()));
-    over.undefined.is_none().then(|| (sum_of(p, &weights, terms), over))
-}
-
-fn sum_of(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Sum {
+/// The weighted sum of the terms that there are.
+pub fn sum_of(p: &Prepared, weights: &[f64], terms: &[Result<Term, String>]) -> Sum {
     let mut sum = Sum::new(p.rows());
     let with_weights = terms.iter().zip(weights).filter_map(|(term, weight)| Some((term.as_ref().ok()?, weight)));
     with_weights.for_each(|(term, weight)| sum.add(*weight, term));
@@ -335,17 +329,8 @@ fn weighted_mean(
     let whys = parts.iter().zip(&p.run().concepts);
     let whys = whys.map(|(part, concept)| part.err().map(|why| format!("concept '{}': {why}", concept.name)));
     let (weights, Over { left_out, undefined }) = Over::concepts(p.concepts(), weights, whys);
-    if let Some(why) = undefined {
-        return Outcome::Undefined(Undefined { why, per_concept, age, left_out, ..Undefined::default() });
-    }
     let with_weights = parts.iter().zip(&weights).filter_map(|(part, weight)| Some((part.ok()?, weight)));
     let value = with_weights.fold(0.0, |sum, (part, weight)| sum + weight * part);
-    Outcome::Value(ScoreValue {
-        value,
-        standard_error: Some(standard_error(&weights)),
-        per_concept,
-        age,
-        left_out,
-        ..ScoreValue::default()
-    })
+    let standard_error = undefined.is_none().then(|| standard_error(&weights));
+    Outcome::of(undefined, ScoreValue { value, standard_error, per_concept, age, left_out, ..ScoreValue::default() })
 }

@@ -4,7 +4,8 @@ use super::inputs::{EMBEDDINGS_AND_LABELS, Input};
 use super::memory::Memory;
 use super::paper::Paper;
 use super::row::{COVERED, ROW, Score};
-use crate::score::{conditional_embedding, conditional_null, embedding};
+use crate::score::conditional_null;
+use crate::score::embedding::{self, Given};
 use crate::tensor::TensorName::{ConceptEmbeddings, ConceptLabels, NegativeEmbeddings, PositiveEmbeddings, TaskLabels};
 
 const EMBEDDINGS_AND_ALL_LABELS: &[Input] =
@@ -17,6 +18,7 @@ const WIDTH: &str = "Compare only models whose embeddings have the same dimensio
 /// The information of the embedding of each concept.
 const OF_CONCEPTS: Score = Score {
     paper: Paper::Leakage,
+    unit: "share of H(y)",
     per_concept: true,
     trust: &[WIDTH],
     memory: Memory { inputs: 1.0, ..Memory::LINEAR },
@@ -32,31 +34,28 @@ pub(super) const ROWS: [Score; 14] = [
         id: "embedding_ct",
         title: "Task information in embeddings, Ĩ(CT)",
         equation: "10",
-        unit: "share of H(y)",
         inputs: &[Input::Tensor(ConceptEmbeddings), Input::Tensor(TaskLabels)],
         help: "What each concept's weighted embedding reveals about the task.",
         trust: &[WIDTH, COVERED],
-        compute: embedding::concepts_task,
+        compute: |p| embedding::concepts_task(p, Given::Nothing),
         ..OF_CONCEPTS
     },
     Score {
         id: "embedding_ct_positive",
         title: "Task information in positive embeddings",
         equation: "10",
-        unit: "share of H(y)",
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the positive embeddings.",
-        compute: |p| embedding::concepts_task_of(p, PositiveEmbeddings),
+        compute: |p| embedding::concepts_task_of(p, PositiveEmbeddings, Given::Nothing),
         ..OF_CONCEPTS
     },
     Score {
         id: "embedding_ct_negative",
         title: "Task information in negative embeddings",
         equation: "10",
-        unit: "share of H(y)",
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(TaskLabels)],
         help: "Ĩ(CT) of the negative embeddings.",
-        compute: |p| embedding::concepts_task_of(p, NegativeEmbeddings),
+        compute: |p| embedding::concepts_task_of(p, NegativeEmbeddings, Given::Nothing),
         ..OF_CONCEPTS
     },
     Score {
@@ -65,7 +64,7 @@ pub(super) const ROWS: [Score; 14] = [
         equation: "11",
         inputs: EMBEDDINGS_AND_LABELS,
         help: "What each concept's weighted embedding reveals about the other true concepts, over ordered pairs.",
-        compute: |p| embedding::interconcept(p, ConceptEmbeddings),
+        compute: |p| embedding::interconcept(p, ConceptEmbeddings, Given::Nothing),
         ..OF_PAIRS
     },
     Score {
@@ -74,7 +73,7 @@ pub(super) const ROWS: [Score; 14] = [
         equation: "11",
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(IC) of the positive embeddings.",
-        compute: |p| embedding::interconcept(p, PositiveEmbeddings),
+        compute: |p| embedding::interconcept(p, PositiveEmbeddings, Given::Nothing),
         ..OF_PAIRS
     },
     Score {
@@ -83,17 +82,16 @@ pub(super) const ROWS: [Score; 14] = [
         equation: "11",
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels)],
         help: "Ĩ(IC) of the negative embeddings.",
-        compute: |p| embedding::interconcept(p, NegativeEmbeddings),
+        compute: |p| embedding::interconcept(p, NegativeEmbeddings, Given::Nothing),
         ..OF_PAIRS
     },
     Score {
         id: "embedding_ct_conditional",
         title: "Conditional task information in embeddings",
         paper: Paper::Own,
-        unit: "share of H(y)",
         inputs: EMBEDDINGS_AND_ALL_LABELS,
         help: "ctl_conditional of each concept's weighted embedding.",
-        compute: conditional_embedding::concepts_task,
+        compute: |p| embedding::concepts_task(p, Given::OwnLabel),
         test: Some(|p| conditional_null::embeddings_task(p, ConceptEmbeddings)),
         ..OF_CONCEPTS
     },
@@ -101,10 +99,9 @@ pub(super) const ROWS: [Score; 14] = [
         id: "embedding_ct_conditional_positive",
         title: "Conditional task information in positive embeddings",
         paper: Paper::Own,
-        unit: "share of H(y)",
         inputs: &[Input::Tensor(PositiveEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the positive embeddings.",
-        compute: |p| conditional_embedding::concepts_task_of(p, PositiveEmbeddings),
+        compute: |p| embedding::concepts_task_of(p, PositiveEmbeddings, Given::OwnLabel),
         test: Some(|p| conditional_null::embeddings_task(p, PositiveEmbeddings)),
         ..OF_CONCEPTS
     },
@@ -112,10 +109,9 @@ pub(super) const ROWS: [Score; 14] = [
         id: "embedding_ct_conditional_negative",
         title: "Conditional task information in negative embeddings",
         paper: Paper::Own,
-        unit: "share of H(y)",
         inputs: &[Input::Tensor(NegativeEmbeddings), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)],
         help: "embedding_ct_conditional of the negative embeddings.",
-        compute: |p| conditional_embedding::concepts_task_of(p, NegativeEmbeddings),
+        compute: |p| embedding::concepts_task_of(p, NegativeEmbeddings, Given::OwnLabel),
         test: Some(|p| conditional_null::embeddings_task(p, NegativeEmbeddings)),
         ..OF_CONCEPTS
     },
@@ -125,7 +121,7 @@ pub(super) const ROWS: [Score; 14] = [
         paper: Paper::Own,
         inputs: EMBEDDINGS_AND_LABELS,
         help: "icl_conditional of each concept's weighted embedding.",
-        compute: conditional_embedding::interconcept,
+        compute: |p| embedding::interconcept(p, ConceptEmbeddings, Given::OwnLabel),
         test: Some(conditional_null::embeddings_interconcept),
         ..OF_PAIRS
     },

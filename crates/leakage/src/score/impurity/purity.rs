@@ -10,7 +10,7 @@ use super::super::representation::Representation;
 use super::super::term::{Sum, Term};
 use super::row::{ARE_NUMBERS, Row, Side, as_input, inputs};
 use crate::parallel;
-use crate::point::{Outcome, ScoreValue, Undefined};
+use crate::point::{Outcome, ScoreValue};
 use crate::prepare::Prepared;
 
 /// Both purity matrices, and what the errors of the scores follow from.
@@ -74,17 +74,14 @@ impl Purity {
         if count == 0 {
             undefined = Some(why.unwrap_or_default().to_owned());
         }
-        let matrix = Some(matrix);
-        if let Some(why) = undefined {
-            return Outcome::Undefined(Undefined { why, per_concept, matrix, left_out, ..Undefined::default() });
-        }
         // k where no entry is left out.
         let size = f64::from(count as u32).sqrt();
         // Where no entry deviates, no row moves one.
         let slope = if norm > 0.0 { 2.0 / (size * norm) } else { 0.0 };
         let standard_error = with_error.then(|| slope * self.deviation.standard_error());
-        let value = 2.0 / size * norm;
-        Outcome::Value(ScoreValue { value, standard_error, per_concept, matrix, left_out, ..ScoreValue::default() })
+        let (value, matrix) = (2.0 / size * norm, Some(matrix));
+        let value = ScoreValue { value, standard_error, per_concept, matrix, left_out, ..ScoreValue::default() };
+        Outcome::of(undefined, value)
     }
 
     /// The set that a score over the pairs of a matrix is a mean over; pairs with continuous concepts have no meaning.
