@@ -110,7 +110,7 @@ sanitize: ## the estimators' unit tests under the address sanitiser
 		--target x86_64-unknown-linux-gnu
 
 bench: .venv/torch ## speed and memory: ingest, scores, the cost to training
-	cargo bench --locked --bench figures --bench conditional --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score
+	cargo bench --locked --bench figures --bench ticks --bench vectors --bench shapes --bench ingest --bench memory --bench score
 	cargo build --release --locked
 	PYTHONPATH=python $(VENV)/python python/benches/log_cost.py
 	PYTHONPATH=python CONCEPTWATCH_BINARY=$(CURDIR)/target/release/conceptwatch $(VENV)/python python/benches/epoch_cost.py
