@@ -4,9 +4,9 @@ use strum::VariantArray;
 
 use crate::run::{ActivationKind, Run};
 
-use super::curve::{Curve, Measured};
+use super::curve::Curve;
 use super::heads::{best_on_true_concepts, falls_short, misspecified_head};
-use super::judgement::{Evidence, Judgement};
+use super::judgement::{Evidence, Judgement, Reading, is_found};
 use super::leakage::{
     Information, Interventions, as_at_wrong_values, concepts, has_vectors, information, interventions,
 };
@@ -20,38 +20,29 @@ fn quality(curve: &Curve) -> &'static str {
 
 pub fn interventions_fail(curve: &Curve) -> Judgement {
     let quality = quality(curve);
-    match interventions(curve) {
-        Interventions::Fall(evidence) => {
-            let text = format!(
-                "{quality} falls when all concepts are set to their true values: the head uses leaked information"
-            );
-            Judgement::of(true, text, evidence)
-        }
+    let falls = format!("{quality} falls when all concepts are set to their true values");
+    let (found, text, evidence) = match interventions(curve)? {
+        Interventions::Fall(evidence) => (true, format!("{falls}: the head uses leaked information"), evidence),
         Interventions::FallToReference(evidence) => {
-            let text = format!(
-                "{quality} falls when all concepts are set to their true values, but only to what heads on the true \
-                 concepts reach"
-            );
-            Judgement::of(false, text, evidence)
+            (false, format!("{falls}, but only to what heads on the true concepts reach"), evidence)
         }
         Interventions::Hold(evidence, seen) => {
-            let text = format!("{quality} holds when all concepts are set to their true values; {seen}");
-            Judgement::of(false, text, evidence)
+            (false, format!("{quality} holds when all concepts are set to their true values; {seen}"), evidence)
         }
         Interventions::Unclear(evidence, seen) => {
             let text = format!(
                 "whether {quality} falls under intervention cannot be told: its interval reaches the limit; {seen}"
             );
-            Judgement::of(false, text, evidence)
+            (false, text, evidence)
         }
-        Interventions::Unknown(why) => Judgement::Unknown(why),
-    }
+    };
+    Reading::judged(found, text, evidence)
 }
 
 pub fn concepts_ignored(curve: &Curve) -> Judgement {
     let drop = match curve.measured("wrong_intervention_drop") {
         Ok(drop) => drop,
-        Err(why) => return concepts_bypassed(curve).unwrap_or(Judgement::Unknown(why)),
+        Err(why) => return concepts_bypassed(curve).ok_or(why),
     };
     let quality = quality(curve);
     if let Some(at_true) = as_at_wrong_values(curve, &drop) {
@@ -59,7 +50,8 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
             "{quality} falls alike whether all concepts are set to their true or to wrong values: predictions do not rest on \
              them"
         );
-        return Judgement::of(true, text, vec![drop.beside(INTERVENTION_HARM), at_true.beside(INTERVENTION_HARM)]);
+        let evidence = vec![drop.beside(INTERVENTION_HARM), at_true.beside(INTERVENTION_HARM)];
+        return Reading::judged(true, text, evidence);
     }
     // All wrong values together leave a task such as parity as it is.
     let of_shares: Vec<f64> = curve.behind("wrong_intervention_drop").iter().filter_map(|(_, value)| *value).collect();
@@ -80,46 +72,42 @@ pub fn concepts_ignored(curve: &Curve) -> Judgement {
     };
     let before = ["task_accuracy", "task_r2"].into_iter().find_map(|score| curve.measured(score).ok());
     let before = before.map(|before| before.beside(None));
-    Judgement::of(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(before).collect())
+    Reading::judged(found, text, [drop.beside(INTERVENTION_HARM)].into_iter().chain(before).collect())
 }
 
 /// The finding that the task is predicted as well with all concepts at their means.
-fn concepts_bypassed(curve: &Curve) -> Option<Judgement> {
+fn concepts_bypassed(curve: &Curve) -> Option<Reading> {
     let drop = curve.measured("concept_ablation_drop").ok().filter(|drop| drop.is_below(INTERVENTION_HARM))?;
     let quality = quality(curve);
     let text = format!("{quality} is the same with all concepts at their means: predictions do not rest on them");
-    Some(Judgement::of(true, text, vec![drop.beside(INTERVENTION_HARM)]))
+    Some(Reading { found: true, text, evidence: vec![drop.beside(INTERVENTION_HARM)] })
 }
 
-/// Numbers that show leakage, of information or of interventions that fail; else what was looked for, or why nothing can
-/// be said.
+/// Numbers that show leakage, of information or of interventions that fail; else what was looked for.
 pub enum Leakage {
     Shown { information: bool, evidence: Vec<Evidence> },
     NotSeen(Vec<Evidence>, String),
-    Unknown(String),
 }
 
-pub fn leakage(curve: &Curve) -> Leakage {
-    let (information, interventions) = (information(curve), interventions(curve));
-    let falls = matches!(interventions, Interventions::Fall(_));
+/// Errors say why nothing can be said.
+pub fn leakage(curve: &Curve) -> Result<Leakage, String> {
+    let interventions = interventions(curve);
+    let falls = matches!(interventions, Ok(Interventions::Fall(_)));
     let seen = match interventions {
-        Interventions::Fall(evidence) | Interventions::FallToReference(evidence) => evidence,
-        Interventions::Hold(evidence, _) | Interventions::Unclear(evidence, _) => evidence,
-        Interventions::Unknown(_) => Vec::new(),
+        Ok(Interventions::Fall(evidence) | Interventions::FallToReference(evidence)) => evidence,
+        Ok(Interventions::Hold(evidence, _) | Interventions::Unclear(evidence, _)) => evidence,
+        Err(_) => Vec::new(),
     };
-    let of_drop = || seen.iter().filter(|one| one.limit.is_some()).cloned();
-    match information {
-        Information::Shown(mut evidence) => {
-            evidence.extend(of_drop());
-            Leakage::Shown { information: true, evidence }
-        }
+    let with_drop = |mut evidence: Vec<Evidence>| {
+        evidence.extend(seen.iter().filter(|one| one.limit.is_some()).cloned());
+        evidence
+    };
+    Ok(match information(curve) {
+        Ok(Information::Shown(evidence)) => Leakage::Shown { information: true, evidence: with_drop(evidence) },
         _ if falls => Leakage::Shown { information: false, evidence: seen },
-        Information::NotSeen(mut evidence, text) => {
-            evidence.extend(of_drop());
-            Leakage::NotSeen(evidence, text)
-        }
-        Information::Unknown(why) => Leakage::Unknown(why),
-    }
+        Ok(Information::NotSeen(evidence, text)) => Leakage::NotSeen(with_drop(evidence), text),
+        Err(why) => return Err(why),
+    })
 }
 
 /// Where CTL hides what its conditional twin shows.
@@ -133,11 +121,8 @@ fn hidden_from_ctl(curve: &Curve) -> &'static str {
 }
 
 pub fn insufficient_supervision(curve: &Curve) -> Judgement {
-    let concepts = match concepts(curve) {
-        Ok(concepts) => concepts,
-        Err(why) => return Judgement::Unknown(why),
-    };
-    match leakage(curve) {
+    let concepts = concepts(curve)?;
+    match leakage(curve)? {
         Leakage::Shown { information, mut evidence } => {
             evidence.extend(concepts.evidence);
             let what = match information {
@@ -151,7 +136,7 @@ pub fn insufficient_supervision(curve: &Curve) -> Judgement {
                 }
                 false => format!("{what}; that the concepts are poorly learnt is not shown"),
             };
-            Judgement::of(concepts.poor, text, evidence)
+            Reading::judged(concepts.poor, text, evidence)
         }
         Leakage::NotSeen(mut evidence, seen) => {
             evidence.extend(concepts.evidence);
@@ -164,45 +149,40 @@ pub fn insufficient_supervision(curve: &Curve) -> Judgement {
                 "{learnt}; information beyond them was looked for and is not clearly above a limit: \
                  {seen}"
             );
-            Judgement::of(false, text, evidence)
+            Reading::judged(false, text, evidence)
         }
-        Leakage::Unknown(why) => Judgement::Unknown(why),
     }
 }
 
 pub fn poorly_learnt_concepts(curve: &Curve) -> Judgement {
-    let concepts = match concepts(curve) {
-        Ok(concepts) => concepts,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let concepts = concepts(curve)?;
     let (found, text) = match (concepts.poor, leakage(curve)) {
         (false, _) => {
             let text = of_other_threshold(curve.newest()).unwrap_or("no measure of concepts is clearly below its limit");
             (false, text.to_owned())
         }
-        (true, Leakage::Shown { .. }) if curve.run.training.can_leak() => {
+        (true, Ok(Leakage::Shown { .. })) if curve.run.training.can_leak() => {
             (false, "concepts are poorly learnt: see insufficient supervision".to_owned())
         }
-        (true, Leakage::NotSeen(..) | Leakage::Shown { .. }) => (
+        (true, Ok(_)) => (
             true,
             "activations say little of their concepts; that they carry something else is not shown: train longer, or raise \
              the weight of the concept loss"
                 .to_owned(),
         ),
-        (true, Leakage::Unknown(why)) => {
+        (true, Err(why)) => {
             (true, format!("activations say little of their concepts; whether they carry something else is unknown: {why}"))
         }
     };
-    Judgement::of(found, text, concepts.evidence)
+    Reading::judged(found, text, concepts.evidence)
 }
 
 pub fn removable_information(curve: &Curve) -> Judgement {
-    let held = match interventions(curve) {
+    let held = match interventions(curve)? {
         Interventions::Hold(evidence, _) => Some(evidence),
-        Interventions::Unknown(why) => return Judgement::Unknown(why),
         _ => None,
     };
-    match (information(curve), held) {
+    match (information(curve)?, held) {
         (Information::Shown(mut evidence), Some(held)) => {
             evidence.extend(held);
             // A head on vectors may find the information in the vectors that interventions put in place.
@@ -216,19 +196,18 @@ pub fn removable_information(curve: &Curve) -> Judgement {
                           when all concepts are set to their true values. Until then predictions may rest on it"
                 }
             };
-            Judgement::of(!has_vectors(curve), text, evidence)
+            Reading::judged(!has_vectors(curve), text, evidence)
         }
         (Information::Shown(evidence), None) => {
             let text = "activations carry information beyond their concepts; that it is harmless once concepts are corrected \
                         is not shown";
-            Judgement::of(false, text, evidence)
+            Reading::judged(false, text, evidence)
         }
-        (Information::NotSeen(evidence, seen), _) => Judgement::of(
+        (Information::NotSeen(evidence, seen), _) => Reading::judged(
             false,
             format!("information beyond the concepts was looked for and is not clearly above a limit: {seen}"),
             evidence,
         ),
-        (Information::Unknown(why), _) => Judgement::Unknown(why),
     }
 }
 
@@ -237,11 +216,8 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
         return over_expressive_vectors(curve);
     }
     let kind = kinds_of_activations(curve.run);
-    let concepts = match concepts(curve) {
-        Ok(concepts) => concepts,
-        Err(why) => return Judgement::Unknown(why),
-    };
-    let mut evidence = match information(curve) {
+    let concepts = concepts(curve)?;
+    let mut evidence = match information(curve)? {
         Information::Shown(evidence) => evidence,
         Information::NotSeen(mut evidence, seen) => {
             evidence.extend(concepts.evidence);
@@ -249,27 +225,26 @@ pub fn over_expressive_encoding(curve: &Curve) -> Judgement {
                 "activations are {kind}; information beyond the concepts was looked for and is not clearly above a limit: \
                  {seen}"
             );
-            return Judgement::of(false, text, evidence);
+            return Reading::judged(false, text, evidence);
         }
-        Information::Unknown(why) => return Judgement::Unknown(why),
     };
     evidence.extend(concepts.evidence);
     let text = match other_cause(curve, concepts.poor, concepts.well) {
         Err(why) => {
-            return Judgement::Unknown(format!(
+            return Err(format!(
                 "activations are {kind} and carry information beyond their concepts; other causes are not excluded: {why}"
             ));
         }
         Ok(Some(cause)) => {
             let text = format!("activations are {kind} and carry information beyond their concepts, but {cause}");
-            return Judgement::of(false, text, evidence);
+            return Reading::judged(false, text, evidence);
         }
         Ok(None) => format!(
             "activations are {kind}, and carry information beyond concepts that they predict well: the encoding has room for \
              it. Hard activations have none, and a higher weight of the concept loss leaves less"
         ),
     };
-    Judgement::of(true, text, evidence)
+    Reading::judged(true, text, evidence)
 }
 
 /// The kinds that activations of the run have, such as "logits and continuous values".
@@ -300,29 +275,20 @@ fn other_cause(curve: &Curve, poor: bool, well: bool) -> Result<Option<&'static 
     if (0..curve.run.concept_count()).all(|i| curve.run.activation_kind(i) == ActivationKind::Hard) {
         return Ok(Some("hard values have no room beside the concept: they are its errors"));
     }
-    if matches!(interventions(curve), Interventions::Hold(..)) {
+    if matches!(interventions(curve), Ok(Interventions::Hold(..))) {
         return Ok(Some("it is harmless once concepts are corrected"));
     }
     let (short, _) = falls_short(curve)?;
     if short {
         return Ok(Some("the concept set is incomplete, which explains it"));
     }
-    match misspecified_head(curve) {
-        Judgement::Found(_) => Ok(Some("the head is misspecified, which explains it")),
-        Judgement::Unknown(why) => Err(why),
-        _ => Ok(None),
-    }
+    Ok(misspecified_head(curve)?.found.then_some("the head is misspecified, which explains it"))
 }
 
 fn over_expressive_vectors(curve: &Curve) -> Judgement {
-    let vectors = match curve.measured("embedding_ct_conditional") {
-        Ok(vectors) => vectors,
-        Err(why) => {
-            return Judgement::Unknown(format!(
-                "{why}; that of the embeddings alone includes what the concept itself predicts"
-            ));
-        }
-    };
+    let vectors = curve
+        .measured("embedding_ct_conditional")
+        .map_err(|why| format!("{why}; that of the embeddings alone includes what the concept itself predicts"))?;
     let more = curve.measured("ctl_conditional").ok().map(|scalars| vectors.less(&scalars));
     let found = vectors.is_above(CTL_CONDITIONAL) && more.as_ref().is_none_or(|more| more.is_above(0.0));
     let evidence = [vectors.beside(CTL_CONDITIONAL)].into_iter().chain(more.map(|more| more.beside(0.0))).collect();
@@ -336,14 +302,11 @@ fn over_expressive_vectors(curve: &Curve) -> Judgement {
             vectors.found_from(CTL_CONDITIONAL)
         ),
     };
-    Judgement::of(found, text, evidence)
+    Reading::judged(found, text, evidence)
 }
 
 pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
-    let (short, mut evidence) = match falls_short(curve) {
-        Ok(known) => known,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let (short, mut evidence) = falls_short(curve)?;
     evidence.extend(curve.measured("task_accuracy").ok().map(|accuracy| accuracy.beside(None)));
     let text = match short {
         true if curve.run.training.can_leak() => {
@@ -356,14 +319,11 @@ pub fn incomplete_concept_set(curve: &Curve) -> Judgement {
         }
         false => "a head on the true concepts predicts the task well",
     };
-    Judgement::of(short, text, evidence)
+    Reading::judged(short, text, evidence)
 }
 
 pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
-    let more = match curve.measured("task_excess") {
-        Ok(more) => more,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let more = curve.measured("task_excess")?;
     let mut evidence = vec![more.beside(TASK_EXCESS)];
     let beside = [curve.measured("task_accuracy"), best_on_true_concepts(curve)];
     evidence.extend(beside.into_iter().flatten().map(|one| one.beside(None)));
@@ -373,17 +333,17 @@ pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
              {:.3} or more",
             more.found_from(TASK_EXCESS)
         );
-        return Judgement::of(false, text, evidence);
+        return Reading::judged(false, text, evidence);
     }
-    let ignored = matches!(concepts_ignored(curve), Judgement::Found(_));
+    let ignored = is_found(&concepts_ignored(curve));
     let (kind, shown) = match interventions(curve) {
-        Interventions::Fall(evidence) | Interventions::Hold(evidence, _) if ignored => {
+        Ok(Interventions::Fall(evidence) | Interventions::Hold(evidence, _)) if ignored => {
             ("predictions do not rest on the concepts: this leakage is not benign", evidence)
         }
-        Interventions::Fall(evidence) => {
+        Ok(Interventions::Fall(evidence)) => {
             ("under intervention it does worse than the true concepts allow: this leakage is not benign", evidence)
         }
-        Interventions::FallToReference(evidence) | Interventions::Hold(evidence, _) => (
+        Ok(Interventions::FallToReference(evidence) | Interventions::Hold(evidence, _)) => (
             "under intervention it still reaches what the true concepts allow: leakage of an incomplete concept set that may \
              be benign (arXiv:2606.10669)",
             evidence,
@@ -397,14 +357,11 @@ pub fn beyond_true_concepts(curve: &Curve) -> Judgement {
         "the model predicts the task better than heads on the true concepts: it uses information that no true concept has; \
          {kind}"
     );
-    Judgement::of(true, text, evidence)
+    Reading::judged(true, text, evidence)
 }
 
 pub fn alignment_leakage(curve: &Curve) -> Judgement {
-    let measured: Measured = match curve.measured("alignment_leakage") {
-        Ok(measured) => measured,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let measured = curve.measured("alignment_leakage")?;
     let found = measured.is_above(ALIGNMENT);
     let text = match found {
         true => "embeddings that agree with the true concept predict the task better than those that do not".to_owned(),
@@ -414,5 +371,5 @@ pub fn alignment_leakage(curve: &Curve) -> Judgement {
             measured.found_from(ALIGNMENT)
         ),
     };
-    Judgement::of(found, text, vec![measured.beside(ALIGNMENT)])
+    Reading::judged(found, text, vec![measured.beside(ALIGNMENT)])
 }

@@ -1,7 +1,7 @@
 //! The accuracy that heads on the true concepts reach, and whether the run's head is of a kind that can reach it.
 
 use super::curve::{Curve, Measured};
-use super::judgement::{Evidence, Judgement};
+use super::judgement::{Evidence, Judgement, Reading};
 use crate::limits::{HEAD_GAP, INCOMPLETE, REFERENCE_ACCURACY};
 
 /// Both reference heads.
@@ -46,10 +46,7 @@ pub fn falls_short(curve: &Curve) -> Result<(bool, Vec<Evidence>), String> {
 }
 
 pub fn misspecified_head(curve: &Curve) -> Judgement {
-    let (linear, mlp) = match heads(curve) {
-        Ok(heads) => heads,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let (linear, mlp) = heads(curve)?;
     let is_linear = curve.run.constants.has_linear_head();
     let (own, whose) = match stated(curve) {
         Some(stated) => (stated, "the run's head, by its stated accuracy on the true concepts,"),
@@ -64,10 +61,10 @@ pub fn misspecified_head(curve: &Curve) -> Judgement {
             "{whose} is not clearly less accurate than an MLP; 80 % power to detect a difference of \
              {from:.3} or more"
         );
-        return Judgement::of(false, text, evidence);
+        return Reading::judged(false, text, evidence);
     }
     if own.score() == "reference_accuracy_linear" && !is_linear {
-        return Judgement::Unknown(format!(
+        return Err(format!(
             "on the true concepts a linear head reaches {:.3} and an MLP {:.3}, but the run states neither its head nor \
              reference_task_accuracy: whether its head is linear is not known",
             own.value, mlp.value
@@ -75,5 +72,5 @@ pub fn misspecified_head(curve: &Curve) -> Judgement {
     }
     let text =
         format!("{whose} is less accurate than an MLP: it cannot represent how the task depends on the concepts");
-    Judgement::of(true, text, evidence)
+    Reading::judged(true, text, evidence)
 }

@@ -4,27 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::{INTERVAL, plus_minus};
 
-/// A rule's result for a run.
+/// A rule's result for a run. An error names the score that is missing or undefined, and says why.
+pub type Judgement = Result<Reading, String>;
+
+/// Whether the rule found what it looks for, with a sentence and the numbers that it rests on; never without any.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Judgement {
-    Found(Reading),
-    Absent(Reading),
-    /// The score that is missing or undefined, and why.
-    Unknown(String),
+pub struct Reading {
+    pub found: bool,
+    pub text: String,
+    pub evidence: Vec<Evidence>,
 }
 
-impl Judgement {
-    pub fn of(found: bool, text: impl Into<String>, evidence: Vec<Evidence>) -> Self {
-        let reading = Reading { text: text.into(), evidence };
-        if found { Self::Found(reading) } else { Self::Absent(reading) }
+impl Reading {
+    pub fn judged(found: bool, text: impl Into<String>, evidence: Vec<Evidence>) -> Judgement {
+        Ok(Self { found, text: text.into(), evidence })
     }
 }
 
-/// A sentence and the numbers it rests on; never without any.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
-    pub text: String,
-    pub evidence: Vec<Evidence>,
+pub fn is_found(judgement: &Judgement) -> bool {
+    judgement.as_ref().is_ok_and(|reading| reading.found)
 }
 
 /// A number of the run beside the rule's limit.

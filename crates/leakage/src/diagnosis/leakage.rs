@@ -6,7 +6,7 @@
 
 use super::curve::{Curve, Measured, measured_at};
 use super::heads::{balanced, best_on_true_concepts};
-use super::judgement::{Evidence, Judgement};
+use super::judgement::{Evidence, is_found};
 use super::sample::saturation;
 use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, CTL_R2, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM,
@@ -31,8 +31,6 @@ pub enum Information {
     Shown(Vec<Evidence>),
     /// No score is. The evidence that was looked at, and from which size on leakage would have been found.
     NotSeen(Vec<Evidence>, String),
-    /// The reason why nothing can be said.
-    Unknown(String),
 }
 
 /// How the task accuracy responds when all concepts are set to their true values.
@@ -44,7 +42,6 @@ pub enum Interventions {
     Hold(Vec<Evidence>, String),
     /// The interval contains the limit.
     Unclear(Vec<Evidence>, String),
-    Unknown(String),
 }
 
 /// How well concepts are learnt, with the numbers; neither where that is within the error.
@@ -59,8 +56,9 @@ pub fn has_vectors(curve: &Curve) -> bool {
     curve.measured("embedding_ct").is_ok()
 }
 
-pub fn information(curve: &Curve) -> Information {
-    let saturated = matches!(saturation(curve), Judgement::Found(_));
+/// Errors say why nothing can be said.
+pub fn information(curve: &Curve) -> Result<Information, String> {
+    let saturated = is_found(&saturation(curve));
     let known = |&(score, limit): &(&str, f64)| Some((curve.measured(score).ok()?, limit));
     let conditional: Vec<(Measured, f64)> = CONDITIONAL.iter().filter_map(known).collect();
     let has = |score: &str| conditional.iter().any(|(one, _)| one.score() == score);
@@ -74,10 +72,10 @@ pub fn information(curve: &Curve) -> Information {
     let mut evidence: Vec<Evidence> = all().map(|(one, limit)| one.beside(*limit)).collect();
     evidence.extend(beside.iter().map(|(one, _)| one.beside(None)));
     if all().any(|(one, limit)| one.is_above(*limit)) {
-        return Information::Shown(evidence);
+        return Ok(Information::Shown(evidence));
     }
     if !conditional.is_empty() {
-        return Information::NotSeen(evidence, would_have_been_found(&conditional));
+        return Ok(Information::NotSeen(evidence, would_have_been_found(&conditional)));
     }
     let why = |scores: &[(&str, f64)]| -> Vec<String> {
         scores.iter().filter_map(|(score, _)| curve.measured(score).err()).collect()
@@ -86,24 +84,25 @@ pub fn information(curve: &Curve) -> Information {
     if published.is_empty() {
         let mut whys = [why(of_task), why(&PUBLISHED)].concat();
         whys.dedup_by_key(|why| why.split_once(": ").map_or(why.clone(), |(_, cause)| cause.to_owned()));
-        return Information::Unknown(whys.join("; "));
+        return Err(whys.join("; "));
     }
     match concepts(curve) {
-        Ok(concepts) if !concepts.poor => Information::NotSeen(evidence, would_have_been_found(&published)),
-        _ => Information::Unknown(format!(
+        Ok(concepts) if !concepts.poor => Ok(Information::NotSeen(evidence, would_have_been_found(&published))),
+        _ => Err(format!(
             "low values of CTL and ICL show nothing unless concepts are learnt: {}",
             why(of_task).join("; ")
         )),
     }
 }
 
-pub fn interventions(curve: &Curve) -> Interventions {
+/// Errors say why they are not known.
+pub fn interventions(curve: &Curve) -> Result<Interventions, String> {
     let vectors = has_vectors(curve);
     let drop = match (curve.measured("intervention_drop"), curve.measured("intervention_score")) {
         (Ok(drop), _) => drop,
         // For embeddings it carries no information about leakage (Section 4 of the paper).
         (Err(_), Ok(score)) if !vectors => score,
-        (Err(why), _) => return Interventions::Unknown(why),
+        (Err(why), _) => return Err(why),
     };
     let mut evidence = vec![drop.beside(INTERVENTION_HARM)];
     let beside = ["task_balanced_accuracy", "intervened_task_balanced_accuracy", "task_r2", "intervened_task_r2"];
@@ -113,21 +112,21 @@ pub fn interventions(curve: &Curve) -> Interventions {
     }));
     let seen = would_have_been_found(&[(drop.clone(), INTERVENTION_HARM)]);
     if drop.is_below(INTERVENTION_HARM) {
-        return Interventions::Hold(evidence, seen);
+        return Ok(Interventions::Hold(evidence, seen));
     }
     if !drop.is_above(INTERVENTION_HARM) {
-        return Interventions::Unclear(evidence, seen);
+        return Ok(Interventions::Unclear(evidence, seen));
     }
     let wrong = curve.measured_with(&drop, "wrong_intervention_drop");
     let reads_values = wrong.is_none_or(|wrong| as_at_wrong_values(curve, &wrong).is_none());
     let counts = |short: &Measured| !vectors && reads_values && short.is_below(INTERVENTION_HARM);
-    match short_of_reference(curve, &drop).filter(counts) {
+    Ok(match short_of_reference(curve, &drop).filter(counts) {
         Some(short) => {
             evidence.push(short.beside(INTERVENTION_HARM));
             Interventions::FallToReference(evidence)
         }
         None => Interventions::Fall(evidence),
-    }
+    })
 }
 
 /// The loss under true values at the evaluation of that under wrong ones, where the head reads neither.

@@ -21,6 +21,7 @@ use crate::run::Run;
 pub use assessment::{Action, Assessment};
 pub use curve::Curve;
 pub use findings::{Diagnosis, Line, State};
+use judgement::is_found;
 pub use judgement::{Evidence, Judgement, Reading};
 use rules::LABEL_ORDER;
 pub use rules::{RULES, Rule};
@@ -47,19 +48,19 @@ pub fn diagnose(run: &Run, points: &[Point]) -> Option<Diagnosis> {
 fn diagnose_one(run: &Run, points: &[Point]) -> Option<Diagnosis> {
     let curve = Curve::new(run, points)?;
     let newest = curve.newest();
-    let in_another_order = matches!(labels_in_another_order(&curve), Judgement::Found(_));
+    let in_another_order = is_found(&labels_in_another_order(&curve));
     let judge = |rule: &Rule| match [LABEL_ORDER, "too_few_rows"].contains(&rule.id) {
-        false if in_another_order => Judgement::Unknown(OF_OTHERS.to_owned()),
+        false if in_another_order => Err(OF_OTHERS.to_owned()),
         _ if OF_LEAKAGE.contains(&rule.id) && !run.training.can_leak() => {
-            Judgement::Unknown("the concepts were trained without the task: what they hold is no leakage".to_owned())
+            Err("the concepts were trained without the task: what they hold is no leakage".to_owned())
         }
         _ => (rule.judge)(&curve),
     };
     let line = |rule: &Rule| {
         let (state, text, evidence) = match judge(rule) {
-            Judgement::Found(reading) => (State::Found, reading.text, reading.evidence),
-            Judgement::Absent(reading) => (State::Absent, reading.text, reading.evidence),
-            Judgement::Unknown(why) => (State::Unknown, why, Vec::new()),
+            Ok(Reading { found: true, text, evidence }) => (State::Found, text, evidence),
+            Ok(Reading { found: false, text, evidence }) => (State::Absent, text, evidence),
+            Err(why) => (State::Unknown, why, Vec::new()),
         };
         let [rule, title, subject, source, action] =
             [rule.id, rule.title, rule.subject, rule.source, rule.action].map(str::to_owned);

@@ -1,7 +1,7 @@
 //! The limits that the sample sets to conclusions: its size, and ties that look like leakage.
 
 use super::curve::{Curve, Measured, measured_at};
-use super::judgement::Judgement;
+use super::judgement::{Judgement, Reading};
 use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES,
 };
@@ -10,21 +10,15 @@ use crate::score::of_other_order;
 
 pub fn saturation(curve: &Curve) -> Judgement {
     let newest = curve.newest();
-    let now = match measured_at(newest, "icl_excess") {
-        Some(now) => now,
-        None => {
-            return Judgement::Unknown(
-                curve.measured("icl_excess").err().unwrap_or_else(|| "the newest evaluation has no ICL".into()),
-            );
-        }
-    };
+    let missing = || curve.measured("icl_excess").err().unwrap_or_else(|| "the newest evaluation has no ICL".into());
+    let now = measured_at(newest, "icl_excess").ok_or_else(missing)?;
     let with = curve.alike().filter_map(|point| Some((point, measured_at(point, "icl_excess")?)));
     let lowest = with.min_by(|(_, a), (_, b)| a.value.total_cmp(&b.value));
     // The newest is one of them.
-    let Some((before, low)) = lowest else { return Judgement::Unknown("needs ICL".into()) };
+    let (before, low) = lowest.ok_or("needs ICL")?;
     if before.step == newest.step {
         let ties = Measured::of("tie_fraction", newest.tie_fraction, newest.step);
-        return Judgement::of(false, "ICL is at its lowest", vec![now.beside(None), ties.beside(None)]);
+        return Reading::judged(false, "ICL is at its lowest", vec![now.beside(None), ties.beside(None)]);
     }
     let since = |score: &str| {
         let change = measured_at(newest, score)?.less(&measured_at(before, score)?);
@@ -36,7 +30,7 @@ pub fn saturation(curve: &Curve) -> Judgement {
     let mut evidence = vec![rise.beside(0.0), ties.beside(TIES)];
     evidence.extend(others.iter().map(|change| change.beside(0.0)));
     if others.is_empty() {
-        return Judgement::Unknown("needs CTL or ICL against labels, to distinguish saturation from leakage".into());
+        return Err("needs CTL or ICL against labels, to distinguish saturation from leakage".into());
     }
     let moved = ties.value.abs() > TIES;
     let leaks = others.iter().any(|change| change.is_above(0.0));
@@ -52,20 +46,17 @@ pub fn saturation(curve: &Curve) -> Judgement {
         }
         (false, ..) => format!("ICL has not risen since step {}, its lowest", before.step),
     };
-    Judgement::of(rise.is_above(0.0) && moved && !leaks, text, evidence)
+    Reading::judged(rise.is_above(0.0) && moved && !leaks, text, evidence)
 }
 
 /// Why nothing is concluded from scores of concepts whose labels are in another order.
 pub const OF_OTHERS: &str = "the labels are in another order than the activations, so scores of concepts mean nothing";
 
 pub fn labels_in_another_order(curve: &Curve) -> Judgement {
-    let auc = match curve.measured("concept_auc") {
-        Ok(auc) => auc,
-        Err(why) => return Judgement::Unknown(why),
-    };
+    let auc = curve.measured("concept_auc")?;
     let remark = of_other_order(curve.newest());
     let text = remark.unwrap_or("no activations predict the labels of another concept far better than their own");
-    Judgement::of(remark.is_some(), text, vec![auc.beside(CONCEPT_ACCURACY)])
+    Reading::judged(remark.is_some(), text, vec![auc.beside(CONCEPT_ACCURACY)])
 }
 
 pub fn too_few_rows(curve: &Curve) -> Judgement {
@@ -102,8 +93,8 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
                 true => format!("{} rows are enough", newest.rows),
                 false => format!("with {} rows {}", newest.rows, known.join(", ")),
             };
-            return Judgement::of(false, text, evidence);
+            return Reading::judged(false, text, evidence);
         }
     };
-    Judgement::of(few || unclear, text, evidence)
+    Reading::judged(few || unclear, text, evidence)
 }

@@ -26,7 +26,7 @@ use super::causes::{
 };
 use super::curve::Curve;
 use super::heads::falls_short;
-use super::judgement::{Evidence, Judgement};
+use super::judgement::{Evidence, is_found};
 use super::leakage::{Interventions, concepts, has_vectors, interventions};
 use super::sample::{OF_OTHERS, labels_in_another_order, too_few_rows};
 
@@ -288,7 +288,7 @@ fn sign(curve: &Curve) -> Sign {
     }
     // An honest predictor of noisy labels knows more than its label, but no more than the reference does.
     let may_be_noisy = !is_above_reference(curve.newest()) && falls_short(curve).is_ok_and(|(short, _)| short);
-    if let Interventions::Fall(evidence) = &interventions {
+    if let Ok(Interventions::Fall(evidence)) = &interventions {
         let drop = evidence.first().cloned();
         let small = drop.as_ref().is_some_and(|drop| drop.low() <= INTERVENTION_DROP);
         let doubt = match small && !has_vectors(curve) && !is_above_reference(curve.newest()) {
@@ -306,19 +306,19 @@ fn sign(curve: &Curve) -> Sign {
         return Sign { concepts, ..sign.by(drop) };
     }
     let leakage = leakage(curve);
-    if let Leakage::Shown { evidence, .. } = &leakage {
+    if let Ok(Leakage::Shown { evidence, .. }) = &leakage {
         let deciding = first_beyond(evidence);
         let why = match interventions {
-            Interventions::Hold(..) if !has_vectors(curve) => {
+            Ok(Interventions::Hold(..)) if !has_vectors(curve) => {
                 Some("activations hold extra information, harmless once concepts are corrected".to_owned())
             }
-            Interventions::FallToReference(_) => Some(
+            Ok(Interventions::FallToReference(_)) => Some(
                 "activations hold extra information, and interventions reach all that the true concepts allow"
                     .to_owned(),
             ),
             _ if has_vectors(curve) => Some(UNUSED_IN_EMBEDDINGS.to_owned()),
             _ if may_be_noisy => Some(format!("activations hold extra information, but {MAY_BE_NOISY}")),
-            Interventions::Unknown(_) => {
+            Err(_) => {
                 let of = match concepts(curve) {
                     Ok(concepts) if concepts.well => Some("activations of well-learnt concepts"),
                     Ok(concepts) if concepts.poor => None,
@@ -335,19 +335,20 @@ fn sign(curve: &Curve) -> Sign {
         let sign = why.map_or(Sign::of(Says::Leaks, ""), |why| Sign::of(Says::Maybe, why));
         return Sign { concepts, ..sign.by(deciding) };
     }
+    let of_vectors =
+        || [over_expressive_encoding, alignment_leakage].map(|rule| rule(curve)).into_iter().find(is_found);
     if has_vectors(curve)
-        && let Some(Judgement::Found(reading)) =
-            [over_expressive_encoding, alignment_leakage].map(|rule| rule(curve)).into_iter().find(is_found)
+        && let Some(Ok(reading)) = of_vectors()
     {
         return Sign::of(Says::Maybe, UNUSED_IN_EMBEDDINGS).by(reading.evidence.first().cloned());
     }
-    if let Judgement::Found(reading) = beyond_true_concepts(curve) {
+    if let Some(reading) = beyond_true_concepts(curve).ok().filter(|reading| reading.found) {
         return Sign::of(Says::Maybe, "the task is predicted beyond the true concepts")
             .by(reading.evidence.first().cloned());
     }
     let evidence = match leakage {
-        Leakage::Unknown(why) => return Sign::of(Says::Unknown, why),
-        Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. } => evidence,
+        Err(why) => return Sign::of(Says::Unknown, why),
+        Ok(Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. }) => evidence,
     };
     // A mean over many concepts hides the one that the head may rest on.
     let highest = curve.of_concepts("ctl_conditional").pop().filter(|(value, _)| *value > CTL_OF_ONE);
@@ -379,20 +380,23 @@ fn sign(curve: &Curve) -> Sign {
     }
 }
 
-fn holds(interventions: &Interventions) -> bool {
-    matches!(interventions, Interventions::Hold(..) | Interventions::FallToReference(_))
+/// The response to interventions, or why it is not known.
+type Known = Result<Interventions, String>;
+
+fn holds(interventions: &Known) -> bool {
+    matches!(interventions, Ok(Interventions::Hold(..) | Interventions::FallToReference(_)))
 }
 
 /// Returns the sign of an evaluation whose concepts were trained without the task. They did not learn from it what they
 /// hold beyond their labels.
-fn without_the_task(curve: &Curve, interventions: &Interventions) -> Sign {
-    if let Interventions::Fall(evidence) = interventions {
+fn without_the_task(curve: &Curve, interventions: &Known) -> Sign {
+    if let Ok(Interventions::Fall(evidence)) = interventions {
         let why = "the head does worse on the true concepts, though the concepts were trained without the task";
         return Sign::of(Says::Nothing, why).by(evidence.first().cloned());
     }
     let evidence = match leakage(curve) {
-        Leakage::Unknown(_) => Vec::new(),
-        Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. } => evidence,
+        Err(_) => Vec::new(),
+        Ok(Leakage::NotSeen(evidence, _) | Leakage::Shown { evidence, .. }) => evidence,
     };
     let sign = unless_unlearnt(curve, interventions, evidence);
     match sign.says {
@@ -401,12 +405,8 @@ fn without_the_task(curve: &Curve, interventions: &Interventions) -> Sign {
     }
 }
 
-fn is_found(judgement: &Judgement) -> bool {
-    matches!(judgement, Judgement::Found(_))
-}
-
 /// Returns the sign of an evaluation whose every number is below its limit.
-fn unless_unlearnt(curve: &Curve, interventions: &Interventions, evidence: Vec<Evidence>) -> Sign {
+fn unless_unlearnt(curve: &Curve, interventions: &Known, evidence: Vec<Evidence>) -> Sign {
     let deciding = || {
         let of_drop = |one: &&Evidence| one.score.starts_with("intervention");
         evidence.iter().find(of_drop).or(evidence.first()).cloned()
@@ -472,11 +472,11 @@ fn joined<'a>(reasons: impl IntoIterator<Item = Option<&'a str>>) -> String {
 }
 
 /// The reason why interventions do not tell how the head does on the true concepts.
-fn untold(curve: &Curve, interventions: &Interventions) -> String {
+fn untold(curve: &Curve, interventions: &Known) -> String {
     match interventions {
-        Interventions::Unknown(why) if !curve.is_due("intervention_drop") => why.clone(),
-        Interventions::Unknown(_) => "interventions were not logged".to_owned(),
-        _ => "interventions are not clear".to_owned(),
+        Err(why) if !curve.is_due("intervention_drop") => why.clone(),
+        Err(_) => "interventions were not logged".to_owned(),
+        Ok(_) => "interventions are not clear".to_owned(),
     }
 }
 
