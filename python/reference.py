@@ -25,8 +25,8 @@ RETURNED = ("Diagnosis", "Estimates", "Matrix", "Pass", "Run", "Runs", "Scores",
 # What the package itself calls of a public class.
 INTERNAL = ("of", "is_linear", "is_measured", "between", "units", "units_set")
 MODULES = ("lightning", "keras", "transformers", "optuna", "adapters")
-# The class that shows what it shares with others.
-SHOWS = "StoredRun"
+# Classes that share methods with another one, which shows them.
+SHOWN_BY = {"Run": "StoredRun"}
 ARGUMENT = re.compile(r"^([a-z_`]+(?:, [a-z_`]+)*(?:,? and `?[a-z_]+`?)*): ")
 
 
@@ -83,14 +83,14 @@ def entry(found: griffe.Object, name: str, level: int) -> str:
     text += text_of(found)
     if isinstance(found, griffe.Class):
         members = [member for member in found.members.values() if not member.is_alias and is_shown(member)]
+        inherited = [member for member in map(target, found.inherited_members.values()) if is_shown(member)]
+        shows = SHOWN_BY.get(name)
+        members += [] if shows else inherited
         # Attributes have no heading, so they come before the methods.
         members.sort(key=lambda member: not isinstance(member, griffe.Attribute))
-        inherited = [member for member in map(target, found.inherited_members.values()) if is_shown(member)]
-        if inherited and name != SHOWS:
+        if shows:
             calls = ", ".join(f"`{member.name}`" for member in inherited)
-            text += f"\nAs [`{SHOWS}`](#{SHOWS.lower()}) has them: {calls}.\n"
-        elif inherited:
-            members += inherited
+            text += f"\nAs [`{shows}`](#{shows.lower()}) has them: {calls}.\n"
         text += "".join(entry(member, f"{name}.{member.name}", level + 1) for member in members)
     return text
 

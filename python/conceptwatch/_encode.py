@@ -87,6 +87,11 @@ def outside_unit(declared: Any, tensors: list[Copy]) -> str | None:
     return None
 
 
+def is_pass(limits: messages.StartRunResponse, split: str) -> bool:
+    """Whether a split is evaluated pass by pass, as the sidecar states it."""
+    return bool(limits.windows.get(split, limits.default_window) == messages.WINDOW_KIND_PASS)
+
+
 def requests(
     batch: Batch, run: str, rank: int, client: str, sequence: int, limits: Any, end_pass: Any = None
 ) -> Iterator[bytes]:
@@ -97,7 +102,7 @@ def requests(
     for tensor in batch.tensors:
         tensor.wait()
     numbers, columns, batch.sent_ids = batch.numbers, batch.tensors, None
-    if batch.panel is not None and limits.is_pass(batch.split):
+    if batch.panel is not None and is_pass(limits, batch.split):
         wanted = wanted_rows(batch.panel, limits, partial(batch.row_ids, client, sequence))
         if wanted is not None:
             numbers = wanted if numbers is None else numbers[wanted]

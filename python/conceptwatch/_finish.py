@@ -41,10 +41,7 @@ class Ending:
         self._deadline = time.monotonic() + (TIMEOUT if timeout is None else timeout)
         self._alone = ALONE if timeout is None else timeout
         self._start = time.monotonic()
-        self._unsettled: list[tuple[str, int]] = []  # as the sidecar lists them
-        self.finished = False  # the whole run, by this rank's call
-        self.fired: list[Any] = []  # the run's alerts
-        self.other_splits: list[str] = []  # that rules look at, where the run has none of these
+        self.answer = messages.FinishRunResponse()  # to the newest call
 
     def finish(self, finish_run: Callable[..., Any] | None) -> bool:
         """Returns whether everything is sent and settled. finish_run: the call; None in a process that is no rank."""
@@ -96,19 +93,17 @@ class Ending:
             outcome=self._outcome,
         )
         try:
-            answer = finish_run(request, timeout=left + GRACE)
+            self.answer = finish_run(request, timeout=left + GRACE)
         except grpc.RpcError as error:
             if error.code() in TRANSIENT:
                 return False
             raise
-        self._unsettled = [(one.split, one.step) for one in answer.unsettled]
-        self.finished, self.fired = answer.finished, list(answer.fired)
-        self.other_splits = list(answer.other_splits)
         return True
 
     def _report(self, sent: bool, told: bool) -> bool:
         link = self._link
-        left = list(dict.fromkeys([*self._sender.unsettled(link), *self._unsettled]))
+        at_sidecar = ((one.split, one.step) for one in self.answer.unsettled)
+        left = list(dict.fromkeys([*self._sender.unsettled(link), *at_sidecar]))
         stats = self._sender.stats(link)
         dropped, forked = stats.ends_dropped, stats.batches_dropped["forked"]
         if left:

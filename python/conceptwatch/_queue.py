@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ._encode import PassKey
+from ._encode import PassKey, is_pass
 from ._run_channel import EndOfPass, Item, Link
 
 BACKLOG_AT_ONCE = 4
@@ -45,7 +45,7 @@ class Lane:
         """Puts items where they belong in the order of logging. Those of a pass stay together."""
         together = [*self.items, *items]
         together.sort(key=lambda item: item.sequence)
-        if self.link.limits.is_pass(self.split):
+        if is_pass(self.link.limits, self.split):
             first: dict[PassKey, int] = {}
             for item in together:
                 first.setdefault(item.content.key, item.sequence)

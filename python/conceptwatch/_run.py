@@ -20,7 +20,7 @@ import numpy as np
 from . import _collected, _declaration, _sidecar
 from ._connection import Contact, described
 from ._diagnosis import Diagnosis
-from ._encode import Batch, PassKey, wanted_rows
+from ._encode import Batch, PassKey, is_pass, wanted_rows
 from ._finish import ALONE, LONGEST_WAIT, TIMEOUT, TRANSIENT, Ending
 from ._fork import usable
 from ._head import Head, Recent
@@ -311,7 +311,7 @@ class Run(Curves):
             done = ending.finish(finish_run)
             if self._forward is not None:
                 self._forward.finish(LOGGING_TIMEOUT)
-            if ending.finished and not is_quiet():
+            if ending.answer.finished and not is_quiet():
                 self._sum_up(ending, advised)
             return done
         except (grpc.RpcError, ValueError, OSError) as error:  # ValueError: the channel is closed
@@ -329,19 +329,7 @@ class Run(Curves):
             answer = self._ask(self._sender.calls().get_scores, request, 0.0)
             if answer is not None and answer.HasField("point"):
                 newest[split] = Scores(answer.point)
-        link = self._link
-        text = summary(
-            self.name,
-            newest,
-            ending.fired,
-            stats=self.stats,
-            data_dir=link.data_dir or None,
-            page_url=link.page_url or None,
-            spawned=link.ends_unused,
-            error=self._error,
-            advised=advised,
-            other_splits=ending.other_splits,
-        )
+        text = summary(self._link, self.stats, newest, ending.answer, self._error, advised=advised)
         print(text, end="", file=sys.stderr)
 
     def __enter__(self) -> Run:
@@ -521,7 +509,7 @@ class Run(Curves):
 
     def _wanted(self, split: str, part: list[Logged], panel: Panel | None) -> Any:
         """The rows that may be sampled, or None for all of them."""
-        if panel is None or not self._link.limits.is_pass(split):
+        if panel is None or not is_pass(self._link.limits, split):
             return None
         given = next((tensor for tensor in part if tensor.name == "sample_ids"), None)
         if given is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import EllipsisType
 from typing import Any
 
-from ._encode import Batch, PassKey
+from ._encode import Batch, PassKey, is_pass
 from ._home import same_directory
 from ._launch import Launch
 from ._presample import Panel
@@ -20,20 +20,9 @@ from ._stats import Stats
 log = logging.getLogger("conceptwatch")
 
 
-@dataclass
-class Limits:
-    """The limits that the sidecar states; its defaults until it has."""
-
-    sample_rows: int = 0
-    sample_seed: int = 0
-    max_chunk_bytes: int = 4 << 20
-    max_batch_bytes: int = 64 << 20
-    windows: dict[str, int] = field(default_factory=dict)
-    default_window: int = 0
-    takes_joined_ends: bool = False
-
-    def is_pass(self, split: str) -> bool:
-        return self.windows.get(split, self.default_window) == messages.WINDOW_KIND_PASS
+def default_limits() -> messages.StartRunResponse:
+    """Those of a sidecar that states none."""
+    return messages.StartRunResponse(max_chunk_bytes=4 << 20, max_batch_bytes=64 << 20)
 
 
 @dataclass(eq=False)
@@ -45,7 +34,7 @@ class Link:
     queue_bytes: int
     launch: Launch
     resume: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: messages.StartRunResponse = field(default_factory=default_limits)  # as the sidecar states them
     page_url: str = ""  # as the sidecar states it
     stats: Stats = field(default_factory=Stats)
     declared: bool = False  # on the present connection
@@ -126,7 +115,7 @@ class Link:
 
     def settles(self, split: str) -> bool:
         """Whether the sidecar says when a pass of this split is settled."""
-        return bool(self.incarnation) and self.limits.is_pass(split)
+        return bool(self.incarnation) and is_pass(self.limits, split)
 
     def warn(self, message: str, *, is_fault: bool = True, outcome: str = "") -> None:
         """Logs each distinct message with its outcome once; those that differ only in numbers count as one.

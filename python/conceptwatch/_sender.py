@@ -30,7 +30,7 @@ from ._launch import scheduler_job, valid_name
 from ._outbox import Outbox, is_refused
 from ._protocol import Calls, messages
 from ._recording import SCHEME, Recorder
-from ._run_channel import EndOfPass, Item, Limits, Link
+from ._run_channel import EndOfPass, Item, Link, default_limits
 from ._stats import Stats
 from ._threads import started
 from ._version import __version__, same_release
@@ -431,16 +431,8 @@ class Sender:
             before, link.data_dir, link.ends_unused = link.data_dir, answer.data_dir, answer.ends_unused
             link.declarations += 1
             skewed = not same_release(answer.server_version, __version__)
-            default = Limits()
-            link.limits = Limits(
-                sample_rows=answer.sample_rows,
-                sample_seed=answer.sample_seed,
-                max_chunk_bytes=answer.max_chunk_bytes or default.max_chunk_bytes,
-                max_batch_bytes=answer.max_batch_bytes or default.max_batch_bytes,
-                windows=dict(answer.windows),
-                default_window=answer.default_window,
-                takes_joined_ends=answer.takes_joined_ends,
-            )
+            link.limits = default_limits()
+            link.limits.MergeFrom(answer)  # which leaves what it does not state
             restarted = bool(link.incarnation) and link.incarnation != answer.incarnation
             link.incarnation = answer.incarnation
             self._outbox.send_again(link, restarted=restarted, outage=self._outage)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._outcome import told
 from ._scores import Scores
 from ._stats import Stats
+
+if TYPE_CHECKING:
+    from ._protocol import messages
+    from ._run_channel import Link
 
 # The scores to look at first, in the order of docs/reading.md, each with the one for numbers.
 MAIN = (
@@ -82,24 +86,20 @@ def _losses(stats: Stats) -> list[str]:
 
 
 def summary(
-    run: str,
-    newest: Mapping[str, Scores],
-    fired: Iterable[Any],
-    *,
+    link: Link,
     stats: Stats,
-    data_dir: str | None,
-    page_url: str | None,
-    spawned: bool,
-    error: BaseException | None = None,
-    advised: bool = False,
-    other_splits: Sequence[str] = (),
+    newest: Mapping[str, Scores],
+    finished: messages.FinishRunResponse,
+    error: BaseException | None,
+    *,
+    advised: bool,
 ) -> str:
     """The lines, each with a line feed.
 
-    newest: the last scores by split. stats: of the process that finishes the run. spawned: the page ends with the jobs.
-    error: the exception that ended the script or the run's block. advised: this process was told to stop.
-    other_splits: those that the alert rules look at, where the run has none of them.
+    stats: of the process that finishes the run. newest: the last scores by split. error: the exception that ended the
+    script or the run's block. advised: this process was told to stop.
     """
+    run, data_dir, spawned = link.name, link.data_dir, link.ends_unused
     how = "has stopped on advice" if advised else "has finished"
     if error is not None:
         how = f"was ended by an exception: {_named(error)}"
@@ -115,10 +115,11 @@ def summary(
     lines += [f"  {loss}" for loss in _losses(stats)]
     if stats.labels_unknown:
         lines.append(f"  {counted(stats.labels_unknown, 'label')} taken as unknown, by soft_labels")
-    lines += [f"  {line}" for line in _judged(sorted(fired, key=lambda alert: alert.step), other_splits)]
-    if page_url is not None and not (spawned and data_dir is None):
-        lines.append(f"  page    {page_url}" + (", while any job runs" if spawned else ""))
-    if data_dir is not None:
+    fired = sorted(finished.fired, key=lambda alert: alert.step)
+    lines += [f"  {line}" for line in _judged(fired, finished.other_splits)]
+    if link.page_url and (data_dir or not spawned):
+        lines.append(f"  page    {link.page_url}" + (", while any job runs" if spawned else ""))
+    if data_dir:
         lines.append(f"  curves  {data_dir}")
         split = "" if not newest or "val" in newest else f" --split {shlex.quote(next(iter(newest)))}"
         lines.append(f"  open    conceptwatch diagnose {shlex.quote(run)}{split}")

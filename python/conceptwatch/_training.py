@@ -33,16 +33,6 @@ class Reading:
     values: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """The arguments of `conceptwatch.init` on which all ranks must agree."""
-
-    name: str
-    job: str | None
-    attempt: int | None
-    resume: bool
-
-
 class Stream:
     """A run that a callback streams to. `arguments` are those of `conceptwatch.init`."""
 
@@ -62,8 +52,10 @@ class Stream:
         self._arguments = dict(arguments)
         self._passes: dict[str, Pass] = {}
 
-    def declaration(self, world_size: int | None = None) -> Declaration:
-        """How the run is started. The run of a loaded checkpoint, or of an earlier training, is continued.
+    def declaration(self, world_size: int | None = None) -> dict[str, Any]:
+        """The arguments of `conceptwatch.init` on which all ranks must agree.
+
+        The run of a loaded checkpoint, or of an earlier training, is continued.
 
         world_size: number of ranks that share this declaration, and so a job even without a launcher.
         """
@@ -79,15 +71,15 @@ class Stream:
             launch = own_launch(self.name, world_size, job, attempt)
             job, attempt = launch.job or new_job(), launch.attempt
         resume = before is not None or bool(self._arguments.get("resume"))
-        return Declaration(before or self.name, job, attempt, resume)
+        return {"name": before or self.name, "job": job, "attempt": attempt, "resume": resume}
 
-    def start(self, declaration: Declaration, model: Any = None, **ranks: Any) -> Run:
+    def start(self, declaration: Mapping[str, Any], model: Any = None, **ranks: Any) -> Run:
         """Starts the run, unless it is started and not finished. A head given by name is that part of the model."""
         if self.run is None or self.run._finished:
             head = ranks.pop("head", self._arguments.get("head"))
             if isinstance(head, str):
                 head = _part(model, head)
-            self.run = init(**{**self._arguments, **ranks, **vars(declaration), "head": head})
+            self.run = init(**{**self._arguments, **ranks, **declaration, "head": head})
             self._restored = None
         return self.run
 
@@ -192,6 +184,35 @@ def _part(model: Any, name: str) -> Any:
         return attrgetter(name)(model)
     except AttributeError:
         raise ValueError(f"head: got {name!r}, expected the name of a part of {type(model).__name__}") from None
+
+
+class Monitor:
+    """The callbacks whose trainers have ranks of their own, and evaluate several splits at a step."""
+
+    splits: tuple[str, ...]
+    timeout: float
+    _stream: Stream
+
+    @property
+    def run(self) -> Run | None:
+        """The run, once training has started."""
+        return self._stream.run
+
+    def _start(self, model: Any, rank: int, world_size: int, agreed: Callable[[Any], Any]) -> None:
+        """Starts the run on each rank. agreed: the first rank's value, on every rank."""
+        ranks = {"rank": rank, "world_size": world_size}
+        declaration: dict[str, Any] | None = None
+        # If a sidecar has to be started, the first rank does it: its process ends last.
+        if rank == 0:
+            declaration = self._stream.declaration(world_size)
+            self._stream.start(declaration, model, **ranks)
+        self._stream.start(agreed(declaration), model, **ranks)
+
+    def _read(self, split: str, step: int, rank: int, agreed: Callable[[Any], Any]) -> Reading | None:
+        """The first rank's reading on every rank, so that all have the same scores."""
+        is_asked = rank == 0 and self.timeout > 0
+        reading: Reading | None = agreed(self._stream.read(split, step, self.timeout) if is_asked else None)
+        return reading
 
 
 class Tap:

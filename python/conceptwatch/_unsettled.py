@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ._encode import Batch, PassKey, taken
 from ._presample import priorities
-from ._run_channel import EndOfPass, Item, Limits
+from ._run_channel import EndOfPass, Item
 
 # Largest number of rows that a batch can state as left out.
 MOST_LEFT_OUT = (1 << 32) - 1
@@ -157,7 +157,7 @@ class Unsettled:
         """Ends that a sidecar has to be asked about, because its answer may have been lost."""
         return [item for kept in self for item in kept.ends if _again(item)]
 
-    def compact(self, kept: Kept, limits: Limits, client: str, lock: AbstractContextManager[Any]) -> None:
+    def compact(self, kept: Kept, limits: Any, client: str, lock: AbstractContextManager[Any]) -> None:
         """Drops the rows that the sample cannot hold. Called without the lock, which is taken for each change."""
         n, seed = limits.sample_rows, limits.sample_seed
         panels = {panel for item in kept.batches for panel in (_batch(item).panel,) if panel is not None}

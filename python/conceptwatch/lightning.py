@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from ._run import EXIT_TIMEOUT, Run
+from ._run import EXIT_TIMEOUT
 from ._summary import counted
-from ._training import PREFIX, USUAL, Declaration, Extract, Reading, Stream, Tap, check_scores, splits_of
+from ._training import PREFIX, USUAL, Extract, Monitor, Reading, Stream, Tap, check_scores, splits_of
 
 log = logging.getLogger("conceptwatch")
 
@@ -46,7 +46,7 @@ _EARLY_STOPPING = tuple(package.callbacks.EarlyStopping for package in _PACKAGES
 _CHECKPOINT = tuple(package.callbacks.ModelCheckpoint for package in _PACKAGES)
 
 
-class LeakageMonitor(_Callback):
+class LeakageMonitor(Monitor, _Callback):
     """Streams the batches of every validation during `fit`, and logs their leakage.
 
     `leakage/ctl_conditional` and the other `scores` are in `callback_metrics` before `on_validation_end`. A late or
@@ -88,10 +88,9 @@ class LeakageMonitor(_Callback):
         self._stream = Stream(name, extract, scores, {"concepts": concepts, **arguments})
         self._tap: Tap | None = None
 
-    @property
-    def run(self) -> Run | None:
-        """The run, once `on_train_start` was called."""
-        return self._stream.run
+    def key(self, score: str, split: str | None = None) -> str:
+        """The name under which a score is logged."""
+        return f"{PREFIX}{score}" if split in (None, self.splits[0]) else f"{PREFIX}{score}/{split}"
 
     @property
     def state_key(self) -> str:
@@ -102,10 +101,6 @@ class LeakageMonitor(_Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._stream.restore(state_dict)
-
-    def key(self, score: str, split: str | None = None) -> str:
-        """The name under which a score is logged."""
-        return f"{PREFIX}{score}" if split in (None, self.splits[0]) else f"{PREFIX}{score}/{split}"
 
     def step(self, trainer: Any) -> int:
         """The optimiser's steps so far, or batches where the module steps optimisers that Lightning does not count."""
@@ -133,13 +128,7 @@ class LeakageMonitor(_Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         # Not earlier: some strategies load the checkpoint, which may name the run, after `on_fit_start`.
-        ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
-        declaration: Declaration | None = None
-        # If a sidecar has to be started, the first rank does it: its process ends last.
-        if trainer.is_global_zero:
-            declaration = self._stream.declaration(trainer.world_size)
-            self._stream.start(declaration, pl_module, **ranks)
-        self._stream.start(trainer.strategy.broadcast(declaration), pl_module, **ranks)
+        self._start(pl_module, trainer.global_rank, trainer.world_size, trainer.strategy.broadcast)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self.train:
@@ -169,7 +158,7 @@ class LeakageMonitor(_Callback):
         self._stream.end()
         step = self.step(trainer)
         for split in self.splits:
-            reading = self._read(trainer, split, step)
+            reading = self._read(split, step, trainer.global_rank, trainer.strategy.broadcast)
             if split == self.splits[0]:
                 self.reading = reading
             fresh = reading.values if reading is not None and reading.step == step else {}
@@ -192,14 +181,6 @@ class LeakageMonitor(_Callback):
         self._stream.finish(EXIT_TIMEOUT)
 
     # ------------------------------------------------------------
-
-    def _read(self, trainer: Any, split: str, step: int) -> Reading | None:
-        """The first rank's reading on every rank, so that all have the same scores."""
-        reading = None
-        if trainer.is_global_zero and self.timeout > 0:
-            reading = self._stream.read(split, step, self.timeout)
-        broadcast: Reading | None = trainer.strategy.broadcast(reading)
-        return broadcast
 
     def _log(self, trainer: Any, pl_module: Any, key: str, value: float | None) -> None:
         if value is None and self._checkpointed(trainer, key):

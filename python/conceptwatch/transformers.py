@@ -22,8 +22,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ._run import EXIT_TIMEOUT, Run
-from ._training import PREFIX, USUAL, Declaration, Extract, Stream, splits_of
+from ._run import EXIT_TIMEOUT
+from ._training import PREFIX, USUAL, Extract, Monitor, Stream, splits_of
 
 try:
     _transformers: Any = import_module("transformers")
@@ -39,7 +39,7 @@ except ImportError as error:
 _SAVED = "conceptwatch"
 
 
-class LeakageMonitor(_transformers.TrainerCallback):
+class LeakageMonitor(Monitor, _transformers.TrainerCallback):
     """Streams the model's batches and outputs in every evaluation during training, and stops training by advice.
 
     The scores join the evaluation's metrics as `eval_leakage/ctl_conditional` and so on, for the callbacks after this
@@ -85,21 +85,10 @@ class LeakageMonitor(_transformers.TrainerCallback):
         self._open: str | None = None
         self._evaluated: tuple[int, int] = (-1, 0)  # a step, and its evaluations so far
 
-    @property
-    def run(self) -> Run | None:
-        """The run, once training has started."""
-        return self._stream.run
-
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
         self._state, self.stop_reason = state, None
-        ranks = {"rank": args.process_index, "world_size": args.world_size}
         self._stream.restore(state.stateful_callbacks.get(_SAVED, {}).get(self._stream.name, {}))
-        declaration: Declaration | None = None
-        # If a sidecar has to be started, the first process does it.
-        if args.process_index == 0:
-            declaration = self._stream.declaration(args.world_size)
-            self._stream.start(declaration, model, **ranks)
-        self._stream.start(self._agreed(declaration), model, **ranks)
+        self._start(model, args.process_index, args.world_size, self._agreed)
         self._hooks = [
             model.register_forward_pre_hook(self._before),
             model.register_forward_hook(self._after, with_kwargs=True),
@@ -130,8 +119,7 @@ class LeakageMonitor(_transformers.TrainerCallback):
             self._begin(split)
         self._stream.end()
         self._open = None
-        reading = self._stream.read(split, step, self.timeout) if self.timeout > 0 and args.process_index == 0 else None
-        reading = self._agreed(reading)
+        reading = self._read(split, step, args.process_index, self._agreed)
         fresh = reading.values if reading is not None and reading.step == step else {}
         self._report(args, state, metrics, split, fresh)
         if self.advice and split == self.splits[0]:
