@@ -94,12 +94,10 @@ def test_a_pass_that_is_partly_sent_goes_on_and_takes_the_place_of_one_that_is_k
 ) -> None:
     busy(sidecar, 60_000)
     run = start(concepts=2000)
-    with run.evaluation("val", step=0) as p:
-        p.log(concept_activations=np.zeros((1, 2000), np.float32))
+    one, wide = ({"concept_activations": np.zeros((rows, 2000), np.float32)} for rows in (1, 40))
+    evaluated(run, one, step=0)
     wait_for(lambda: run.stats.passes_ended == 1)
-    wide = {"concept_activations": np.zeros((40, 2000), np.float32)}
-    with run.evaluation("val", step=1) as p:
-        p.log(concept_activations=np.zeros((1, 2000), np.float32))
+    evaluated(run, one, step=1)
     with run.evaluation("val", step=2) as p:
         p.log(**wide)
         wait_for(lambda: steps(sidecar)[-1] == 2)

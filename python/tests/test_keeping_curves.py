@@ -205,9 +205,7 @@ def test_the_end_of_a_resumed_run_names_no_alert_of_evaluations_that_it_has_left
         (600, 3, "  no alert has fired\n"),
     ):
         run = conceptwatch.init("again", concepts=3, address=address, spawn=False, resume=step != 5)
-        with run.evaluation("val", step=step) as p:
-            p.log(**batch(rows))
-        assert p.scores(timeout=60) is not None
+        assert evaluated(run, batch(rows), step=step).scores(timeout=60) is not None
         assert run.finish()
         assert says in capsys.readouterr().err
 

@@ -125,8 +125,7 @@ def again(address: str, run: Run, *others: Run) -> None:
         for step in steps:
             for number, rank in enumerate((run, *others)):
                 count = ROWS // (1 + len(others))
-                with rank.evaluation("val", step=step) as p:
-                    p.log(**rows(right, number * count, count, ids=True))
+                evaluated(rank, rows(right, number * count, count, ids=True), step=step)
     scores = run.scores(step=15, timeout=60.0)
     assert scores is not None
     assert (scores["concept_accuracy"], scores.rows, scores.incomplete) == (1.0, ROWS, False)
@@ -144,8 +143,7 @@ def test_a_loop_run_again_with_its_run_supersedes_what_the_first_one_evaluated(a
         "checkpoints in the order of their steps"
     ]
     # Another split begins where it likes.
-    with run.evaluation("test", step=5) as p:
-        p.log(**rows(True, 0, ROWS, ids=True))
+    evaluated(run, rows(True, 0, ROWS, ids=True), step=5, split="test")
     evaluate(run, 15, right=False)
     assert run.finish()
     assert [point[:2] for point in points(address, run) if not point[4]] == [(0, 1), (15, 2)]
@@ -167,8 +165,7 @@ def test_without_a_job_it_is_said_that_two_trainings_are_in_one_curve(
 ) -> None:
     run = start(world_size=2, rank=0)
     for step in (3, 2):
-        with run.evaluation("val", step=step) as p:
-            p.log(**rows(True, 0, ROWS, ids=True))
+        evaluated(run, rows(True, 0, ROWS, ids=True), step=step)
     assert [text for text in warned() if "both are in one curve" in text]
     assert run.finish()
     assert len(sidecar.starts) == 1

@@ -237,16 +237,13 @@ def test_advice_for_a_step_does_not_change(sidecar: Sidecar, start: Start) -> No
 def test_advice_is_asked_for_again_from_the_step_to_which_training_goes_back(sidecar: Sidecar, start: Start) -> None:
     run = start()
     for step in (1, 2, 3):
-        with run.evaluation("val", step=step) as p:
-            p.log(**batch())
+        evaluated(run, batch(), step=step)
         assert run.should_stop(step=step) is False
     sidecar.stop = True
-    with run.evaluation("val", step=2) as p:
-        p.log(**batch())
+    evaluated(run, batch(), step=2)
     assert [run.should_stop(step=step) for step in (1, 2, 3)] == [False, True, True]
     assert [request.attempt for request in sidecar.starts] == [0, 1]
-    with run.evaluation("val", step=2) as p:  # once more at its step
-        p.log(**batch())
+    evaluated(run, batch(), step=2)  # once more at its step
     assert run.finish()
     assert len(sidecar.starts) == 2
 
