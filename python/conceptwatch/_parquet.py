@@ -15,33 +15,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-# Columns that hold something else than text. A "time" is Unix seconds in CSV, and a UTC timestamp in Parquet.
+TABLES = ("runs", "points", "scores", "concepts", "pairs", "unscored", "rows")
+# Columns that hold something else than text, in whichever table. A "time" is Unix seconds in CSV, and a UTC timestamp
+# in Parquet.
 TYPES = {
-    "runs": {"started": "time", "finished": "bool", "world_size": "uint32"},
-    "points": {
-        "step": "uint64", "epoch": "float64", "time": "time", "rows": "uint64", "rows_seen": "uint64",
-        "provisional": "bool", "incomplete": "bool", "superseded": "bool", "launch": "uint32", "restart": "uint32",
-        "tie_fraction": "float64", "neighbours": "uint32", "seed": "uint64", "catalogue_version": "uint32",
-        "seconds": "float64",
-    },
-    "scores": {
-        "step": "uint64", "value": "float64", "standard_error": "float64", "p_value": "float64",
-        "change_error": "float64", "age": "float64", "superseded": "bool", "launch": "uint32", "restart": "uint32",
-    },
-    "concepts": {
-        "step": "uint64", "value": "float64", "q": "float64", "superseded": "bool", "launch": "uint32",
-        "restart": "uint32",
-    },
-    "pairs": {
-        "step": "uint64", "value": "float64", "q": "float64", "age": "float64", "superseded": "bool",
-        "launch": "uint32", "restart": "uint32",
-    },
-    "unscored": {"step": "uint64", "time": "time", "rows_seen": "uint64"},
-    "rows": {
-        "step": "uint64", "id": "uint64", "local": "float64", "term": "float64", "task_label": "float64",
-        "group": "int32",
-    },
-}  # fmt: skip
+    **dict.fromkeys(("started", "time"), "time"),
+    **dict.fromkeys(("finished", "provisional", "incomplete", "superseded"), "bool"),
+    **dict.fromkeys(("step", "rows", "rows_seen", "seed", "id"), "uint64"),
+    **dict.fromkeys(("world_size", "launch", "restart", "neighbours", "catalogue_version"), "uint32"),
+    **dict.fromkeys(("epoch", "value", "standard_error", "p_value", "change_error", "age", "q"), "float64"),
+    **dict.fromkeys(("tie_fraction", "seconds", "local", "term", "task_label"), "float64"),
+    "group": "int32",
+}
 PACKAGES = ("pyarrow", "polars")
 
 
@@ -59,7 +44,7 @@ def export(binary: str, arguments: list[str]) -> int:
     to = stated.to
     if to is None:
         return subprocess.run([binary, *arguments], check=False).returncode  # it says what is missing
-    names = [f"{kind}.parquet" for kind in TYPES]
+    names = [f"{kind}.parquet" for kind in TABLES]
     taken = next((to / name for name in names if (to / name).exists()), None)
     if taken is not None:
         return _failed(f"to: {taken} exists already; choose another directory")
@@ -74,7 +59,7 @@ def export(binary: str, arguments: list[str]) -> int:
             written = []
             for source in sorted(Path(scratch, "csv").glob("*.csv")):
                 target = Path(scratch, f"{source.stem}.parquet")
-                (_by_pyarrow if package == "pyarrow" else _by_polars)(source, target, TYPES[source.stem])
+                (_by_pyarrow if package == "pyarrow" else _by_polars)(source, target)
                 source.unlink()
                 written.append(target)
             for target in written:
@@ -98,12 +83,12 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args(arguments)
 
 
-def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
+def _by_pyarrow(source: Path, target: Path) -> None:
     arrow, csv, parquet = (import_module(name) for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
-    times = [place for place, name in enumerate(header) if types.get(name) == "time"]
-    aliases = {name: types.get(name, "string") for name in header} | {header[place]: "float64" for place in times}
+    times = [place for place, name in enumerate(header) if TYPES.get(name) == "time"]
+    aliases = {name: TYPES.get(name, "string") for name in header} | {header[place]: "float64" for place in times}
     chosen = {name: arrow.type_for_alias(alias) for name, alias in aliases.items()}
     compute, timestamp = import_module("pyarrow.compute"), arrow.timestamp("us", "UTC")
     options = csv.ConvertOptions(column_types=chosen, null_values=[""], strings_can_be_null=True)
@@ -121,14 +106,14 @@ def _by_pyarrow(source: Path, target: Path, types: dict[str, str]) -> None:
                 writer.write_batch(arrow.record_batch(columns, schema=schema))
 
 
-def _by_polars(source: Path, target: Path, types: dict[str, str]) -> None:
+def _by_polars(source: Path, target: Path) -> None:
     polars = import_module("polars")
     named = {"float64": "Float64", "time": "Float64", "uint64": "UInt64", "uint32": "UInt32"}
     named |= {"int32": "Int32", "bool": "Boolean"}
     with source.open(encoding="utf-8") as file:
         header = file.readline().rstrip("\n").split(",")
-    schema = {name: getattr(polars, named.get(types.get(name, ""), "String")) for name in header}
-    times = [name for name in header if types.get(name) == "time"]
+    schema = {name: getattr(polars, named.get(TYPES.get(name, ""), "String")) for name in header}
+    times = [name for name in header if TYPES.get(name) == "time"]
     microseconds = (polars.col(times) * 1e6).round().cast(polars.Int64)
     rows = polars.scan_csv(source, schema=schema)
     rows.with_columns(microseconds.cast(polars.Datetime("us", "UTC"))).sink_parquet(target)
