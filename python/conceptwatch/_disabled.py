@@ -23,7 +23,7 @@ class DisabledRun(Run):
 
     def __init__(self, link: Link, raise_errors: bool) -> None:
         self.address, self._head, self._forward = "", None, None
-        self._link, self._raise_errors, self._reasons = link, raise_errors, {}
+        self._link, self._raise_errors, self._advice = link, raise_errors, {}
         self._process, self._finished = 0, False  # no process sends for it
 
     @property

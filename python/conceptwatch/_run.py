@@ -92,8 +92,7 @@ class Run(Curves):
         self._error: BaseException | None = None  # which ended the script, or the run's block
         self._handled = id(handled())  # with which the run has nothing to do
         self._token_file: str | None = None
-        self._advice: dict[int, bool] = {}
-        self._reasons: dict[int, str] = {}
+        self._advice: dict[int, tuple[bool, str]] = {}  # by step, with the reason
         # Steps without an answer: another rank may have had one, or have it later.
         self._unanswered: list[int] = []
         self._silence = SILENCE  # why the last question had no answer
@@ -273,12 +272,12 @@ class Run(Curves):
             elif _is_over(began, timeout) and answer.decided_by_step < step:
                 asked = f"whether to stop at step {step} was asked too early: {reason}{self._link.awaited}"
                 self._link.warn(asked, is_fault=False)
-            self._advice[step], self._reasons[step] = stop, reason
-        return self._advice[step]
+            self._advice[step] = stop, reason
+        return self._advice[step][0]
 
     def stop_reason(self, *, step: int) -> str:
         """The reason for the answer of `should_stop` for that step; empty before that was called."""
-        return self._reasons.get(step, "")
+        return self._advice.get(step, (False, ""))[1]
 
     def finish(self, timeout: float | None = None) -> bool:
         """Sends what is left, waits until it is settled, and states that this rank has finished.
@@ -304,7 +303,7 @@ class Run(Curves):
         if self._error is None and id(handled()) != self._handled:
             self._error = failure(handled())
         # A job that asks again has not stopped.
-        answers = list(self._advice.values())
+        answers = [stop for stop, _ in self._advice.values()]
         advised = sum(answers) == 1 and answers[-1]
         ending = Ending(self._sender, self._link, timeout, outcome_of(self._error, advised=advised))
         try:
@@ -538,8 +537,7 @@ class Run(Curves):
     def _begin_branch(self, before: PassKey, step: int) -> None:
         """Separates the evaluations from `step` on that were made before training went back there: of another model."""
         began = self._sender.begin_branch(self._link, time.monotonic() + TIMEOUT, ALONE)
-        self._advice = {known: stop for known, stop in self._advice.items() if known < step}
-        self._reasons = {known: self._reasons[known] for known in self._advice}
+        self._advice = {known: answer for known, answer in self._advice.items() if known < step}
         self._unanswered, self._ended, self._newest = [], {}, {}
         fate = f"earlier ones from step {step} on are superseded" if began else "both are in one curve"
         self._link.warn(

@@ -45,11 +45,18 @@ def batch(rows: int = 10, first_id: int | None = None, seed: int = 0) -> dict[st
     return tensors
 
 
-def log(run: conceptwatch.Run, step: int, rows: int = 10, split: str = "val", batches: int = 2) -> None:
-    """Logs a pass."""
-    with run.evaluation(split, step=step) as p:
-        for i in range(batches):
-            p.log(**batch(rows, first_id=i * rows, seed=step + i))
+def log(run: conceptwatch.Run, *steps: int, split: str = "val", batches: int = 2) -> None:
+    """Logs a pass at each of these steps, in batches of ten rows."""
+    for step in steps:
+        with run.evaluation(split, step=step) as p:
+            for i in range(batches):
+                p.log(**batch(10, first_id=10 * i, seed=step + i))
+
+
+def sent(run: conceptwatch.Run, *steps: int) -> None:
+    """Logs passes, and waits until the sidecar has them."""
+    log(run, *steps)
+    wait_for(lambda: acknowledged(run))
 
 
 def evaluated(

@@ -11,7 +11,7 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Run, _collected
-from conftest import K, Start, Warned, acknowledged, log, wait_for
+from conftest import K, Start, Warned, log, sent, wait_for
 from sidecar import Sidecar, at_once
 
 
@@ -20,8 +20,7 @@ def test_only_ends_count_as_waiting_ends(settling: Sidecar, start: Start, monkey
     settling.settled = at_once
     settling.hold = threading.Event()
     run = start()
-    for step in range(3):
-        log(run, step, batches=20)
+    log(run, *range(3), batches=20)
     settling.hold.set()
     assert run.finish()
     assert (run.stats.passes_settled, run.stats.ends_dropped) == ({"point": 3}, 0)
@@ -33,15 +32,13 @@ def test_ends_that_are_asked_about_again_take_no_room_of_new_ones(
     monkeypatch.setattr("conceptwatch._outbox.MAX_WAITING_ENDS", 3)
     run = start()
     for step in range(3):
-        log(run, step)
-        wait_for(lambda: acknowledged(run))
+        sent(run, step)
     settling.close()
     wait_for(lambda: run._sender.down)
     settling.settled, settling.hold = at_once, threading.Event()
     settling.restart(run.address, "second")
     wait_for(lambda: run._link.outstanding == 9)
-    for step in range(3, 6):
-        log(run, step)
+    log(run, *range(3, 6))
     settling.hold.set()
     assert run.finish()
     assert (run.stats.passes_settled, run.stats.ends_dropped) == ({"point": 6}, 0)
@@ -57,8 +54,7 @@ def test_a_pass_whose_end_has_no_room_is_counted_and_finish_names_it(
     wait_for(lambda: run._link.declared)
     settling.close()
     wait_for(lambda: run._sender.down)
-    for step in range(5):
-        log(run, step)
+    log(run, *range(5))
     assert (run.stats.passes_unsettled, run.stats.ends_dropped) == (5, 2)
     settling.restart(run.address, "second")
     assert run.finish() is False
@@ -87,8 +83,7 @@ def test_a_pass_whose_end_breaks_the_connection_is_not_called_settled(
 
     settling.before = before
     run = start()
-    for step in (1, 2):
-        log(run, step)
+    log(run, 1, 2)
     assert run.finish() is False
     assert (run.stats.passes_settled, run.stats.passes_unsettled, run.stats.ends_dropped) == ({"point": 1}, 1, 1)
     assert "1 evaluation was not settled: val at step 1" in warned()[-1]

@@ -8,15 +8,13 @@ import grpc
 import pytest
 
 from conceptwatch._protocol import messages
-from conftest import Start, Warned, acknowledged, log, wait_for
+from conftest import Start, Warned, acknowledged, log, sent, wait_for
 from sidecar import Sidecar, at_once
 
 
 def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(settling: Sidecar, start: Start) -> None:
     run = start()
-    for step in range(3):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, *range(3))
     second = start(name="second", address=run.address)
     wait_for(lambda: second._link.declared and settling.streams == 2)
     settling.settle("val", 0, 1, 2)
@@ -30,8 +28,7 @@ def test_a_second_run_of_the_process_does_not_lose_what_becomes_of_the_first(set
 
 def test_what_is_settled_while_another_run_is_declared_is_asked_about(settling: Sidecar, start: Start) -> None:
     run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
 
     def declaring(request: Any) -> None:
         wait_for(lambda: not settling.is_streaming)
@@ -46,8 +43,7 @@ def test_what_is_settled_while_another_run_is_declared_is_asked_about(settling: 
 
 def test_a_refused_second_run_does_not_lose_what_becomes_of_the_first(settling: Sidecar, start: Start) -> None:
     run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
     settling.refuse_start = "run.name: has the character \\n"
     second = start(name="second", address=run.address)
     wait_for(lambda: second._link.refused and settling.streams == 2)
@@ -85,9 +81,7 @@ def test_a_second_run_without_room_does_not_stop_the_first(
 
 def test_a_backlog_goes_on_after_a_second_run_was_declared(settling: Sidecar, start: Start) -> None:
     run = start()
-    for step in range(10):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, *range(10))
     settling.restart(run.address, "second")
     wait_for(lambda: len(settling.ends) == 14)
     streams = settling.streams
@@ -105,9 +99,7 @@ def test_an_end_that_is_asked_about_and_found_closed_stays_unsettled_until_it_is
 ) -> None:
     """A sidecar knows who ended the newest passes; of others it says that they are closed."""
     run = start()
-    for step in range(3):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, *range(3))
     held = run.stats.unsettled_bytes
 
     def closed(response: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from conceptwatch._presample import client_hash, identities, priorities
 from conceptwatch._protocol import messages
-from conftest import K, Start, Warned, acknowledged, batch, log, wait_for
+from conftest import K, Start, Warned, acknowledged, batch, log, sent, wait_for
 from sidecar import Received, Sidecar, at_once
 
 N = 64  # rows in a sample of `settling`
@@ -33,8 +33,7 @@ def messages_to(sidecar: Sidecar, incarnation: str) -> list[tuple[int, str]]:
 
 def test_the_rows_of_a_pass_are_kept_until_it_is_settled(settling: Sidecar, start: Start) -> None:
     run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
     stats = run.stats
     assert (stats.queue_bytes, stats.unsettled_bytes > 0, stats.passes_unsettled) == (0, True, 1)
     settling.settle("val", 1)
@@ -55,9 +54,7 @@ def test_a_restarted_sidecar_gets_every_unsettled_pass_again_in_the_order_of_log
     settling: Sidecar, start: Start
 ) -> None:
     run = start()
-    for step in (1, 2, 3):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1, 2, 3)
     settling.settle("val", 1)
     wait_for(lambda: run.stats.passes_unsettled == 2)
     with run.evaluation("val", step=4) as p:
@@ -86,9 +83,7 @@ def test_a_restarted_sidecar_gets_every_unsettled_pass_again_in_the_order_of_log
 
 def test_the_same_sidecar_is_asked_what_is_settled(settling: Sidecar, start: Start) -> None:
     run = start()
-    log(run, 1)
-    log(run, 2)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1, 2)
     settling.settled = at_once
     settling.restart(run.address, "first")
     wait_for(lambda: run.stats.passes_unsettled == 0)
@@ -100,9 +95,7 @@ def test_the_same_sidecar_is_asked_what_is_settled(settling: Sidecar, start: Sta
 def test_a_backlog_waits_in_the_client_and_other_splits_pass_it(settling: Sidecar, start: Start) -> None:
     settling.start.windows["test"] = messages.WINDOW_KIND_PASS
     run = start()
-    for step in range(10):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, *range(10))
     settling.restart(run.address, "second")
     log(run, 10)
     log(run, 5, split="test")
@@ -127,12 +120,10 @@ def test_passes_of_an_outage_are_all_sent_as_backlog(settling: Sidecar, start: S
 
     settling.answer, settling.settled = busy, at_once
     run = start()
-    log(run, 0)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 0)
     settling.close()
     wait_for(lambda: run._sender.down)
-    for step in range(1, 61):
-        log(run, step)
+    log(run, *range(1, 61))
     settling.restart(run.address, "second")
     assert run.finish()
     assert [end.backlog for end in settling.ends] == [False] + [True] * 60
@@ -199,8 +190,7 @@ def test_rows_without_room_are_released_for_new_ones_and_counted(
     size = sum(np.asarray(value).nbytes for value in batch(10, first_id=0).values())
     run = start(queue_bytes=5 * size)
     for step in range(4):
-        log(run, step)
-        wait_for(lambda: acknowledged(run))
+        sent(run, step)
         assert run.stats.queue_bytes + run.stats.unsettled_bytes <= 5 * size
     stats = run.stats
     assert (stats.batches_dropped, stats.passes_unsettled) == ({}, 4)
@@ -219,13 +209,10 @@ def test_rows_without_room_are_released_for_new_ones_and_counted(
 def test_rows_that_wait_to_be_sent_again_do_not_block_new_ones(settling: Sidecar, start: Start) -> None:
     size = sum(np.asarray(value).nbytes for value in batch(10, first_id=0).values())
     run = start(queue_bytes=16 * size)
-    for step in range(8):
-        log(run, step)
-    wait_for(lambda: acknowledged(run))
+    sent(run, *range(8))
     settling.restart(run.address, "second")
     wait_for(lambda: len(messages_to(settling, "second")) == 12)
-    for step in range(8, 14):
-        log(run, step)
+    log(run, *range(8, 14))
     stats = run.stats
     assert stats.batches_dropped == {}
     assert stats.queue_bytes + stats.unsettled_bytes <= 16 * size
@@ -246,8 +233,7 @@ def test_finish_waits_for_settlement_and_says_what_is_not(settling: Sidecar, sta
     settled.join()
     second = start(address=run.address)
     settling.unsettled = [messages.Unsettled(split="train", step=9)]
-    for step in range(12):
-        log(second, step)
+    log(second, *range(12))
     assert second.finish(timeout=3) is False
     (line,) = warned()
     assert line.endswith("are kept unless that crashes or cannot write, which its page says; the others are lost")
@@ -261,8 +247,7 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
 ) -> None:
     monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
     run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
     settling.close()
     wait_for(lambda: run._sender.down)
     assert run.finish() is False
@@ -296,8 +281,7 @@ def test_a_sidecar_that_does_not_take_a_run_is_not_called_absent(
 
 def test_finish_outlasts_a_restart(settling: Sidecar, start: Start) -> None:
     run = start()
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
     done: list[bool] = []
     thread = threading.Thread(target=lambda: done.append(run.finish()))
     thread.start()
@@ -346,8 +330,7 @@ def test_a_pass_whose_end_is_refused_is_not_waited_for(settling: Sidecar, start:
 
 def test_an_incomplete_point_is_said(settling: Sidecar, start: Start, warned: Warned) -> None:
     run = start(raise_errors=True)
-    log(run, 1)
-    wait_for(lambda: acknowledged(run))
+    sent(run, 1)
     settling.settle("val", 1, outcome=messages.Settled.OUTCOME_INCOMPLETE, reason="rank 1 is missing")
     wait_for(lambda: run.stats.passes_settled == {"incomplete": 1})
     assert "the evaluation of 'val' at step 1 is incomplete: rank 1 is missing" in warned()[0]

@@ -95,16 +95,10 @@ def test_logits_declared_as_probabilities_warn_once(dtype: str, start: Start, wa
     assert run.stats.batches_dropped == {}
 
 
-@pytest.mark.parametrize("kind", ["logit", "continuous"])
-def test_other_kinds_take_any_value(kind: str, start: Start, warned: Warned) -> None:
-    run = start(activation_kind=kind)
-    log(run, concept_activations=np.full((10, K), -7.0))
-    assert warned() == []
-
-
-def test_probabilities_do_not_warn(start: Start, warned: Warned) -> None:
-    run = start()
-    log(run, concept_activations=np.array([[0.0, 1.0, 1.0000001]] * 10, np.float32))
+@pytest.mark.parametrize("kind", ["logit", "continuous", "probability"])
+def test_values_that_fit_their_kind_do_not_warn(kind: str, start: Start, warned: Warned) -> None:
+    fitting = [0.0, 1.0, 1.0000001] if kind == "probability" else [-7.0] * K
+    log(start(activation_kind=kind), concept_activations=np.array([fitting] * 10, np.float32))
     assert warned() == []
 
 
