@@ -25,11 +25,7 @@ MOST_LOGIT = 80.0
 
 @contextlib.contextmanager
 def calling(
-    head: Call,
-    sample: Any,
-    tasks: Sequence[Output],
-    *,
-    cut: Callable[[list[Any]], float] | None = None,
+    head: Call, sample: Any, tasks: Sequence[Output], *, cut: Callable[[list[Any]], float] | None = None
 ) -> Iterator[Callable[[Any], Any]]:
     """A function from concept values like `sample` to what a head predicts of each task, [n]: classes, -1 where its
     output is not finite; numbers, NaN there; or, of single outputs for classes, these as floats.

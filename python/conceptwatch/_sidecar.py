@@ -158,12 +158,7 @@ def _start(binary: str, address: str, page: str, known_as: str | None, wish: Wis
         # A process group of its own: an interrupt at the terminal is for the job, which then still sends its queue. The
         # session stays the job's, because Linux may share the CPU between sessions and apply niceness only within one.
         process = subprocess.Popen(
-            command,
-            env=wish.environment(),
-            stdin=subprocess.PIPE,
-            stdout=descriptor,
-            stderr=descriptor,
-            **_OWN_GROUP,
+            command, env=wish.environment(), stdin=subprocess.PIPE, stdout=descriptor, stderr=descriptor, **_OWN_GROUP
         )
     except OSError as error:
         raise NotStarted(f"{binary} cannot be started: {error}") from error

@@ -136,11 +136,7 @@ def torch_explain(
 
 
 def scbm(
-    batch: Mapping[str, Any],
-    outputs: Sequence[Any],
-    *,
-    head: Call | None = None,
-    missing_concept_labels: bool = False,
+    batch: Mapping[str, Any], outputs: Sequence[Any], *, head: Call | None = None, missing_concept_labels: bool = False
 ) -> dict[str, Any]:
     """Stochastic concept bottleneck models, whose concepts are Monte-Carlo samples.
 

@@ -105,11 +105,7 @@ def test_the_head_is_the_part_between_two_layers(keras: Any, address: str) -> No
     model = bottleneck(keras, 5.0)
     task = model.get_layer("task")
     task.set_weights([np.full((3, 1), 4.0), np.array([-6.0])])  # the most of three concepts
-    heads = {
-        "layer": "task",
-        "tensor": model.outputs[1],
-        "function": conceptwatch.Head(task, threshold=0.5),
-    }
+    heads = {"layer": "task", "tensor": model.outputs[1], "function": conceptwatch.Head(task, threshold=0.5)}
     monitors = {name: leakage_monitor(f"head {name}", address, head=head) for name, head in heads.items()}
     fit(model, *monitors.values(), epochs=2)
     truth = task(PROBE.c)

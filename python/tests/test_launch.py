@@ -298,11 +298,7 @@ def test_a_declaration_says_job_attempt_rank_and_resume(sidecar: Naming, start: 
     [({"SLURM_JOB_ID": "4711"}, "4711"), ({"SLURM_JOB_ID": "", "PBS_JOBID": "12.head"}, "12.head"), ({}, "")],
 )
 def test_a_declaration_says_where_it_runs(
-    environment: dict[str, str],
-    expected: str,
-    sidecar: Naming,
-    start: Start,
-    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str], expected: str, sidecar: Naming, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
         monkeypatch.delenv(name, raising=False)
@@ -315,11 +311,7 @@ def test_a_declaration_says_where_it_runs(
 
 @pytest.mark.parametrize(("world_size", "again"), [(4, ("3d1f", "run")), (1, ("3d1f:2", "run-2"))])
 def test_the_launcher_is_found_in_the_environment(
-    world_size: int,
-    again: tuple[str, str],
-    sidecar: Naming,
-    start: Start,
-    monkeypatch: pytest.MonkeyPatch,
+    world_size: int, again: tuple[str, str], sidecar: Naming, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "1"} if world_size == 1 else {}
     for name, value in {**TORCHRUN, **alone, "RANK": str(world_size - 1), "TORCHELASTIC_RESTART_COUNT": "1"}.items():

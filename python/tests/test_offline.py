@@ -58,7 +58,7 @@ def test_a_replay_gives_what_the_sidecar_would_have_given(tmp_path: Path) -> Non
     assert Path(alone[0]).name.startswith("a_run_1-")
     found = [command("replay", "--json", *files) for files in (alone, both)]
     assert [(done.returncode, done.stderr) for done in found] == [
-        (0, "run 'a run/1': 18 batches, 1800 rows, 3 passes\n"),
+        (0, "run 'a run/1': 18 batches, 1800 rows, 3 passes\n")
     ] * 2
     of_one, of_two = (points(done.stdout) for done in found)
     assert [(point["step"], point["rows"], point["epoch"]) for point in of_one] == [

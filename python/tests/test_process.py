@@ -45,7 +45,7 @@ def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
         run = conceptwatch.init("run", concepts=3, address="127.0.0.1:1", spawn=False)
         with run.evaluation("val", step=1) as p:
             p.log(concept_activations=np.ones((10, 3), np.float32))
-        """,
+        """
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr

@@ -72,9 +72,7 @@ def newest(page: str, run: str, score: str) -> str:
     return f"{points[-1]['value']:.4f}"
 
 
-def test_both_pages_show_both_trainings(
-    started: tuple[int, dict[str, str], subprocess.Popen[bytes]],
-) -> None:
+def test_both_pages_show_both_trainings(started: tuple[int, dict[str, str], subprocess.Popen[bytes]]) -> None:
     port, environment, _ = started
     pages = [f"127.0.0.1:{port + 1}", f"127.0.0.1:{port + 11}"]
     training = train(f"127.0.0.1:{port},127.0.0.1:{port + 10}", environment, epochs=6)

@@ -258,11 +258,7 @@ def test_without_a_sidecar_finish_gives_up_soon_and_says_so(
 
 @pytest.mark.parametrize("code", ["resource_exhausted", "internal"])
 def test_a_sidecar_that_does_not_take_a_run_is_not_called_absent(
-    code: str,
-    settling: Sidecar,
-    start: Start,
-    warned: Warned,
-    monkeypatch: pytest.MonkeyPatch,
+    code: str, settling: Sidecar, start: Start, warned: Warned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("conceptwatch._finish.ALONE", 0.2)
     settling.refuse_start, settling.refuse_as = "run: declarations take 9 bytes", grpc.StatusCode[code.upper()]
