@@ -34,15 +34,15 @@ pub(super) const LABEL_ORDER: &str = "labels_in_another_order";
 pub const RULES: &[Rule] = &[
     Rule {
         id: LABEL_ORDER,
-        title: "Labels in another order than activations",
+        title: "Labels in another order",
         subject: "Label columns",
         source: "this project",
-        action: "Put concept_labels and concept_activations in one order",
+        action: "Put concept_labels and concept_activations in one order, and number classes of the task alike",
         help: || {
             "Activations of some concepts predict the labels of others far better than their own: AUC at least 0.8 and \
              higher by at least 0.15, and no more than chance for their own beyond that. Or a binary concept has an AUC \
-             of at most 0.2, also within the classes of the task; or the classes of a categorical one are right in 0.8 \
-             of the rows under other numbers, and by less than chance under their own. Then nothing else is concluded."
+             of at most 0.2, also within the classes of the task; or the classes of a categorical one, or of the \
+             task, are mostly right under other numbers, and by less than chance under their own. Then nothing else is concluded."
                 .to_owned()
         },
         judge: sample::labels_in_another_order,

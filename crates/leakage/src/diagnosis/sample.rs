@@ -6,7 +6,7 @@ use crate::limits::{
     CONCEPT_ACCURACY, CTL_CONDITIONAL, CTL_EXCESS, ICL_CONDITIONAL, ICL_EXCESS, INTERVENTION_HARM, ROWS, TIES,
 };
 use crate::score::catalogue::named;
-use crate::score::of_other_order;
+use crate::score::{OTHER_TASK_ORDER, of_other_order};
 
 pub fn saturation(curve: &Curve) -> Judgement {
     let newest = curve.newest();
@@ -49,14 +49,23 @@ pub fn saturation(curve: &Curve) -> Judgement {
     Reading::judged(rise.is_above(0.0) && moved && !leaks, text, evidence)
 }
 
-/// Why nothing is concluded from scores of concepts whose labels are in another order.
-pub const OF_OTHERS: &str = "the labels are in another order than the activations, so scores of concepts mean nothing";
+/// Balanced accuracy of two classes by chance; that of more is lower.
+const CHANCE: f64 = 0.5;
+
+/// Why nothing is concluded from scores of labels in another order.
+pub const OF_OTHERS: &str =
+    "the labels are in another order than activations or predictions, so scores that compare them mean nothing";
 
 pub fn labels_in_another_order(curve: &Curve) -> Judgement {
-    let auc = curve.measured("concept_auc")?;
     let remark = of_other_order(curve.newest());
+    let evidence = match remark {
+        Some(remark) if remark.starts_with(OTHER_TASK_ORDER) => {
+            curve.measured("task_balanced_accuracy")?.beside(CHANCE)
+        }
+        _ => curve.measured("concept_auc")?.beside(CONCEPT_ACCURACY),
+    };
     let text = remark.unwrap_or("no activations predict the labels of another concept far better than their own");
-    Reading::judged(remark.is_some(), text, vec![auc.beside(CONCEPT_ACCURACY)])
+    Reading::judged(remark.is_some(), text, vec![evidence])
 }
 
 pub fn too_few_rows(curve: &Curve) -> Judgement {

@@ -21,7 +21,9 @@ pub fn task_accuracy(p: &Prepared) -> Result<Outcome, String> {
 /// Balanced accuracy: the share of rows whose predicted class is the true one, by class, mean over the classes that occur.
 pub fn task_balanced_accuracy(p: &Prepared) -> Result<Outcome, String> {
     misdeclared::rare_class(p);
-    Ok(mean_over_classes(&task_hits(p)?, &task_classes(p)?).outcome())
+    let (predicted, labels) = (predicted_task(p)?, task_classes(p)?);
+    misdeclared::order_of_task(p, &predicted, &labels);
+    Ok(mean_over_classes(&hits(&predicted, &labels), &labels).outcome())
 }
 
 /// The mean of a quantity given for each row, by class, and of these means: of hits the balanced accuracy. It is the mean of
@@ -48,7 +50,11 @@ pub fn mean_over_classes(rows: &[f64], labels: &[i32]) -> Term {
 /// 1 for each row whose predicted class is the true one, 0 for the others.
 pub fn task_hits(p: &Prepared) -> Result<Vec<f64>, String> {
     let labels = task_classes(p)?;
-    Ok(predicted_task(p)?.iter().zip(&labels).map(|(a, b)| f64::from(a == b)).collect())
+    Ok(hits(&predicted_task(p)?, &labels))
+}
+
+fn hits(predicted: &[i32], labels: &[i32]) -> Vec<f64> {
+    predicted.iter().zip(labels).map(|(a, b)| f64::from(a == b)).collect()
 }
 
 /// The predicted class of each row; without predictions that of the largest logit, or of one logit above its threshold.

@@ -19,9 +19,13 @@ use super::matching::{MOST_COLUMNS, greedy, midranks, rows_by_class};
 /// The remark that begins so says that the columns of labels are in another order than those of activations.
 pub const OTHER_ORDER: &str = "concept_labels are in another order than concept_activations";
 
+/// The remark that begins so says that labels of the task number its classes otherwise than predictions do.
+pub const OTHER_TASK_ORDER: &str = "task_labels are in another order than predictions";
+
 /// The remark of a point, if it has it, that its labels are in another order.
 pub fn of_other_order(point: &Point) -> Option<&str> {
-    point.warnings.iter().map(String::as_str).find(|warning| warning.starts_with(OTHER_ORDER))
+    let is_of_order = |warning: &&str| warning.starts_with(OTHER_ORDER) || warning.starts_with(OTHER_TASK_ORDER);
+    point.warnings.iter().map(String::as_str).find(is_of_order)
 }
 
 /// Balanced accuracy by which one row of the rarest class may move it: the loss that counts as harm.
@@ -56,8 +60,8 @@ const POOR_AUC: f64 = 0.8;
 const FAR_BETTER: f64 = 0.15;
 /// Rows that each class of a concept needs before they may be found exchanged.
 const ENOUGH_ROWS: usize = 20;
-/// Accuracy of a categorical concept's classes, each taken for the label that it mostly has.
-const RENUMBERED: f64 = 0.8;
+/// Rows for each class of a task before its predictions may be found to number them otherwise.
+const ENOUGH_OF_TASK: usize = 5;
 /// Binary concepts that are not all exchanged by chance.
 const NOT_BY_CHANCE: usize = 5;
 /// AUC for its own label, among rows with one label of another concept, below which an activation stands for that concept.
@@ -255,25 +259,43 @@ fn has_enough_rows(p: &Prepared, i: usize) -> bool {
     classes.iter().all(|rows| rows.len() >= ENOUGH_ROWS)
 }
 
-/// Whether a categorical concept's classes are right less often than by chance, and mostly right under other numbers.
 fn is_renumbered(p: &Prepared, i: usize) -> bool {
     let predicted = || {
         let concept = concept_rows(p, i, &p.known(&[i]).ok()?).ok()?;
-        Some((concept.predictions().ok()?, concept.labels, concept.classes as usize))
+        Some((concept.predictions().ok()?, concept.labels))
     };
-    let Some((predicted, labels, classes)) = predicted() else { return false };
-    let mut counts: BTreeMap<(i32, i32), usize> = BTreeMap::new();
-    predicted.iter().zip(&labels).for_each(|(&predicted, &label)| *counts.entry((predicted, label)).or_default() += 1);
-    let n = labels.len() as f64;
-    let pairs = counts.iter().map(|(&(predicted, label), &rows)| (rows as f64 / n, predicted as usize, label as usize));
-    let matched = greedy(pairs.collect(), classes);
-    let share = |(label, predicted): (usize, usize)| {
-        counts.get(&(predicted as i32, label as i32)).copied().unwrap_or(0) as f64 / n
-    };
-    let as_numbered: f64 = (0..classes).map(|class| share((class, class))).sum();
-    let renumbered: f64 =
-        matched.iter().enumerate().filter_map(|(label, predicted)| Some(share((label, (*predicted)?)))).sum();
-    labels.len() >= ENOUGH_ROWS * classes && as_numbered < 1.0 / classes as f64 && renumbered >= RENUMBERED
+    predicted().is_some_and(|(predicted, labels)| renumbered(&predicted, &labels, ENOUGH_ROWS).is_some())
+}
+
+/// The remark that predictions of the task number its classes otherwise than its labels do, as from 0 and from 1.
+pub fn order_of_task(p: &Prepared, predicted: &[i32], labels: &[i32]) {
+    if let Some(accuracy) = renumbered(predicted, labels, ENOUGH_OF_TASK) {
+        p.remark(format!(
+            "{OTHER_TASK_ORDER}: balanced accuracy is {accuracy:.2} where each class is taken for the prediction that it \
+             mostly has, and below chance as they are numbered. Number the classes of both alike"
+        ));
+    }
+}
+
+/// Balanced accuracy of predictions under other numbers, one for each class, where that of their own is below chance and
+/// this far above it; `None` also with fewer than `enough` rows a class.
+fn renumbered(predicted: &[i32], labels: &[i32], enough: usize) -> Option<f64> {
+    let (mut rows, mut pairs) = (BTreeMap::<i32, usize>::new(), BTreeMap::<(i32, usize), usize>::new());
+    labels.iter().for_each(|label| *rows.entry(*label).or_default() += 1);
+    let classes: Vec<(i32, f64)> = rows.into_iter().map(|(label, rows)| (label, rows as f64)).collect();
+    let place = |label: &i32| classes.partition_point(|(class, _)| class < label);
+    predicted.iter().zip(labels).for_each(|(&of, label)| *pairs.entry((of, place(label))).or_default() += 1);
+    let recall = |of: i32, at: usize| pairs.get(&(of, at)).map_or(0.0, |&rows| rows as f64 / classes[at].1);
+    // By chance the best of two numbers is right more often than the best of many.
+    let (k, chance) = (classes.len() as f64, 1.0 / classes.len() as f64);
+    let own = (0..classes.len()).map(|at| recall(classes[at].0, at)).sum::<f64>() / k;
+    if classes.len() < 2 || labels.len() < enough * classes.len() || own >= chance {
+        return None;
+    }
+    let known = pairs.keys().filter(|(of, _)| *of >= 0).map(|&(of, at)| (recall(of, at), of as usize, at)).collect();
+    let matched = greedy(known, classes.len());
+    let found = matched.iter().enumerate().filter_map(|(at, of)| Some(recall((*of)? as i32, at))).sum::<f64>() / k;
+    (found >= 0.5 + 0.6 * chance).then_some(found)
 }
 
 /// The remark that columns of labels are in another order than those of activations: each of some concepts' activations

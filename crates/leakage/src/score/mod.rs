@@ -62,7 +62,7 @@ pub use leaking_rows::{
     LeakingRow, LeakingRows, LeakingRowsOfAll, LeakingRowsOfTasks, SCORE as SCORE_OF_ROWS, Share, task_named,
 };
 use meter::Meter;
-pub use misdeclared::{OTHER_ORDER, of_other_order, of_other_threshold, of_rare_class};
+pub use misdeclared::{OTHER_ORDER, OTHER_TASK_ORDER, of_other_order, of_other_threshold, of_rare_class};
 pub use paired::Influences;
 pub use reference::{HEAD_GAP, REFERENCE_ACCURACY};
 pub use tasks::reads_task;

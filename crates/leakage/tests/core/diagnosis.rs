@@ -5,7 +5,7 @@ use leakage::baseline::Baseline;
 use leakage::diagnosis::{Diagnosis, Moment, RULES, State, StopAdvised, Verdict, VerdictState, diagnose, verdict};
 use leakage::point::{Outcome, Point, ScoreValue};
 use leakage::run::{ActivationKind, Concept, Run, RunConstants, RunFields, Training};
-use leakage::score::OTHER_ORDER;
+use leakage::score::{OTHER_ORDER, OTHER_TASK_ORDER};
 
 use super::curves;
 
@@ -532,6 +532,9 @@ fn labels_in_another_order_are_no_leakage() {
     let verdict = verdict(&soft(), &[mixed_up], true, true, None).unwrap();
     assert_eq!(verdict.state, VerdictState::CannotTell);
     assert!(verdict.reason.starts_with("the labels are in another order"), "{verdict:?}");
+    let mut from_one = with(1, &[("task_balanced_accuracy", 0.0), ("ctl_conditional", 0.4)]);
+    from_one.warnings = vec![format!("{OTHER_TASK_ORDER}: balanced accuracy is 0.90")];
+    assert_eq!(found(&soft(), &[from_one]), ["labels_in_another_order"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Hard, categorical and continuous concepts, and regression tasks.
 
 use leakage::score::catalogue::find;
-use leakage::score::{OTHER_ORDER, Wanted};
+use leakage::score::{OTHER_ORDER, OTHER_TASK_ORDER, Wanted};
 
 use super::*;
 
@@ -235,4 +235,28 @@ fn columns_of_a_categorical_concept_in_another_order_than_its_classes_are_named(
     assert_eq!(of_other_order(&sharper), None);
     let turned = sharper.changed(TensorName::ConceptLabels, |_, i, c| if i == 0 { (c + 1.0) % 3.0 } else { c });
     assert!(of_other_order(&turned).unwrap().contains(": the classes of c0. "));
+}
+
+#[test]
+fn a_task_whose_classes_are_numbered_from_one_is_named() {
+    let of = |classes: usize, predicted: &dyn Fn(usize, f64) -> f64| {
+        let labels: Vec<f64> = (0..60 * classes).map(|row| (row % classes) as f64).collect();
+        let predictions = labels.iter().enumerate().map(|(row, label)| predicted(row, *label)).collect();
+        let columns = well_learnt(60 * classes).with(TensorName::TaskLabels, &[], labels).with(
+            TensorName::TaskPredictions,
+            &[],
+            predictions,
+        );
+        let remarks = columns.warnings(Wanted::Named(&[find("task_balanced_accuracy").unwrap()]));
+        remarks.into_iter().any(|remark| remark.starts_with(OTHER_TASK_ORDER))
+    };
+    let classes = 10;
+    assert!(of(classes, &|row, label| if row % 10 < 7 { label + 1.0 } else { (row / 7 % 10) as f64 }));
+    assert!(of(2, &|row, label| if row % 10 < 9 { 1.0 - label } else { label }));
+    // Predictions that are right, of one class, by chance, or of fewer classes.
+    assert!(!of(classes, &|_, label| label));
+    assert!(!of(classes, &|_, _| 3.0) && !of(2, &|_, _| 1.0));
+    assert!(!of(classes, &|row, _| (row / 7 % 10) as f64));
+    assert!(!of(classes, &|_, label| (label / 4.0).floor()));
+    assert!(!of(2, &|row, label| if row % 10 < 7 { 1.0 - label } else { label }), "worse than chance");
 }
