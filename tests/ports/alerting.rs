@@ -91,6 +91,8 @@ async fn an_alert_keeps_its_state_across_a_restart() {
     for step in 1..=3 {
         pass(&mut client, step).await;
     }
+    // A point is there before it is judged.
+    assert!(advice(&mut client, 3).await.stop);
     let before = sidecar.json("/api/v1/alerts");
     sidecar.kill();
     let sidecar = configured(&directory, &configuration);
