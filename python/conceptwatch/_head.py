@@ -47,8 +47,8 @@ class Head:
     groups: lists of concepts that are set together, such as the values of one attribute of CUB.
     low, high: values of an absent and a present concept: a number, one for each concept, or one for each column. By
         default 0 and 1; for logits see docs/integrations.md.
-    threshold: of heads with one output: class 1 is above it. By default 0.5 while all are from 0 to 1, else 0, for
-        logits.
+    threshold: of heads with one output: class 1 is above it. By default 0 after a linear layer, 0.5 after a sigmoid;
+        else 0.5 while all are from 0 to 1, and 0 for logits.
     """
 
     call: Call
@@ -76,27 +76,30 @@ class Head:
 
     def is_linear(self) -> bool:
         """Whether it is a linear layer, or such layers in a row; False where that cannot be seen."""
-        parts = self._layers()
+        parts = _layers(self.call)
         if len(parts) > 1 and type(parts[-1]).__name__ in _OUTPUTS:
             parts.pop()
         return bool(parts) and all(_is_linear(part, is_last=part is parts[-1]) for part in parts)
 
     def cut(self, task: str, outputs: Iterable[Any]) -> float:
         """The threshold of single outputs."""
-        if self.threshold is not None:
-            return self.threshold
+        known = self._layer_cut() if self.threshold is None else self.threshold
+        if known is not None:
+            return known
         if task not in self._of_logits and any(bool((abs(one - HALF) > MOST_FROM_HALF).any()) for one in outputs):
             self._of_logits.add(task)
         return 0.0 if task in self._of_logits else HALF
 
-    def _layers(self) -> list[Any]:
-        """Those in a row, of PyTorch or of Keras; else the head alone."""
+    def _layer_cut(self) -> float | None:
+        """The threshold by the last layer; None where it cannot be seen."""
         call: Any = self.call
-        while type(call).__name__ in _WRAPPERS:
-            call = getattr(call, _WRAPPERS[type(call).__name__])
-        if type(call).__name__ in ("Sequential", "FSDPSequential"):
-            return list(call.children()) if hasattr(call, "children") else list(call.layers)
-        return [call]
+        while isinstance(call, Wrapped):
+            call = call.head
+        layers = [layer for layer in _layers(call) if type(layer).__name__ not in _UNCHANGING]
+        if not layers:
+            return None
+        name = getattr(getattr(layers[-1], "activation", None), "__name__", "") or type(layers[-1]).__name__
+        return HALF if name in ("Sigmoid", "sigmoid") else 0.0 if _is_linear(layers[-1], is_last=False) else None
 
     def is_measured(self, kinds: Sequence[str]) -> bool:
         """Whether percentiles set the values of some concepts, which have these kinds."""
@@ -145,8 +148,19 @@ _WRAPPERS = {
     "DistributedDataParallel": "module",
     "FullyShardedDataParallel": "module",
 }
+# Layers after which outputs are as before.
+_UNCHANGING = ("Identity", "Flatten", "Dropout", "InputLayer")
 # Layers that turn logits into probabilities, after which the order of the classes is the same.
 _OUTPUTS = ("Softmax", "LogSoftmax", "Sigmoid")
+
+
+def _layers(call: Any) -> list[Any]:
+    """Those in a row, of PyTorch or of Keras; else the head alone."""
+    while type(call).__name__ in _WRAPPERS:
+        call = getattr(call, _WRAPPERS[type(call).__name__])
+    if type(call).__name__ in ("Sequential", "FSDPSequential"):
+        return list(call.children()) if hasattr(call, "children") else list(call.layers)
+    return [call]
 
 
 def _is_linear(part: Any, *, is_last: bool) -> bool:
@@ -156,7 +170,7 @@ def _is_linear(part: Any, *, is_last: bool) -> bool:
         activation = getattr(part.activation, "__name__", "")
         return activation == "linear" or (is_last and activation in ("softmax", "sigmoid"))
     # fully_shard names a layer's class FSDPLinear and so on.
-    return name.removeprefix("FSDP") in ("Linear", "Identity", "Flatten", "Dropout", "InputLayer")
+    return name.removeprefix("FSDP") in ("Linear", *_UNCHANGING)
 
 
 class Wrapped:

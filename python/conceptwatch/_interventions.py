@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ._call import MOST_LOGIT, above, calling, is_float
 from ._concepts import Concepts
 from ._declaration import LABEL_KINDS, continuous_tasks, outputs_of, tasks_of
-from ._head import Call, Head, Output, Recent, even_counts, percentiles
+from ._head import HALF, Call, Head, Output, Recent, even_counts, percentiles
 from ._labels import Labels
 from ._presample import UInt64s, siphash
 from ._protocol import messages
@@ -115,7 +115,7 @@ def with_head(
         measured = recent.percentiles()
     ids = np.arange(first_row, first_row + len(labels)) if ids is None else ids
     cardinalities = [concept.cardinality for concept in declared.concepts]
-    batch = _Batch(head, activations, labels, kinds, cardinalities, ids, measured)
+    batch = _Batch(head, activations, labels, kinds, cardinalities, ids, measured, tensors.get("task_predictions"))
     return batch.predictions(outputs_of(declared))
 
 
@@ -152,14 +152,16 @@ class _Batch:
         cardinalities: Sequence[int] | None,
         ids: Any,
         measured: tuple[Any, Any] | None = None,
+        own: Any = None,
     ) -> None:
-        """measured: percentiles of earlier activations, for logits."""
+        """measured: percentiles of earlier activations, for logits. own: the model's predictions, [n] or [n, t]."""
         torch = sys.modules.get("torch")
         is_torch = torch is not None and isinstance(activations, torch.Tensor)
         self.xp: Any = torch if is_torch else np
         self.head, self.measured = head, measured
         self.c_hat: Any = activations.detach() if is_torch else np.asarray(activations)
         self.c = self._like(labels)
+        self.own = None if own is None else self._like(own).reshape(len(own), -1)
         if self.c_hat.ndim == 3:
             self.c_hat = self.c_hat.mean(2)
         shapes = f"activations of shape {list(self.c_hat.shape)} and labels of shape {list(self.c.shape)}"
@@ -212,6 +214,11 @@ class _Batch:
         if task.is_number or not is_float(pair[0]):
             return pair
         threshold = self.head.cut(task.task, pair)
+        is_guess = threshold == HALF and self.head.threshold is None
+        if is_guess and self.own is not None and at < self.own.shape[1] and len(self.own) == self.n:
+            # Logits of a model that has learnt little may all be from 0 to 1, too.
+            own = self.own[:, at]
+            threshold = max((HALF, 0.0), key=lambda cut: int((above(cut, pair[0][:, 0]) == own).sum()))
         return [above(threshold, outputs) for outputs in pair]
 
     def _known(self) -> Any:

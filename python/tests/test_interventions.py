@@ -535,6 +535,33 @@ def test_logits_are_known_by_those_of_earlier_batches() -> None:
     assert np.ravel(found).tolist() == [1] * 4, "logits of 0.25, 0.5 and 0.15"
 
 
+def test_small_logits_of_a_model_that_has_learnt_little_are_logits(torch: Any) -> None:
+    layer = torch.nn.Linear(K, 1)
+    with torch.no_grad():
+        layer.weight.fill_(0.01)
+        layer.bias.fill_(0.2)
+    c_hat, c = torch.rand(16, K), torch.randint(0, 2, (16, K))
+    vectors = torch.rand(16, K, 1)
+    for head in (
+        layer,
+        torch.nn.Sequential(layer, torch.nn.Flatten(0)),
+        conceptwatch.embedding_head(layer, vectors, vectors),
+    ):
+        assert all((predictions == 1).all() for predictions in both(interventions(head, c_hat, c)))
+    sigmoid = torch.nn.Sequential(layer, torch.nn.Sigmoid(), torch.nn.Flatten(0))
+    assert all((predictions == 1).all() for predictions in both(interventions(sigmoid, c_hat, c)))
+    # Of a function the model's own predictions tell.
+    rows = {"concept_activations": c_hat.numpy(), "concept_labels": c.numpy(), "task_labels": np.arange(16) % 2}
+    for own in (0, 1):
+        found = conceptwatch.score(
+            **rows,
+            task_predictions=np.full(16, own),
+            head=lambda x: 0.2 + 0.01 * x.sum(1),
+            scores=["intervention_drop"],
+        )
+        assert not [warning for warning in found.warnings if "differ from the model's predictions" in warning]
+
+
 def test_wrappers_of_a_linear_head_leave_it_linear_and_its_curves(torch: Any) -> None:
     torch.manual_seed(0)
     c_hat, c = torch.rand(64, 3), torch.randint(0, 2, (64, 3))
