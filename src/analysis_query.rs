@@ -360,7 +360,7 @@ impl Question {
         Ok(&newest[newest.len() - kept..])
     }
 
-    /// Errors where a run has fewer evaluations than are asked for.
+    /// Errors when a run has fewer evaluations than were asked for.
     fn enough(&self, run: &str, split: &str, evaluations: usize) -> Result<(), Refused> {
         match self.last {
             Some(last) if evaluations < last => {

@@ -25,7 +25,7 @@ from ._tensors import Copy
 QUIET, PAUSE = 2.0, 0.25
 BAR = 20
 _OPTION = re.compile(r"--(\w[\w-]*)")
-# What the program advises to declare, as arguments of `score`.
+# Declarations that the program advises, as arguments of `score`.
 _ARGUMENTS = {
     "declare the run's label kind continuous": "pass task_kind='continuous'",
     "declare its label kind continuous": "declare it Continuous, or pass concept_kind='continuous' for all; for"

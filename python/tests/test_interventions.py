@@ -550,7 +550,7 @@ def test_small_logits_of_a_model_that_has_learnt_little_are_logits(torch: Any) -
         assert all((predictions == 1).all() for predictions in both(interventions(head, c_hat, c)))
     sigmoid = torch.nn.Sequential(layer, torch.nn.Sigmoid(), torch.nn.Flatten(0))
     assert all((predictions == 1).all() for predictions in both(interventions(sigmoid, c_hat, c)))
-    # Of a function the model's own predictions tell.
+    # A function shows no layer; the model's own predictions decide.
     rows = {"concept_activations": c_hat.numpy(), "concept_labels": c.numpy(), "task_labels": np.arange(16) % 2}
     for own in (0, 1):
         found = conceptwatch.score(

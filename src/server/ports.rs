@@ -19,7 +19,7 @@ use super::options::{Listeners, Options, ServeError};
 use super::otlp::Otlp;
 use super::peers::Endpoint;
 
-/// What a sidecar and a hub have in common: options, metrics, events, and how they open their ports.
+/// The parts that a sidecar and a hub have in common: options, metrics, events, and how they open their ports.
 pub struct Front {
     pub options: Options,
     /// The address of the page.

@@ -54,7 +54,7 @@ impl Access {
         }
     }
 
-    /// Of a server with these options, at this address.
+    /// The access rules of a server with these options, at this address.
     pub fn of(options: &Options, bound: &Endpoint) -> Self {
         Self::new(bound, &options.host_names, options.token.as_deref(), options.tls.as_ref())
     }

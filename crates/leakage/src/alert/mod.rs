@@ -127,7 +127,7 @@ impl Alerts {
             if went_back.is_some() {
                 changed[at] |= watch.restart(rule, point.time);
             }
-            // Of the evaluations of a step the newest counts: the model is the same.
+            // Only the newest evaluation of a step counts: the model is the same.
             match replaces {
                 true => watch.clone_from(&self.before[at]),
                 false => self.before[at].clone_from(watch),

@@ -28,7 +28,7 @@ use super::term::{
 };
 use super::units::{self, Computed, Shape};
 
-/// What is known beside the embedding of a concept.
+/// The condition of an estimate, known beside the embedding of a concept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Given {
     Nothing,
@@ -128,7 +128,7 @@ struct Estimating<'p, 'a> {
 /// An estimate, and the number of rows that it leaves out.
 type Found = Result<(Estimate, usize), String>;
 
-/// What an estimate is divided by.
+/// The divisor of an estimate.
 type Entropy = Result<Normaliser, String>;
 
 impl<'p, 'a> Estimating<'p, 'a> {

@@ -22,7 +22,7 @@ impl<'p> Labels<'p> {
         Self { concepts, entropies: concepts.iter().map(|label| normaliser(label, p)).collect(), task }
     }
 
-    /// What there is about the task, or why there is nothing.
+    /// The information about the task, or why there is none.
     pub fn about_task<T>(&self, concepts: impl FnOnce() -> T) -> Result<T, String> {
         match &self.task {
             None => Err("there are no task labels".to_owned()),

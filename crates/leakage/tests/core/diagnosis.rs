@@ -546,7 +546,7 @@ fn too_few_rows() {
     };
     assert_eq!(rows(499), ["too_few_rows"]);
     assert!(rows(500).is_empty());
-    // What is large all the same is shown, so the sample is not called too small for that.
+    // The sample is not called too small for an effect that is large enough to be shown.
     let mut large = with(1, &[("ctl_conditional", 0.5), ("concept_accuracy", 0.6), ("concept_auc", 0.6)]);
     large.rows = 60;
     assert!(state(&soft(), std::slice::from_ref(&large), "too_few_rows").1.ends_with("shows large effects only"));

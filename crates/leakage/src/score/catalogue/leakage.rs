@@ -10,7 +10,7 @@ use crate::tensor::TensorName::{ConceptActivations, ConceptLabels, TaskLabels};
 const ACTIVATIONS_AND_ALL_LABELS: &[Input] =
     &[Input::Tensor(ConceptActivations), Input::Tensor(ConceptLabels), Input::Tensor(TaskLabels)];
 
-/// What each concept says about the task.
+/// A score of each concept's information about the task.
 const OF_CONCEPTS: Score = Score {
     paper: Paper::Own,
     unit: "share of H(y)",
@@ -20,7 +20,7 @@ const OF_CONCEPTS: Score = Score {
     ..ROW
 };
 
-/// What each concept says about each other one.
+/// A score of each concept's information about each other one.
 const OF_PAIRS: Score = Score {
     paper: Paper::Own,
     unit: "share of H(c_j)",
