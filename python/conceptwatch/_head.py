@@ -83,15 +83,17 @@ class Head:
 
     def cut(self, task: str, outputs: Iterable[Any]) -> float:
         """The threshold of single outputs."""
-        known = self._layer_cut() if self.threshold is None else self.threshold
+        known = self._known_cut()
         if known is not None:
             return known
         if task not in self._of_logits and any(bool((abs(one - HALF) > MOST_FROM_HALF).any()) for one in outputs):
             self._of_logits.add(task)
         return 0.0 if task in self._of_logits else HALF
 
-    def _layer_cut(self) -> float | None:
-        """The threshold by the last layer; None where it cannot be seen."""
+    def _known_cut(self) -> float | None:
+        """The threshold that is given, or that the last layer has; None where it cannot be seen."""
+        if self.threshold is not None:
+            return self.threshold
         call: Any = self.call
         while isinstance(call, Wrapped):
             call = call.head

@@ -214,11 +214,11 @@ class _Batch:
         if task.is_number or not is_float(pair[0]):
             return pair
         threshold = self.head.cut(task.task, pair)
-        is_guess = threshold == HALF and self.head.threshold is None
-        if is_guess and self.own is not None and at < self.own.shape[1] and len(self.own) == self.n:
-            # Logits of a model that has learnt little may all be from 0 to 1, too.
-            own = self.own[:, at]
-            threshold = max((HALF, 0.0), key=lambda cut: int((above(cut, pair[0][:, 0]) == own).sum()))
+        is_guess = threshold == HALF and self.head._known_cut() is None
+        if is_guess and self.own is not None and self.own.shape[0] == self.n and at < self.own.shape[1]:
+            # Logits of a model that has learnt little may all be from 0 to 1, too. It then predicts class 1 of each.
+            is_of_logits = above(0.0, pair[0][:, 0]) == self.own[:, at]
+            threshold = 0.0 if bool(is_of_logits.all()) else HALF
         return [above(threshold, outputs) for outputs in pair]
 
     def _known(self) -> Any:

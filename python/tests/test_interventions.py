@@ -11,7 +11,10 @@ import pytest
 
 import conceptwatch
 from conceptwatch import Head, interventions, percentiles
-from conceptwatch._head import even_counts
+from conceptwatch._declaration import concepts_of
+from conceptwatch._head import Recent, even_counts
+from conceptwatch._interventions import with_head
+from conceptwatch._protocol import messages
 from conftest import python
 
 N, K = 400, 5
@@ -551,15 +554,26 @@ def test_small_logits_of_a_model_that_has_learnt_little_are_logits(torch: Any) -
     sigmoid = torch.nn.Sequential(layer, torch.nn.Sigmoid(), torch.nn.Flatten(0))
     assert all((predictions == 1).all() for predictions in both(interventions(sigmoid, c_hat, c)))
     # A function shows no layer; the model's own predictions decide.
-    rows = {"concept_activations": c_hat.numpy(), "concept_labels": c.numpy(), "task_labels": np.arange(16) % 2}
     for own in (0, 1):
-        found = conceptwatch.score(
-            **rows,
-            task_predictions=np.full(16, own),
-            head=lambda x: 0.2 + 0.01 * x.sum(1),
-            scores=["intervention_drop"],
-        )
-        assert not [warning for warning in found.warnings if "differ from the model's predictions" in warning]
+        tensors = {"concept_activations": c_hat, "concept_labels": c, "task_predictions": torch.full((16,), own)}
+        run = messages.Run(concepts=concepts_of(K))
+        made = with_head(Head(layer.forward), run, ["probability"] * K, tensors, Recent(), 0)
+        assert all((predictions == own).all() for predictions in both(made))
+
+
+@pytest.mark.parametrize("layer", [False, True])
+def test_probabilities_of_a_model_with_another_threshold_stay_probabilities(torch: Any, layer: bool) -> None:
+    c_hat, c = torch.rand(64, K), torch.randint(0, 2, (64, K))
+    linear = torch.nn.Linear(K, 1)
+    with torch.no_grad():
+        linear.weight.fill_(2.0)
+        linear.bias.fill_(-float(K))
+    head = torch.nn.Sequential(linear, torch.nn.Sigmoid())
+    own = (head(c_hat)[:, 0] > 0.1).int()  # most of them are class 1
+    run = messages.Run(concepts=concepts_of(K))
+    tensors = {"concept_activations": c_hat, "concept_labels": c, "task_predictions": own}
+    made = with_head(Head(head if layer else head.forward), run, ["probability"] * K, tensors, Recent(), 0)
+    assert (both(made)[0][:, 0] == (head(c_hat)[:, 0] > 0.5).int().numpy()).all()
 
 
 def test_wrappers_of_a_linear_head_leave_it_linear_and_its_curves(torch: Any) -> None:
