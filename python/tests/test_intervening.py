@@ -39,26 +39,24 @@ def sent(sidecar: Sidecar, batches: int = 1) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_head_adds_its_predictions_to_evaluations(sidecar: Sidecar, start: Start) -> None:
-    run = start(head=first)
+@pytest.mark.parametrize(
+    ("steps", "columns", "declared"),
+    [(None, K + 1, []), ([0, 1, 3], 3, [0, 1, 3])],
+    ids=["evenly spaced, which need no declaration", "uneven"],
+)
+def test_a_head_adds_its_predictions_to_evaluations(
+    sidecar: Sidecar, start: Start, steps: Any, columns: int, declared: list[int]
+) -> None:
+    run = start(head=Head(first, steps=steps))
     tensors = batch(20, first_id=0)
     evaluated(run, tensors)
     run.log(step=1, **tensors)
     of_pass, of_training = sent(sidecar, 2)
-    assert of_pass[NAMES[0]].shape == of_pass[NAMES[1]].shape == (20, K + 1)
+    assert of_pass[NAMES[0]].shape == of_pass[NAMES[1]].shape == (20, columns)
     assert (of_pass[NAMES[0]][:, -1] == tensors["concept_labels"][:, 0]).all()
     assert (of_pass[NAMES[1]][:, -1] == 1 - tensors["concept_labels"][:, 0]).all()
     assert not set(NAMES) & set(of_training), "training steps are not evaluated twice"
-    assert list(sidecar.starts[0].run.constants.intervention_counts) == [], "evenly spaced ones need no declaration"
-
-
-def test_activations_are_sent_as_they_were_before_a_head_that_works_in_place(sidecar: Sidecar, start: Start) -> None:
-    run = start(head=lambda concepts: np.subtract(concepts, 0.5, out=concepts)[:, 0])
-    tensors = batch(20)
-    before = tensors["concept_activations"].copy()
-    evaluated(run, tensors)
-    assert (tensors["concept_activations"] == before).all()
-    assert (sent(sidecar)[0]["concept_activations"] == before).all()
+    assert list(sidecar.starts[0].run.constants.intervention_counts) == declared
 
 
 def test_predictions_that_are_logged_are_not_made_again(sidecar: Sidecar, start: Start) -> None:
@@ -97,12 +95,6 @@ def test_logits_are_set_to_percentiles_of_what_is_trained_on(sidecar: Sidecar, s
         run.log(step=1, concept_activations=logits, concept_labels=labels)
     assert high_of_each() == [high(trained)] * 2
     conceptwatch.init("off", concepts=3, mode="disabled").log(step=1, concept_activations=trained[0])
-
-
-def test_uneven_counts_are_declared(sidecar: Sidecar, start: Start) -> None:
-    start(head=Head(first, steps=[0, 1, 3]))
-    wait_for(lambda: bool(sidecar.starts))
-    assert list(sidecar.starts[0].run.constants.intervention_counts) == [0, 1, 3]
 
 
 def test_predictions_for_other_counts_than_the_run_s_are_refused(start: Start, warned: Warned) -> None:
@@ -151,15 +143,6 @@ def test_a_head_that_fails_costs_its_own_scores_only(
         start(name="strict", head=head, raise_errors=True).evaluation("val", step=1).log(**batch(20))
 
 
-def test_a_diverged_head_has_no_predictions(sidecar: Sidecar, start: Start) -> None:
-    run = start(head=lambda x: np.where(np.arange(len(x)) % 2, np.nan, 1.0))
-    evaluated(run, batch(20))
-    (tensors,) = sent(sidecar)
-    assert (tensors[NAMES[0]][::2] == 1).all()
-    assert (tensors[NAMES[0]][1::2] == -1).all()
-    assert run.stats.heads_failed == 0
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -194,6 +177,7 @@ def test_of_a_measured_task_the_numbers_are_logged(sidecar: Sidecar, start: Star
     expected = tensors["concept_labels"] @ np.array([1.0, 2.0, 4.0])
     assert np.isnan(all_true[3])
     assert np.allclose(np.delete(all_true, 3), np.delete(expected, 3))
+    assert run.stats.heads_failed == 0
 
 
 def test_a_head_of_several_outputs_is_none_of_a_measured_task(sidecar: Sidecar, start: Start, warned: Warned) -> None:

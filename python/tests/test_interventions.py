@@ -135,25 +135,6 @@ def test_coop_sets_uncertain_and_decisive_concepts_first(array: Any) -> None:
         assert seen[1][row].tolist() == [1.0 if i == first else c_hat[row, i] for i in range(3)]
 
 
-@pytest.mark.parametrize("form", ["logits", "softmax", "sigmoid"])
-def test_coop_orders_the_same_by_logits_and_probabilities(array: Any, form: str) -> None:
-    c_hat, c, _ = data(5)
-
-    def head(x: Any) -> Any:
-        logit = np.asarray(x) @ np.arange(K) - 5.0
-        if form == "logits":
-            return array(np.stack([0 * logit, logit], 1))
-        share = 1 / (1 + np.exp(-logit))
-        return array(np.stack([1 - share, share], 1) if form == "softmax" else share)
-
-    threshold = 0.5 if form == "sigmoid" else 0.0
-    found = both(interventions(head, array(c_hat), array(c), policy="coop", threshold=threshold))
-    by_logit = both(
-        interventions(lambda x: array(np.asarray(x) @ np.arange(K) - 5.0), array(c_hat), array(c), policy="coop")
-    )
-    assert np.array_equal(found, by_logit)
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -237,26 +218,14 @@ def test_counts_are_those_the_sidecar_takes_for_granted() -> None:
 
 def test_unknown_labels_are_never_set(array: Any) -> None:
     c_hat, c, _ = data()
-    c[::2, 1] = -1
-    floats = np.where(c < 0, np.nan, c)
-    for labels in (c, floats):
+    unknown = np.arange(c.size).reshape(c.shape) % 3 == 0
+    marked = np.where(unknown, -1, c)
+    for labels in (array(marked), array(np.where(unknown, np.nan, c)), np.ma.array(c, mask=unknown)):
         head = Seen()
-        interventions(head, array(c_hat), array(labels))
+        interventions(head, array(c_hat), labels)
         for values in head.calls[-2:]:
-            assert (values[::2, 1] == c_hat[::2, 1]).all()
-            assert np.isin(values[1::2], (0, 1)).all()
-
-
-def test_masked_labels_are_never_set_and_masked_activations_are_refused() -> None:
-    c_hat, c, _ = data()
-    masked = np.ma.array(c, mask=np.arange(c.size).reshape(c.shape) % 3 == 0)
-    head = Seen()
-    interventions(head, c_hat, masked)
-    for values in head.calls[-2:]:
-        assert (values[masked.mask] == c_hat[masked.mask]).all()
-        assert np.isin(values[~masked.mask], (0, 1)).all()
-    with pytest.raises(ValueError, match="concept_activations: got masked or missing values in row 0"):
-        interventions(head, np.ma.array(c_hat, mask=masked.mask), c)
+            assert (values[unknown] == c_hat[unknown]).all()
+            assert np.isin(values[~unknown], (0, 1)).all()
 
 
 def test_measured_concepts_are_set_to_their_value() -> None:
@@ -330,6 +299,7 @@ def test_outputs_become_classes() -> None:
         ({"groups": [[7]]}, "groups: got concept 7, expected each of 0 to 4 at most once"),
         ({"low": [0.0, 1.0]}, r"low: got shape \[2\]"),
         ({"sample_ids": np.arange(3)}, r"sample_ids: got shape \[3\]"),
+        ({"activations": np.ma.masked_all((N, K))}, "concept_activations: got masked or missing values in row 0"),
         ({"head": 5}, "head: got 5"),
         ({"head": lambda x: None}, "head returned None"),
         ({"head": lambda x: (x, x)}, "head returned a tuple"),
@@ -364,7 +334,8 @@ def test_a_head_that_works_in_place_leaves_the_activations_as_they_are(array: An
 # ---------------------------------------------------------------- modules
 
 
-def test_a_module_keeps_its_modes_gradients_and_randomness(torch: Any) -> None:
+@pytest.mark.parametrize("by_method", [False, True])
+def test_a_module_keeps_its_modes_gradients_and_randomness(torch: Any, by_method: bool) -> None:
     class Noisy(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
@@ -377,12 +348,13 @@ def test_a_module_keeps_its_modes_gradients_and_randomness(torch: Any) -> None:
             return self.out(self.drop(self.norm(x)))
 
     head = Noisy()
+    called = head.forward if by_method else head
     c_hat, c, _ = data()
     logits = torch.as_tensor(c_hat).requires_grad_()
     torch.manual_seed(1)
     before = {name: tensor.clone() for name, tensor in head.state_dict().items()}
     modes = [part.training for part in head.modules()]
-    found = interventions(head, logits, torch.as_tensor(c))
+    found = interventions(called, logits, torch.as_tensor(c))
     assert [part.training for part in head.modules()] == modes == [True, False, True, True]
     assert all((before[name] == tensor).all() for name, tensor in head.state_dict().items())
     assert all(parameter.grad is None for parameter in head.parameters())
@@ -392,7 +364,7 @@ def test_a_module_keeps_its_modes_gradients_and_randomness(torch: Any) -> None:
     assert (drawn == torch.rand(3)).all()
     # A head that raises gets its modes back as well.
     with pytest.raises(RuntimeError):
-        interventions(head, logits[:, :4], torch.as_tensor(c[:, :4]))
+        interventions(called, logits[:, :4], torch.as_tensor(c[:, :4]))
     assert [part.training for part in head.modules()] == modes
 
 
@@ -412,23 +384,6 @@ def test_a_function_s_random_numbers_are_given_back(torch: Any) -> None:
         torch.manual_seed(2)
         np.random.seed(2)
         assert drawn == (torch.rand(1).item(), np.random.random())
-
-
-def test_a_method_of_a_module_counts_as_the_module(torch: Any) -> None:
-    class Model(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.out = torch.nn.Linear(K, 2)
-
-        def from_concepts(self, x: Any) -> Any:
-            assert not self.training
-            return self.out(x)
-
-    model = Model().train()
-    c_hat, c, _ = data()
-    interventions(model.from_concepts, torch.as_tensor(c_hat), torch.as_tensor(c))
-    assert model.training
-    assert model.out.training
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
@@ -507,24 +462,36 @@ def test_a_linear_head_is_known_as_one(torch: Any) -> None:
     assert [Head.of(head).is_linear() for head in others] == [False] * 4
 
 
-def test_a_head_of_probabilities_predicts_what_its_logits_do(array: Any) -> None:
+@pytest.mark.parametrize("policy", ["random", "coop"])
+def test_a_head_of_probabilities_predicts_and_orders_as_its_logits_do(array: Any, policy: str) -> None:
     c_hat, c, _ = data(6)
-    weights = np.arange(K) - 2.0
 
     def logits(x: Any) -> Any:
-        return array(np.asarray(x) @ weights)
+        return np.asarray(x) @ (np.arange(K) - 2.0)
 
     def sigmoid(x: Any) -> Any:
-        return array(1 / (1 + np.exp(-np.asarray(x) @ weights)))
+        return 1 / (1 + np.exp(-logits(x)))
 
-    for policy in ("random", "coop"):
-        expected = both(interventions(logits, array(c_hat), array(c), policy=policy))
-        assert 0 < expected[0].mean() < 1
-        assert np.array_equal(both(interventions(sigmoid, array(c_hat), array(c), policy=policy)), expected)
-    # One of several tasks.
+    def made(head: Callable[[Any], Any], **options: Any) -> Any:
+        return both(interventions(lambda x: array(head(x)), array(c_hat), array(c), policy=policy, **options))
+
+    expected = made(logits)
+    assert 0 < expected[0].mean() < 1
+    assert np.array_equal(made(lambda x: np.stack([0 * logits(x), logits(x)], 1)), expected)
+    assert np.array_equal(made(lambda x: np.stack([1 - sigmoid(x), sigmoid(x)], 1)), expected), "a softmax"
+    assert np.array_equal(made(sigmoid), expected)
+    assert np.array_equal(made(sigmoid, threshold=0.5), expected)
+
+
+def test_logits_of_one_task_and_probabilities_of_another_predict_the_same(array: Any) -> None:
+    c_hat, c, _ = data(6)
+
+    def outputs(x: Any) -> list[Any]:
+        logits = np.asarray(x) @ (np.arange(K) - 2.0)
+        return [array(logits), array(1 / (1 + np.exp(-logits)))]
+
     tasks = ["by logits", "by probabilities"]
-    made = interventions(lambda x: [logits(x), sigmoid(x)], array(c_hat), array(c), tasks=tasks)
-    for found in both(made):
+    for found in both(interventions(outputs, array(c_hat), array(c), tasks=tasks)):
         assert np.array_equal(found[..., 0], found[..., 1])
         assert found[..., 0].any()
 
