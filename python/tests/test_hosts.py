@@ -190,11 +190,10 @@ def check(made: Hosts, reports: list[dict[str, Any]], expected: list[dict[str, A
 def test_four_ranks_go_on_at_a_sidecar_that_was_killed(
     tmp_path: Path, network: Network | None, expected: list[dict[str, Any]]
 ) -> None:
-    package("torch")
     with hosts(tmp_path, network) as made:
         made.sidecar.start()
         made.sidecar.wait_ready()
-        made.torchrun(4, "plain")
+        made.train(4)
         made.reached(PAUSED, 4)
         made.sidecar.kill()
         made.go_on()

@@ -168,10 +168,15 @@ def test_a_job_joins_one_that_keeps_none_where_none_could(job: Jobs, tmp_path: P
     one, two = (job(name, XDG_DATA_HOME=str(tmp_path / "no directory")) for name in ("one", "two"))
     begin(one, "a")
     assert one.do("run.data_dir") is None
+    assert f"; curves are in memory, because {tmp_path}/no directory/conceptwatch cannot be written\n" in one.said()
     begin(two, "b")
     assert two.do("run.address") == one.do("run.address")
     assert two.said().count("\n") == 1
     assert "which keeps curves in memory: they are gone when it ends; data_dir=DIRECTORY starts one" in two.said()
+    one.do("evaluate(run, 1)")
+    assert settled(one, 1) == {"point": 1}
+    assert one.do("run.finish()") is True
+    assert "  curves  in memory: they end with the last job" in one.said()
 
 
 def test_a_sidecar_of_another_version_is_not_joined_by_itself(at: Jobs, job: Jobs, tmp_path: Path) -> None:

@@ -55,30 +55,12 @@ def test_curves_are_kept_by_default_and_found_without_a_flag(job: Jobs, tmp_path
     assert json.loads(printed("compare", "digits", "digits-2", "--json"))["a"]["run"] == "digits"
 
 
-def test_a_place_that_cannot_be_written_is_said_and_curves_are_in_memory(job: Jobs, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    one = job("one", XDG_DATA_HOME=str(tmp_path / "file"))
-    begin(one, "digits", f"127.0.0.1:{free_ports()}")
-    assert f"; curves are in memory, because {tmp_path}/file/conceptwatch cannot be written\n" in one.said()
+def test_none_can_be_chosen_whatever_the_environment_says(job: Jobs, tmp_path: Path, data_home: Path) -> None:
+    one = job("one", CONCEPTWATCH_DATA_DIR=str(tmp_path / "own"))
+    begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=None)
     assert one.do("run.data_dir") is None
-    one.do("evaluate(run, 1)")
-    assert settled(one, 1) == {"point": 1}
-    assert one.do("run.finish()") is True
-    assert "  curves  in memory: they end with the last job" in one.said()
-
-
-def test_a_directory_can_be_chosen_and_none(job: Jobs, tmp_path: Path, data_home: Path) -> None:
-    one = job("one")
-    begin(one, "a", f"127.0.0.1:{free_ports()}", data_dir=str(tmp_path / "own"))
-    assert one.do("run.data_dir") == str(tmp_path / "own")
-    two = job("two", CONCEPTWATCH_DATA_DIR=str(tmp_path / "other"))
-    begin(two, "a", f"127.0.0.1:{free_ports()}")
-    assert two.do("run.data_dir") == str(tmp_path / "other")
-    three = job("three", CONCEPTWATCH_DATA_DIR=str(tmp_path / "third"))
-    begin(three, "a", f"127.0.0.1:{free_ports()}", data_dir=None)
-    assert three.do("run.data_dir") is None
-    assert three.said().endswith("/\n")
-    assert not (tmp_path / "third").exists()
+    assert one.said().endswith("/\n")
+    assert not (tmp_path / "own").exists()
     assert not data_home.exists()
 
 

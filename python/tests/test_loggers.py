@@ -183,9 +183,6 @@ def test_a_function_gets_values_and_step(address: str) -> None:
     assert all(type(value) is float for values, _ in found for value in values.values())
 
 
-# ---------------------------------------------------------------- frameworks
-
-
 # ---------------------------------------------------------------- what may be wrong
 
 

@@ -15,22 +15,29 @@ from conftest import python, wait_for
 from real_sidecar import free_ports
 from sidecar import Sidecar
 
+# What a program of `of_run` has at hand.
+BEGIN = """
+import os, sys, threading, time, numpy as np, conceptwatch
+run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
+ones = np.ones((10, 3), np.float32)
+"""
+
 
 def program(text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return python("-c", textwrap.dedent(text), *arguments, **environment)
 
 
+def of_run(text: str, address: str) -> subprocess.CompletedProcess[str]:
+    return program(BEGIN + textwrap.dedent(text), address)
+
+
 def test_what_a_job_did_not_finish_is_sent_at_its_end(sidecar: Sidecar) -> None:
-    done = program(
-        """
-        import sys, numpy as np, conceptwatch
-        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-        with run.evaluation("val", step=1) as p:
-            for _ in range(50):
-                p.log(concept_activations=np.ones((1000, 3), np.float32))
-        """,
-        sidecar.serve(),
-    )
+    text = """
+    with run.evaluation("val", step=1) as p:
+        for _ in range(50):
+            p.log(concept_activations=np.ones((1000, 3), np.float32))
+    """
+    done = of_run(text, sidecar.serve())
     assert (done.returncode, done.stderr) == (0, "")
     assert len(sidecar.received) == 50
     assert len(sidecar.ends) == 1
@@ -38,15 +45,12 @@ def test_what_a_job_did_not_finish_is_sent_at_its_end(sidecar: Sidecar) -> None:
 
 
 def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
-    done = program(
-        """
-        import numpy as np, conceptwatch, conceptwatch._run
-        conceptwatch._run.EXIT_TIMEOUT = 0.5
-        run = conceptwatch.init("run", concepts=3, address="127.0.0.1:1", spawn=False)
-        with run.evaluation("val", step=1) as p:
-            p.log(concept_activations=np.ones((10, 3), np.float32))
-        """
-    )
+    text = """
+    conceptwatch._run.EXIT_TIMEOUT = 0.5
+    with run.evaluation("val", step=1) as p:
+        p.log(concept_activations=ones)
+    """
+    done = of_run(text, "127.0.0.1:1")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     assert done.stderr.count("the connection to the sidecar") == 1
@@ -57,25 +61,22 @@ def test_a_job_without_a_sidecar_ends(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_connection_breaks_at_its_end_ends(sidecar: Sidecar) -> None:
-    done = program(
-        """
-        import atexit, sys, threading, time, numpy as np, conceptwatch, conceptwatch._run
-        conceptwatch._run.EXIT_TIMEOUT = 2.0
-        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
-        while run._link.outstanding:
-            time.sleep(0.01)
+    text = """
+    import atexit
+    conceptwatch._run.EXIT_TIMEOUT = 2.0
+    run.log(step=1, concept_activations=ones)
+    while run._link.outstanding:
+        time.sleep(0.01)
 
-        @atexit.register
-        def refuse_threads_and_break():  # as Python 3.12, which starts no thread at exit
-            def refuse(self):
-                raise RuntimeError("can't create new thread at interpreter shutdown")
-            threading.Thread.start = refuse
-            run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
-            run._sender._call.cancel()
-        """,
-        sidecar.serve(),
-    )
+    @atexit.register
+    def refuse_threads_and_break():  # as Python 3.12, which starts no thread at exit
+        def refuse(self):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        threading.Thread.start = refuse
+        run.log(step=2, concept_activations=ones)
+        run._sender._call.cancel()
+    """
+    done = of_run(text, sidecar.serve())
     assert done.returncode == 0
     assert "finished while 1 message was not sent" in done.stderr
 
@@ -151,21 +152,17 @@ def test_a_package_that_a_module_lacks_is_named(module: str, missing: str, needs
 
 
 def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
-    done = program(
-        """
-        import os, sys, numpy as np, conceptwatch
-        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-        with run.evaluation("val", step=1) as p:
-            for i in range(40):
-                p.log(concept_activations=np.full((500, 3), i, np.float32))
-                if i % 8 == 0 and os.fork() == 0:
-                    sys.exit(0)  # as a normal end, with all that runs at it
-        for _ in range(5):
-            assert os.wait()[1] == 0
-        assert run.finish()
-        """,
-        sidecar.serve(),
-    )
+    text = """
+    with run.evaluation("val", step=1) as p:
+        for i in range(40):
+            p.log(concept_activations=np.full((500, 3), i, np.float32))
+            if i % 8 == 0 and os.fork() == 0:
+                sys.exit(0)  # as a normal end, with all that runs at it
+    for _ in range(5):
+        assert os.wait()[1] == 0
+    assert run.finish()
+    """
+    done = of_run(text, sidecar.serve())
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert len(sidecar.received) == 40
@@ -174,28 +171,24 @@ def test_a_forked_child_sends_nothing_of_its_parents(sidecar: Sidecar) -> None:
 
 
 def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(sidecar: Sidecar) -> None:
-    done = program(
-        """
-        import os, sys, numpy as np, conceptwatch
-        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-        run.log(step=1, concept_activations=np.ones((10, 3), np.float32))
-        assert run._sender.flush(run._link, 10)
-        child = os.fork()
-        if child == 0:
-            run.log(step=2, concept_activations=np.ones((10, 3), np.float32))
-            with run.evaluation("val", step=2) as p:
-                p.log(concept_activations=np.ones((10, 3), np.float32))
-            assert p.scores(timeout=60) is None
-            assert run.should_stop(step=2, timeout=60) is False
-            assert run.stats.batches_dropped == {"forked": 2}
-            assert run.finish() is False
-            sys.exit(0)
-        run.log(step=3, concept_activations=np.ones((10, 3), np.float32))
-        assert os.waitpid(child, 0)[1] == 0
-        assert run.finish()
-        """,
-        sidecar.serve(),
-    )
+    text = """
+    run.log(step=1, concept_activations=ones)
+    assert run._sender.flush(run._link, 10)
+    child = os.fork()
+    if child == 0:
+        run.log(step=2, concept_activations=ones)
+        with run.evaluation("val", step=2) as p:
+            p.log(concept_activations=ones)
+        assert p.scores(timeout=60) is None
+        assert run.should_stop(step=2, timeout=60) is False
+        assert run.stats.batches_dropped == {"forked": 2}
+        assert run.finish() is False
+        sys.exit(0)
+    run.log(step=3, concept_activations=ones)
+    assert os.waitpid(child, 0)[1] == 0
+    assert run.finish()
+    """
+    done = of_run(text, sidecar.serve())
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("what a forked process logs is dropped") == 1
     assert [received.head.step for received in sidecar.received] == [1, 3]
@@ -203,32 +196,28 @@ def test_a_child_forked_from_the_connected_process_counts_what_it_cannot_send(si
 
 
 def test_a_run_that_begins_in_a_child_of_the_connected_process_is_not_called_settled(sidecar: Sidecar) -> None:
-    done = program(
-        """
-        import os, sys, numpy as np, conceptwatch
-        parent = conceptwatch.init("parent", concepts=3, address=sys.argv[1], spawn=False)
-        parent.log(step=1, concept_activations=np.ones((10, 3), np.float32))
-        assert parent.finish()
-        if os.fork() == 0:
-            of_steps = conceptwatch.init("steps", concepts=3, address=sys.argv[1], spawn=False)
-            of_steps.log(step=1, concept_activations=np.ones((10, 3), np.float32))
-            assert of_steps.finish() is False
-            evaluated = conceptwatch.init("passes", concepts=3, address=sys.argv[1], spawn=False)
-            for step in (1, 2):
-                with evaluated.evaluation("val", step=step) as p:
-                    p.log(concept_activations=np.ones((10, 3), np.float32))
-            assert evaluated.finish() is False
-            assert (evaluated.stats.passes_unsettled, evaluated.stats.ends_dropped) == (2, 2)
-            sys.exit(0)
-        assert os.wait()[1] == 0
-        """,
-        sidecar.serve(),
-    )
+    text = """
+    run.log(step=1, concept_activations=ones)
+    assert run.finish()
+    if os.fork() == 0:
+        of_steps = conceptwatch.init("steps", concepts=3, address=sys.argv[1], spawn=False)
+        of_steps.log(step=1, concept_activations=ones)
+        assert of_steps.finish() is False
+        evaluated = conceptwatch.init("passes", concepts=3, address=sys.argv[1], spawn=False)
+        for step in (1, 2):
+            with evaluated.evaluation("val", step=step) as p:
+                p.log(concept_activations=ones)
+        assert evaluated.finish() is False
+        assert (evaluated.stats.passes_unsettled, evaluated.stats.ends_dropped) == (2, 2)
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    """
+    done = of_run(text, sidecar.serve())
     assert done.returncode == 0, done.stderr
     assert "run 'steps': finished while 1 message was not sent" in done.stderr
     assert "run 'passes': finished while 2 evaluations were not settled: val at step 1, val at step 2. " in done.stderr
     assert "No sidecar ever answered" not in done.stderr
-    assert sidecar.finished == ["parent"]
+    assert sidecar.finished == ["run"]
 
 
 def test_children_forked_before_the_first_connection_are_clients_of_their_own(sidecar: Sidecar) -> None:
@@ -252,20 +241,17 @@ def test_children_forked_before_the_first_connection_are_clients_of_their_own(si
 
 
 def test_data_loader_workers_neither_hang_nor_send(sidecar: Sidecar, torch: Any) -> None:
-    done = program(
-        """
-        import sys, numpy as np, torch, conceptwatch
-        run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
-        data = torch.utils.data.TensorDataset(torch.rand(400, 3), torch.arange(400))
-        for epoch in range(2):
-            loader = torch.utils.data.DataLoader(data, batch_size=50, num_workers=2)
-            with run.evaluation("val", step=epoch) as p:
-                for x, i in loader:
-                    p.log(concept_activations=x, sample_ids=i)
-        assert run.finish()
-        """,
-        sidecar.serve(),
-    )
+    text = """
+    import torch
+    data = torch.utils.data.TensorDataset(torch.rand(400, 3), torch.arange(400))
+    for epoch in range(2):
+        loader = torch.utils.data.DataLoader(data, batch_size=50, num_workers=2)
+        with run.evaluation("val", step=epoch) as p:
+            for x, i in loader:
+                p.log(concept_activations=x, sample_ids=i)
+    assert run.finish()
+    """
+    done = of_run(text, sidecar.serve())
     assert done.returncode == 0, done.stderr
     assert len(sidecar.received) == 16
     assert len({received.head.client for received in sidecar.received}) == 1

@@ -85,25 +85,16 @@ def removal(curves: Path, *runs: str) -> Terminal:
     return Terminal("rm", *runs, "--data-dir", str(curves))
 
 
-@pytest.mark.parametrize("answer", ["y", "yes", " YES "])
-def test_yes_removes(curves: Path, answer: str) -> None:
+# The last two are no text.
+@pytest.mark.parametrize("answer", ["y", "yes", " YES ", "n", "no", "", "yess", "b", "\xff", "y\udcff"])
+def test_yes_removes_and_anything_else_leaves_it(curves: Path, answer: str) -> None:
     terminal = removal(curves, "b")
     terminal.until(f"remove run 'b' with 1 evaluation from {curves}? [y/N] ")
     terminal.type(f"{answer}\n")
     terminal.until("\n")
-    assert terminal.end() == (0, "removed b\n")
-    assert left(curves) == "ac"
-
-
-# The last one is no text.
-@pytest.mark.parametrize("answer", ["n", "no", "", "yess", "b", "\xff", "y\udcff"])
-def test_anything_else_leaves_it(curves: Path, answer: str) -> None:
-    terminal = removal(curves, "b")
-    terminal.until("[y/N] ")
-    terminal.type(f"{answer}\n")
-    terminal.until("\n")
-    assert terminal.end() == (1, "kept b\n")
-    assert left(curves) == "abc"
+    removes = answer.strip().lower() in ("y", "yes")
+    assert terminal.end() == ((0, "removed b\n") if removes else (1, "kept b\n"))
+    assert left(curves) == ("ac" if removes else "abc")
 
 
 def test_each_run_is_asked_about(curves: Path) -> None:

@@ -1,4 +1,4 @@
-"""The client and the real sidecar: two runs streamed, scores read back, metrics scraped."""
+"""The client and the real sidecar: a diagnosis with its numbers, and ranks that finish apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 import conceptwatch
 from conftest import evaluated, python_environment
-from real_sidecar import metrics
 
 ROWS, K = 3000, 3
 
@@ -30,40 +29,6 @@ def validation_pass(leak: float) -> dict[str, np.ndarray]:
         "task_labels": y,
         "task_predictions": y,
     }
-
-
-def test_two_runs_are_streamed_and_their_leakage_read_back(address: str) -> None:
-    found: dict[str, list[float]] = {}
-    for name, leak in (("clean", 0.0), ("leaky", 2.0)):
-        with conceptwatch.init(name, concepts=["a", "b", "c"], address=address, spawn=False, raise_errors=True) as run:
-            # The first two are not judged.
-            for epoch in (1, 2, 3, 4):
-                rows = validation_pass(leak)
-                with run.evaluation("val", step=10 * epoch, epoch=epoch) as p:
-                    for start in range(0, ROWS, 700):
-                        p.log(**{tensor: array[start : start + 700] for tensor, array in rows.items()})
-                scores = p.scores(timeout=60.0)
-                assert scores is not None, run.stats
-                assert (scores.step, scores.epoch, scores.rows, scores.incomplete) == (10 * epoch, epoch, ROWS, False)
-                ctl = scores["ctl"]
-                assert len(ctl.per_concept) == K
-                found.setdefault(name, []).append(ctl.value)
-            assert run.should_stop(step=40) is (name == "leaky"), "by the default rules"
-            assert run.stats.rows_acknowledged == 4 * ROWS
-        assert run.stats.batches_dropped == {}
-        assert run.stats.passes_ended == 4
-    # The same rows give the same value, and leakage shows.
-    assert found["clean"][0] == found["clean"][1]
-    assert min(found["leaky"]) > max(found["clean"]) + 0.1
-
-    scraped = metrics(address)
-    for run_name in ("clean", "leaky"):
-        line = next(
-            line
-            for line in scraped.splitlines()
-            if line.startswith("conceptwatch_ctl{") and f'run="{run_name}"' in line and 'split="val"' in line
-        )
-        assert float(line.rpartition(" ")[2]) == pytest.approx(found[run_name][1])
 
 
 def test_a_run_is_read_with_its_numbers(address: str) -> None:
@@ -110,7 +75,8 @@ if rank == 1:
     scores = p.scores(timeout=60)
     print(scores.step, scores.rows, scores.incomplete)
 # The first rank's last pass is not settled before the other rank has ended it.
-assert run.finish(timeout=5.0 if rank == 0 else 60.0) or rank == 0
+assert run._sender.flush(run._link, 60.0)
+assert run.finish(timeout=2.0 if rank == 0 else 60.0) or rank == 0
 stats = run.stats
 print(stats.rows_acknowledged, stats.passes_ended, stats.passes_refused, dict(stats.batches_dropped), flush=True)
 """
