@@ -95,7 +95,6 @@ class Sidecar:
     largest: int = 0
     streams: int = 0
     finished: list[str] = field(default_factory=list)
-    ranks_finished: list[int] = field(default_factory=list)
     finish_requests: list[Any] = field(default_factory=list)
     _open: list[Stream] = field(default_factory=list)
     # How passes were settled that no open stream has the end of, by run, split and step: said to whoever sends it next.
@@ -162,7 +161,6 @@ class Sidecar:
 
     def _finish(self, request: Any, context: grpc.ServicerContext) -> Any:
         self.finished.append(request.run)
-        self.ranks_finished.append(request.rank)
         self.finish_requests.append(request)
         return messages.FinishRunResponse(unsettled=self.unsettled)
 

@@ -91,9 +91,11 @@ def test_a_run_that_no_sidecar_has_named_is_continued_by_its_job_alone(
 ) -> None:
     monitor = lightning_monitor(taken)
     address, monitor._stream._arguments["address"] = taken.address, "127.0.0.1:1"
+    assert monitor.state_dict() == {}
     with monkeypatch.context() as impatient:
         impatient.setattr("conceptwatch.lightning.EXIT_TIMEOUT", 0.2)
         fit(monitor, tmp_path)
+    assert monitor.state_dict() == {}, "a checkpoint names it by nothing"
     job = monitor.run.job
     monitor._stream._arguments["address"] = address
     fit(monitor, tmp_path)
@@ -109,16 +111,6 @@ def test_a_disabled_callback_trains(tmp_path: Path) -> None:
     for extract in (lambda batch, outputs: {}, lambda batch, outputs: batch["no such key"]):
         monitor._stream._extract = extract
         fit(monitor, tmp_path)
-    assert monitor.state_dict() == {}
-
-
-def test_a_checkpoint_names_no_run_that_no_sidecar_has_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = Naming()
-    nowhere.address = "127.0.0.1:1"
-    monitor = lightning_monitor(nowhere)
-    monkeypatch.setattr("conceptwatch.lightning.EXIT_TIMEOUT", 0.2)
-    assert monitor.state_dict() == {}
-    fit(monitor, tmp_path)
     assert monitor.state_dict() == {}
 
 

@@ -162,14 +162,6 @@ def test_a_step_that_is_none_does_not_raise_into_the_loop(
             strict.scores(step=step)
 
 
-def test_every_rank_says_for_itself_that_it_has_finished(sidecar: Sidecar, start: Start) -> None:
-    address = sidecar.serve()
-    runs = [start(name=f"rank {rank}", rank=rank, world_size=3, address=address) for rank in range(3)]
-    for run in reversed(runs):
-        assert run.finish()
-    assert sidecar.ranks_finished == [2, 1, 0]
-
-
 def test_the_page_is_where_the_sidecar_says(sidecar: Sidecar, start: Start) -> None:
     sidecar.start.page_url = "http://127.0.0.1:4321/"
     assert start().page_url == "http://127.0.0.1:4321/"
