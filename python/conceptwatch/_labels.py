@@ -62,11 +62,13 @@ class Labels:
         if name not in NAMED or not self.task_classes or value is None or hasattr(value, "detach"):
             return value
         names = np.asarray(value, object if isinstance(value, (list, tuple)) else None)
-        if names.dtype.kind not in "OUT" or not any(isinstance(one, str) for one in names.flat):
+        if names.dtype.kind not in "OSUT" or not any(isinstance(one, (str, bytes)) for one in names.flat):
             return value
         absent = np.ma.getmaskarray(value) if isinstance(value, np.ma.MaskedArray) else _absent(names)
         numbers = {text: number for number, text in enumerate(self.task_classes)}
-        found = [-1 if gone else numbers.get(str(text)) for text, gone in zip(names.flat, absent.flat, strict=True)]
+        # HDF5 has bytes.
+        texts = (one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in names.flat)
+        found = [-1 if gone else numbers.get(text) for text, gone in zip(texts, absent.flat, strict=True)]
         if None in found:
             row = found.index(None)
             known = ", ".join(map(repr, self.task_classes[:MOST_ROWS])) + ", …" * (len(numbers) > MOST_ROWS)

@@ -175,6 +175,8 @@ def test_names_of_classes_are_their_numbers() -> None:
     pandas = package("pandas")
     names = ["wren", "auk", "wren", "owl"]
     forms = [names, tuple(names), np.array(names), np.array(names, object)]
+    of_hdf5 = np.array(names, "S")
+    forms += [of_hdf5, of_hdf5.astype(object)]
     forms += [pandas.Series(names), pandas.Series(names, dtype="string"), pandas.Categorical(names)]
     named = declared(0, 2, task_classes=["auk", "wren", "owl"])
     for form in (*forms, np.array([1, 0, 1, 2]), [1, 0, 1, 2]):
