@@ -22,7 +22,7 @@ TYPES = {
     **dict.fromkeys(("started", "time"), "time"),
     **dict.fromkeys(("finished", "provisional", "incomplete", "superseded"), "bool"),
     **dict.fromkeys(("step", "rows", "rows_seen", "seed", "id"), "uint64"),
-    **dict.fromkeys(("world_size", "launch", "restart", "neighbours", "catalogue_version"), "uint32"),
+    **dict.fromkeys(("world_size", "launch", "restart", "ordinal", "neighbours", "catalogue_version"), "uint32"),
     **dict.fromkeys(("epoch", "value", "standard_error", "p_value", "change_error", "age", "q"), "float64"),
     **dict.fromkeys(("tie_fraction", "seconds", "local", "term", "task_label"), "float64"),
     "group": "int32",

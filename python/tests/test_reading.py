@@ -487,6 +487,7 @@ def test_parquet_has_what_the_tables_have(
     assert times.dtype == polars.Datetime("us", "UTC")
     expected = [row["time"] for row in run.series("icl", frame="records")]
     assert [one.timestamp() for one in times] == pytest.approx(expected, abs=1e-6)
+    assert [points[name].dtype for name in ("step", "ordinal")] == [polars.UInt64, polars.UInt32]
     assert polars.read_parquet(tmp_path / "out/runs.parquet")["started"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet")["time"].dtype == polars.Datetime("us", "UTC")
     assert polars.read_parquet(tmp_path / "out/unscored.parquet").height == 0
