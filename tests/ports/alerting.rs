@@ -1,13 +1,15 @@
 //! Alerts as users see them: metrics, API, watch stream, webhook, stop advice.
 
 use conceptwatch::server::proto::watch_response::Event;
-use conceptwatch::server::proto::{AlertState, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest};
+use conceptwatch::server::proto::{
+    AlertState, BatchChunk, FinishRunRequest, GetAdviceRequest, GetAdviceResponse, WatchRequest,
+};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use crate::common::certificates::{Authority, acceptor};
-use crate::common::{Client, Sidecar, pass, run, text, until};
+use crate::common::{Client, Sidecar, Stream, chunk, pass, run, text, until};
 
 /// Fires at every pass: the passes of these tests have 64 rows.
 const FEW: &str =
@@ -34,14 +36,19 @@ async fn an_alert_reaches_every_output_and_ends_with_its_run() {
     let mut watch = client.watch(WatchRequest::default()).await.unwrap().into_inner();
     let state = || sidecar.metric("conceptwatch_alert_state", "rule=\"few\"");
 
+    Stream::open(&mut client).await.ask(BatchChunk { step: 1, ..chunk("r", 1000, 0..32) }).await;
+    let asked = GetAdviceRequest { run: "r".into(), step: 1, ..Default::default() };
+    let early = client.get_advice(asked).await.unwrap().into_inner();
+    assert!(!early.stop && early.reason.contains("the scores of step 1 are late"), "{early:?}");
     pass(&mut client, 1).await;
-    assert!(!advice(&mut client, 1).await.stop);
-    assert_eq!(state(), 1.0);
+    until("it is judged", || state() == 1.0).await;
     pass(&mut client, 2).await;
     let stop = advice(&mut client, 2).await;
     assert!(stop.stop && stop.reason.starts_with("few: 64 rows, fewer than 1000, for 2 evaluations"), "{stop:?}");
-    assert!(!advice(&mut client, 1).await.stop, "an answer given does not change");
+    assert_eq!(stop.decided_by_step, 2);
+    assert_eq!(advice(&mut client, 1).await, early, "the answer that another rank received");
     assert_eq!(state(), 2.0);
+    assert!(!sidecar.get("/metrics").contains("NaN"), "an undefined value is left out");
     let told = sidecar.json("/api/v1/alerts");
     let standing = &told["standings"][0];
     assert_eq!((&standing["state"], &standing["advises_stop"]), (&"firing".into(), &true.into()), "{told}");

@@ -5,14 +5,14 @@ use std::time::Duration;
 use conceptwatch::server::proto::ingest_response::Outcome;
 use conceptwatch::server::proto::watch_response::Event;
 use conceptwatch::server::proto::{
-    BatchChunk, EndPass, FinishRunRequest, GetAdviceRequest, GetScoresRequest, JoinedEnd, Point, WatchRequest,
+    BatchChunk, EndPass, FinishRunRequest, GetScoresRequest, JoinedEnd, Point, WatchRequest,
 };
 use prost::Message;
 use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::common::rows::{floats, tensors};
-use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, split, text, until};
+use crate::common::{Client, PATIENCE, Sidecar, Stream, chunk, end_pass, point, run, run_of_ranks, split, until};
 
 /// Rows per pass, more than the sample keeps.
 const ROWS: u64 = 600;
@@ -86,41 +86,6 @@ async fn scores_do_not_depend_on_chunks_retries_or_order() {
     assert_eq!(second.ask(batches("twice").remove(3)).await.outcome(), Outcome::Duplicate);
     let status = split(&mut client, "twice", "val").await.unwrap();
     assert_eq!((status.rows_received, status.rows_duplicate), (13 * 100, 7 * 100));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ranks_in_any_order_give_the_scores_of_one_process() {
-    let sidecar = Sidecar::start(&SMALL_SAMPLE);
-    let mut client = sidecar.client().await;
-    client.start_run(run("one")).await.unwrap();
-    let one = scores(&send_all(&mut client, "one", vec![chunk("one", 1, 0..ROWS)]).await);
-    for (ranks, reversed) in [(2, false), (2, true), (4, false), (4, true)] {
-        let name = format!("{ranks} ranks {reversed}");
-        client.start_run(run_of_ranks(&name, ranks)).await.unwrap();
-        let mut order: Vec<u32> = (0..ranks).collect();
-        if reversed {
-            order.reverse();
-        }
-        for rank in order {
-            // Rows distributed as by a distributed sampler, with a row of the next rank as padding.
-            let own = (0..ROWS).filter(|row| row % u64::from(ranks) == u64::from(rank));
-            let padded: Vec<u64> = own.chain([u64::from((rank + 1) % ranks)]).collect();
-            let who = format!("trainer-{rank}");
-            let mut stream = Stream::open(&mut client).await;
-            for (at, rows) in padded.chunks(70).enumerate() {
-                let batch = chunk(&name, at as u64 + 1, rows.iter().copied());
-                let answer = stream.ask(BatchChunk { rank, client: who.clone(), ..batch }).await;
-                assert_eq!(answer.outcome(), Outcome::Accepted, "{answer:?}");
-            }
-            stream.ask(EndPass { rank, client: who, ..end_pass(&name, 100) }).await;
-        }
-        let point = point(&mut client, &name, "val", 1).await;
-        assert!(!point.incomplete);
-        let (rows, seen, values) = scores(&point);
-        assert_eq!((rows, values), (one.0, one.2.clone()), "{name}");
-        // Duplicates among rows that the sample rejected are not seen, so with padding this is an estimate.
-        assert!(seen.abs_diff(ROWS) <= ROWS / 100, "{name}: {seen} distinct rows");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -331,38 +296,6 @@ async fn scores_can_be_waited_for_and_watched() {
         }
     }
     assert_eq!(steps, [1, 2, 3, 4, 5]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn advice_for_a_step_never_changes() {
-    let directory = tempfile::tempdir().unwrap();
-    let config = directory.path().join("serve.toml");
-    let rule = "[[alerts]]\nname = \"leak\"\nscore = \"icl\"\nabove = -1.0\nevaluations = 2\nadvise_stop = true\n";
-    std::fs::write(&config, rule).unwrap();
-    let sidecar = Sidecar::start(&["--config", text(&config)]);
-    let mut client = sidecar.client().await;
-    client.start_run(run("r")).await.unwrap();
-    let advice = async |client: &mut Client, step, timeout_seconds| {
-        let request =
-            GetAdviceRequest { run: "r".into(), step, timeout_seconds, client: String::new(), ..Default::default() };
-        client.get_advice(request).await.unwrap().into_inner()
-    };
-    let early = advice(&mut client, 2, 0.0).await;
-    assert!(!early.stop);
-    let mut waiting = Stream::open(&mut client).await;
-    waiting.ask(BatchChunk { step: 1, ..chunk("r", 1000, 0..32) }).await;
-    let unknown = advice(&mut client, 1, 0.0).await;
-    assert!(!unknown.stop && unknown.reason.contains("the scores of step 1 are late"), "{unknown:?}");
-    let mut stream = Stream::open(&mut client).await;
-    for step in 1..=3 {
-        stream.pass("r", step, 0..32).await;
-        point(&mut client, "r", "val", step).await;
-    }
-    assert_eq!(advice(&mut client, 2, 0.0).await, early, "the answer that another rank received");
-    let late = advice(&mut client, 3, 10.0).await;
-    assert!(late.stop && late.reason.contains("leak") && late.decided_by_step == 3, "{late:?}");
-    let text = sidecar.get("/metrics");
-    assert!(!text.contains("NaN"), "an undefined value is left out");
 }
 
 #[tokio::test(flavor = "multi_thread")]

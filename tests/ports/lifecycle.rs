@@ -8,7 +8,7 @@ use std::process::Command;
 
 use conceptwatch::history::Store;
 use conceptwatch::server::proto::settled::Outcome;
-use conceptwatch::server::proto::{BatchChunk, GetScoresRequest, GetSeriesRequest, WatchRequest};
+use conceptwatch::server::proto::{BatchChunk, GetScoresRequest, WatchRequest};
 use tonic::Code;
 
 use crate::common::{Sidecar, Stream, chunk, open_history, pass, point, program, run, text, until};
@@ -54,37 +54,6 @@ async fn sigterm_stops_it_with_clients_connected() {
     }
     assert!(waiting.await.unwrap().is_err());
     drop((silent, half_a_greeting, half_a_request, unread));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn points_survive_a_kill() {
-    let directory = tempfile::tempdir().unwrap();
-    let data = ["--data-dir", text(directory.path())];
-    let mut sidecar = Sidecar::start(&data);
-    let mut known = Vec::new();
-    // Killed twice, because the second time there is a log left by the first.
-    for step in 1..=6 {
-        let mut client = sidecar.client().await;
-        assert_eq!(client.start_run(run("r")).await.unwrap().into_inner().resumed, step > 1);
-        known.push(pass(&mut client, step).await);
-        if step % 2 == 0 {
-            let stream = Stream::open(&mut client).await;
-            stream.send(BatchChunk { step: step + 100, last: false, ..chunk("r", 900, 0..64) }).await;
-            sidecar.kill();
-            sidecar = Sidecar::start(&data);
-        }
-    }
-    let mut client = sidecar.client().await;
-    for expected in &known {
-        let mut found = point(&mut client, "r", "val", expected.step).await;
-        // Slow scores may have joined the point before the kill.
-        found.scores.retain(|score| expected.scores.iter().any(|known| known.id == score.id));
-        found.seconds = expected.seconds;
-        assert_eq!(&found, expected);
-    }
-    let request = GetSeriesRequest { run: "r".into(), split: "val".into(), score: "ctl".into(), ..Default::default() };
-    let steps = client.get_series(request).await.unwrap().into_inner().points;
-    assert_eq!(steps.iter().map(|point| point.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
