@@ -381,6 +381,22 @@ impl Point {
         }
     }
 
+    /// The number of rows in which a concept's label is known, on average over concepts.
+    pub fn labelled_rows(&self) -> u64 {
+        match self.concept_rows.len() as u64 {
+            0 => self.rows,
+            concepts => self.concept_rows.iter().sum::<u64>() / concepts,
+        }
+    }
+
+    /// Such as "480 rows", or "120 of 1200 rows with concept labels".
+    pub fn labelled_rows_in_words(&self) -> String {
+        match self.labelled_rows() {
+            labelled if labelled == self.rows => format!("{labelled} rows"),
+            labelled => format!("{labelled} of {} rows with concept labels", self.rows),
+        }
+    }
+
     /// See `change_errors`.
     pub fn change_error(&self, id: &str) -> Option<f64> {
         self.change_errors.iter().find(|(score, _)| score == id).map(|(_, error)| *error)

@@ -224,6 +224,11 @@ fn few_rows_and_silence_fire() {
     assert!(fired.len() == 1 && fired[0].rule.name() == "stale" && fired[0].standing.state == Firing);
     let changed = alerts.observe(&Point { rows: 100, time: 1070.0, ..point(1, 0.1) });
     assert_eq!(changed.iter().map(|c| c.standing.state).collect::<Vec<_>>(), [Firing, Inactive]);
+    assert!(changed[0].standing.evidence.starts_with("100 rows, fewer than 500"), "{}", changed[0].standing.evidence);
+    alerts.observe(&Point { rows: 2000, time: 1080.0, ..point(2, 0.1) });
+    let changed = alerts.observe(&Point { rows: 2000, concept_rows: vec![90, 110], time: 1090.0, ..point(3, 0.1) });
+    let evidence = &changed[0].standing.evidence;
+    assert!(evidence.starts_with("100 of 2000 rows with concept labels, fewer than 500"), "{evidence}");
     assert_eq!(alerts.look(1100.0), []);
     alerts.end("the run finished", 1100.0);
     assert_eq!(alerts.look(9999.0), [], "a finished run is not stale");

@@ -183,6 +183,12 @@ pub fn removable_information(curve: &Curve) -> Judgement {
         _ => None,
     };
     match (information(curve)?, held) {
+        (Information::Shown(mut evidence), Some(held)) if is_found(&concepts_ignored(curve)) => {
+            evidence.extend(held);
+            let text = "activations carry information beyond their concepts; that the task accuracy holds under intervention \
+                        says nothing of harm, because predictions do not rest on the concepts";
+            Reading::judged(false, text, evidence)
+        }
         (Information::Shown(mut evidence), Some(held)) => {
             evidence.extend(held);
             // A head on vectors may find the information in the vectors that interventions put in place.
@@ -275,7 +281,7 @@ fn other_cause(curve: &Curve, poor: bool, well: bool) -> Result<Option<&'static 
     if (0..curve.run.concept_count()).all(|i| curve.run.activation_kind(i) == ActivationKind::Hard) {
         return Ok(Some("hard values have no room beside the concept: they are its errors"));
     }
-    if matches!(interventions(curve), Ok(Interventions::Hold(..))) {
+    if is_found(&removable_information(curve)) {
         return Ok(Some("it is harmless once concepts are corrected"));
     }
     let (short, _) = falls_short(curve)?;

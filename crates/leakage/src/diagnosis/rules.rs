@@ -126,8 +126,8 @@ pub const RULES: &[Rule] = &[
         action: "Do not read an activation as the degree of its concept",
         help: || {
             format!(
-                "A leakage score is above its limit, and `intervention_drop` is below {INTERVENTION_HARM}. \
-                 Embedding models are not judged."
+                "A leakage score is above its limit, `intervention_drop` is below {INTERVENTION_HARM}, and concepts are \
+                 not ignored. Embedding models are not judged."
             )
         },
         judge: causes::removable_information,
@@ -210,7 +210,7 @@ pub const RULES: &[Rule] = &[
         action: "Evaluate more rows",
         help: || {
             format!(
-                "Fewer than {ROWS} rows, as for the default alert; or the interval of `ctl_conditional`, \
+                "Fewer than {ROWS} rows with concept labels, and no leakage shown; or the interval of `ctl_conditional`, \
                  `icl_conditional`, `intervention_drop`, `ctl_excess` or `icl_excess` reaches at least as far to \
                  each side as the limit of the score."
             )

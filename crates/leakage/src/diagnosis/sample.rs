@@ -70,7 +70,7 @@ pub fn labels_in_another_order(curve: &Curve) -> Judgement {
 
 pub fn too_few_rows(curve: &Curve) -> Judgement {
     let newest = curve.newest();
-    let rows = Measured::of("rows", newest.rows as f64, newest.step);
+    let rows = Measured::of("rows", newest.labelled_rows() as f64, newest.step);
     let limits = [
         ("ctl_conditional", CTL_CONDITIONAL),
         ("icl_conditional", ICL_CONDITIONAL),
@@ -83,6 +83,8 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
     let half =
         |score: &str, one: &Measured| Measured::of(&format!("uncertainty of {score}"), one.half_width(), newest.step);
     let few = rows.value < ROWS;
+    // Few rows are enough for what they show.
+    let shown = known.iter().any(|(_, one, limit)| one.is_above(*limit));
     // A value is known well enough if its whole interval lies beyond its limit.
     let is_unclear =
         |one: &Measured, limit: f64| one.half_width() > limit && !one.is_above(limit) && !one.is_below(limit);
@@ -91,19 +93,19 @@ pub fn too_few_rows(curve: &Curve) -> Judgement {
     evidence.extend(known.iter().map(|(score, one, limit)| half(score, one).beside(*limit)));
     let text = match (few, unclear) {
         (true, true) => "the sample is too small to conclude from",
-        (true, false) => "the sample is too small to call a model sound: it shows large effects only",
+        (true, false) if !shown => "the sample is too small to call a model sound: it shows large effects only",
         (false, true) => "the standard errors are as large as the limits",
-        (false, false) => {
+        (_, false) => {
             let precision = |(score, one, _): &(&str, Measured, f64)| {
                 format!("{} is known to ± {:.3} (95 %)", named(score), one.half_width())
             };
             let known: Vec<String> = known.iter().map(precision).collect();
             let text = match known.is_empty() {
-                true => format!("{} rows are enough", newest.rows),
-                false => format!("with {} rows {}", newest.rows, known.join(", ")),
+                true => format!("{} are enough", newest.labelled_rows_in_words()),
+                false => format!("with {} {}", newest.labelled_rows_in_words(), known.join(", ")),
             };
             return Reading::judged(false, text, evidence);
         }
     };
-    Reading::judged(few || unclear, text, evidence)
+    Reading::judged(true, text, evidence)
 }

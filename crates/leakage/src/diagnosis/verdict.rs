@@ -309,9 +309,13 @@ fn sign(curve: &Curve) -> Sign {
     if let Ok(Leakage::Shown { evidence, .. }) = &leakage {
         let deciding = first_beyond(evidence);
         let why = match interventions {
-            Ok(Interventions::Hold(..)) if !has_vectors(curve) => {
-                Some("activations hold extra information, harmless once concepts are corrected".to_owned())
-            }
+            Ok(Interventions::Hold(..)) if !has_vectors(curve) => Some(
+                match is_found(&concepts_ignored(curve)) {
+                    true => "activations hold extra information, and predictions do not rest on the concepts",
+                    false => "activations hold extra information, harmless once concepts are corrected",
+                }
+                .to_owned(),
+            ),
             Ok(Interventions::FallToReference(_)) => Some(
                 "activations hold extra information, and interventions reach all that the true concepts allow"
                     .to_owned(),
@@ -352,7 +356,7 @@ fn sign(curve: &Curve) -> Sign {
     };
     // A mean over many concepts hides the one that the head may rest on.
     let highest = curve.of_concepts("ctl_conditional").pop().filter(|(value, _)| *value > CTL_OF_ONE);
-    let highest = highest.filter(|_| !holds(&interventions) && curve.newest().rows as f64 >= ROWS);
+    let highest = highest.filter(|_| !holds(&interventions) && curve.newest().labelled_rows() as f64 >= ROWS);
     let reaches = |one: &&Evidence| one.limit.is_some_and(|limit| one.high() >= limit);
     let reaching: Vec<&Evidence> = evidence.iter().filter(reaches).collect();
     let sign = match reaching.first() {
@@ -360,8 +364,8 @@ fn sign(curve: &Curve) -> Sign {
             let names = reaching.iter().map(|one| named(&one.score)).collect::<Vec<_>>().join(", ");
             let (says, reason) = match is_found(&too_few_rows(curve)) {
                 true => {
-                    let rows = curve.newest().rows;
-                    (Says::Unknown, format!("{rows} rows: the interval of {names} is as wide as the limit"))
+                    let rows = curve.newest().labelled_rows_in_words();
+                    (Says::Unknown, format!("{rows}: the interval of {names} is as wide as the limit"))
                 }
                 false => (Says::Maybe, format!("the interval of {names} reaches the limit")),
             };
@@ -441,12 +445,12 @@ fn unless_unlearnt(curve: &Curve, interventions: &Known, evidence: Vec<Evidence>
             return Sign::of(Says::Nothing, why).by(deciding());
         }
     }
-    let rows = curve.newest().rows;
+    let few = (curve.newest().labelled_rows() as f64) < ROWS;
     let well = learnt.as_ref().is_ok_and(|concepts| concepts.well);
     // A head can read in well-learnt activations what hardly raises any score of them.
     let may_collapse = curve.measured("ctl_conditional").is_ok_and(|one| !one.is_below(CTL_UNLEARNT));
     let sign = match (hold, well) {
-        _ if (rows as f64) < ROWS => Sign::of(Says::Nothing, format!("{rows} rows, fewer than {ROWS}")),
+        _ if few => Sign::of(Says::Nothing, format!("{}, fewer than {ROWS}", curve.newest().labelled_rows_in_words())),
         (true, _) => Sign::of(Says::Sound, ""),
         (false, true) if may_collapse => Sign::of(
             Says::Nothing,

@@ -150,6 +150,12 @@ fn what_an_intervention_removes_without_harm_is_named_so() {
     assert!(text.contains("harmless once concepts are corrected"), "{text}");
     let (encoding, text) = state(&logit, &[with(1, &scores)], ENCODING);
     assert!(encoding == State::Absent && text.contains("it is harmless once concepts are corrected"), "{text}");
+    // Predictions that rest on nothing, such as a constant, hold whatever the activations hold.
+    let ignored = [&scores[..], &[("wrong_intervention_drop", 0.0)]].concat();
+    assert_eq!(found(&logit, &[with(1, &ignored)]), ["concepts_ignored", ENCODING]);
+    let told = judged(&logit, with(1, &ignored));
+    let reason = "activations hold extra information, and predictions do not rest on the concepts";
+    assert_eq!((told.state, told.reason.as_str()), (VerdictState::PossiblyLeaking, reason));
     // Without interventions logged it may do harm.
     assert_eq!(found(&logit, &[with(1, &scores[..2])]), [ENCODING]);
     assert_eq!(state(&logit, &[with(1, &scores[..2])], REMOVABLE).0, State::Unknown);
@@ -549,8 +555,16 @@ fn too_few_rows() {
     // The sample is not called too small for an effect that is large enough to be shown.
     let mut large = with(1, &[("ctl_conditional", 0.5), ("concept_accuracy", 0.6), ("concept_auc", 0.6)]);
     large.rows = 60;
-    assert!(state(&soft(), std::slice::from_ref(&large), "too_few_rows").1.ends_with("shows large effects only"));
+    assert_eq!(state(&soft(), std::slice::from_ref(&large), "too_few_rows").0, State::Absent);
     assert_eq!(judged(&soft(), large).state, VerdictState::Leaking);
+    // Rows without labels of a concept say nothing of it.
+    let unlabelled = Point { concept_rows: vec![120; 3], ..with(1, &[("ctl_conditional", 0.05)]) };
+    assert_eq!(found(&soft(), std::slice::from_ref(&unlabelled)), ["too_few_rows"]);
+    let told = judged(&soft(), unlabelled);
+    assert_eq!(
+        (told.state, told.reason.as_str()),
+        (VerdictState::NothingFound, "120 of 2000 rows with concept labels, fewer than 500")
+    );
     let wide = |error: f64| {
         let mut point = with(1, &[]);
         let icl = ScoreValue { value: 0.0, standard_error: Some(error), ..ScoreValue::default() };

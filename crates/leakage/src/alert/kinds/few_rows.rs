@@ -33,12 +33,17 @@ impl Kind for FewRows {
     }
 
     fn judge(&self, (): &mut (), seen: &Seen) -> Option<Verdict> {
-        let rows = seen.point.rows;
+        let rows = seen.point.labelled_rows();
         let beyond = rows < self.rows;
         Some(Verdict {
             beyond: vec![beyond],
             back: rows as f64 >= self.rows as f64 + self.pace.hysteresis,
-            evidence: format!("{rows} rows, {} {}", if beyond { "fewer than" } else { "at least" }, self.rows),
+            evidence: format!(
+                "{}, {} {}",
+                seen.point.labelled_rows_in_words(),
+                if beyond { "fewer than" } else { "at least" },
+                self.rows
+            ),
             value: Some(rows as f64),
             baseline: None,
         })
