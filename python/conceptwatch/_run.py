@@ -542,8 +542,8 @@ class Run(Curves):
         fate = f"earlier ones from step {step} on are superseded" if began else "both are in one curve"
         self._link.warn(
             f"'{before.split}' is evaluated at step {step} after step {before.step}, as where training begins again: "
-            f"{fate}. For another training call conceptwatch.init again; evaluate checkpoints in the order of their "
-            "steps",
+            f"{fate}. For another training call conceptwatch.init again; within one, count steps over all epochs, and "
+            "evaluate checkpoints in the order of their steps",
             is_fault=False,
         )
 

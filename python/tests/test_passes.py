@@ -139,8 +139,8 @@ def test_a_loop_run_again_with_its_run_supersedes_what_the_first_one_evaluated(a
     again(address, run)
     assert [text for text in warned() if "after step 20" in text] == [
         "conceptwatch, run 'loop': 'val' is evaluated at step 0 after step 20, as where training begins again: "
-        "earlier ones from step 0 on are superseded. For another training call conceptwatch.init again; evaluate "
-        "checkpoints in the order of their steps"
+        "earlier ones from step 0 on are superseded. For another training call conceptwatch.init again; within one, "
+        "count steps over all epochs, and evaluate checkpoints in the order of their steps"
     ]
     # Another split begins where it likes.
     evaluated(run, rows(True, 0, ROWS, ids=True), step=5, split="test")
