@@ -177,7 +177,7 @@ function rowOf(run, split) {
   const reason = { possibly_leaking: "the interval of leakage to the task (ctl_conditional) reaches the limit", too_early: "2 of 3 evaluations that are needed",
     leaking: "unclipped interconcept leakage (icl_excess) is 0.0654, above 0.05, for 2 evaluations",
       cannot_tell: run.poor ? "the concept c0 is hardly learnt, and interventions were not logged"
-      : "212 rows: the interval of leakage to the task (ctl_conditional) is as wide as the limit",
+      : "212 rows are too few: the interval of leakage to the task (ctl_conditional) reaches the limit",
     sound: run.intervened ? "" : "interventions were not logged" }[state] ?? "";
   const scores = {};
   for (const id of OF_ROW) {

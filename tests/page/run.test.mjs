@@ -170,7 +170,7 @@ test("a sound run says so, and what was checked", async (t) => {
 
 test("other verdicts say why", async (t) => {
   const of = "the interval of leakage to the task (ctl_conditional)";
-  for (const [state, head, todo] of [["cannot_tell", `Can’t tell: 212 rows: ${of} is as wide as the limit`, /./], ["too_early", "Too early to tell", /^Wait/],
+  for (const [state, head, todo] of [["cannot_tell", `Can’t tell: 212 rows are too few: ${of} reaches the limit`, /./], ["too_early", "Too early to tell", /^Wait/],
     ["possibly_leaking", `Possibly leaking: ${of} reaches the limit`, /^Log more rows/]]) {
     const { page } = await open(t, { run: SOUND, rename: (run) => { run.state = state; } });
     assert.equal(await page.locator(".verdict h1").innerText(), head);

@@ -115,6 +115,11 @@ fn provisional_points_are_no_evidence() {
 fn hysteresis_keeps_an_alert_until_the_value_is_well_inside() {
     let values = [0.3, 0.19, 0.16, 0.14, 0.19];
     assert_eq!(changes(above(0.2, json!({"hysteresis": 0.05})), &values), [(0, Firing), (3, Inactive)]);
+    let mut alerts = alerts(vec![above(0.2, json!({"hysteresis": 0.05}))]);
+    alerts.observe(&point(1, 0.3));
+    alerts.observe(&point(2, 0.19));
+    let evidence = &alerts.standings().next().unwrap().1.evidence;
+    assert!(evidence.ends_with("within its limits, and not yet clearly back, so the alert goes on"), "{evidence}");
 }
 
 #[test]

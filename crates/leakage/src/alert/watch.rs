@@ -109,6 +109,7 @@ impl Watch {
             _ if state == State::Inactive && self.seen <= pace.warm_up => {
                 format!(", evaluation {} of {} to warm up", self.seen, pace.warm_up)
             }
+            0 if state == State::Firing => ", and not yet clearly back, so the alert goes on".to_owned(),
             0 => String::new(),
             count if count < pace.evaluations => format!(", {count} of {} evaluations", pace.evaluations),
             1 => ", for 1 evaluation".to_owned(),

@@ -365,7 +365,7 @@ fn sign(curve: &Curve) -> Sign {
             let (says, reason) = match is_found(&too_few_rows(curve)) {
                 true => {
                     let rows = curve.newest().labelled_rows_in_words();
-                    (Says::Unknown, format!("{rows}: the interval of {names} is as wide as the limit"))
+                    (Says::Unknown, format!("{rows} are too few: the interval of {names} reaches the limit"))
                 }
                 false => (Says::Maybe, format!("the interval of {names} reaches the limit")),
             };

@@ -565,6 +565,11 @@ fn too_few_rows() {
         (told.state, told.reason.as_str()),
         (VerdictState::NothingFound, "120 of 2000 rows with concept labels, fewer than 500")
     );
+    // An honest model of few rows may be near a limit by chance.
+    let near = Point { rows: 228, ..with(1, &[("ctl_conditional", 0.155)]) };
+    let told = judged(&soft(), near);
+    let reason = "228 rows are too few: the interval of leakage to the task (ctl_conditional) reaches the limit";
+    assert_eq!((told.state, told.reason.as_str()), (VerdictState::CannotTell, reason));
     let wide = |error: f64| {
         let mut point = with(1, &[]);
         let icl = ScoreValue { value: 0.0, standard_error: Some(error), ..ScoreValue::default() };
