@@ -61,7 +61,7 @@ def score(
         scores["ctl_conditional"], scores.diagnosis(), scores.to_frame()
 
     tensors: those of `Pass.log`, with all rows; and the constants of `init`, such as head_weights.
-    concepts: as in `init`; by default as many as the tensors have.
+    concepts: as in `init`; by default the columns of a data frame of labels, or as many as tensors have.
     concept_kind, task_kind: as concept_labels and task_labels of `init`.
     scores: ids of the scores to compute; by default all whose tensors are given.
     estimator, neighbors: "tie_aware", or "published", which breaks ties by noise of this `seed`, several times
@@ -75,7 +75,7 @@ def score(
     """
     given = {**locals(), **tensors}
     logged = {name: value for name, value in tensors.items() if name not in Constants.__annotations__}
-    given["concepts"] = _concepts_in(logged, latents) if concepts is None else concepts
+    given["concepts"] = (_names_in(logged) or _concepts_in(logged, latents)) if concepts is None else concepts
     run, own_head, (checks, labels) = declaration_of("notebook", given, "concept_kind", "task_kind")
     try:
         plain = labels.plain(logged)
@@ -102,6 +102,13 @@ def score(
     end = 8 + int.from_bytes(answer[:8], "little")
     diagnosis = Diagnosis("", messages.GetDiagnosisResponse.FromString(answer[end:]))
     return Scores(messages.Point.FromString(answer[8:end]), diagnosis)
+
+
+def _names_in(tensors: dict[str, Any]) -> list[str]:
+    """The columns of a data frame of labels, if they are names."""
+    columns = list(getattr(tensors.get("concept_labels"), "columns", ()))
+    are_names = all(isinstance(column, str) and column for column in columns) and len({*columns}) == len(columns)
+    return columns if are_names else []
 
 
 def _concepts_in(tensors: dict[str, Any], latents: int | None) -> int:

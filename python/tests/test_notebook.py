@@ -138,6 +138,18 @@ def test_a_head_gives_interventions(tensors: dict[str, Any]) -> None:
     assert "ctl" in found
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_labels_name_the_concepts(tensors: dict[str, Any], library: str) -> None:
+    def first(columns: list[Any]) -> str | None:
+        labels = package(library).DataFrame(dict(zip(columns, tensors["concept_labels"][:2].T, strict=True)))
+        few = {**{name: values[:2] for name, values in tensors.items()}, "concept_labels": labels}
+        return conceptwatch.score(**few, scores="icl")["icl"].undefined
+
+    assert (first(["wing", "beak", "tail"]) or "").startswith("activations of concept 'wing': 2 rows are too few")
+    if library == "pandas":
+        assert (first([0, 1, 2]) or "").startswith("activations of concept 'c0': ")
+
+
 def test_options_are_those_of_init(tensors: dict[str, Any]) -> None:
     logits = {**tensors, "concept_activations": 8 * tensors["concept_activations"] - 4}
     found = conceptwatch.score(
