@@ -46,9 +46,9 @@ def mutual_information(
         columns a value for each.
 
     Estimators: Kraskov et al. 2004 for numbers, Ross 2014 for numbers and classes, the plug-in for classes. Rounded
-    values need no noise. Estimates are not clipped: without information they scatter around 0, except those by
-    counting, which are too large by about (classes of x - 1)(classes of y - 1)/2n. Standard errors of estimates from
-    neighbours are 75 to 90 % of their scatter. NaN where `undefined` says why, as for a constant column.
+    values need no noise; copied rows read as information. Estimates are not clipped: without information they scatter
+    around 0, except those by counting, which are too large by about (classes of x - 1)(classes of y - 1)/2n. Standard
+    errors of estimates from neighbours are 75 to 90 % of their scatter. NaN where `undefined` says why.
     """
     check_orders({"x": x, "y": y, "given": given})
     columns = [("x", column) for column in _columns_of(x, discrete_x)]
