@@ -272,6 +272,8 @@ class Run(Curves):
             elif _is_over(began, timeout) and answer.decided_by_step < step:
                 asked = f"whether to stop at step {step} was asked too early: {reason}{self._link.awaited}"
                 self._link.warn(asked, is_fault=False)
+            elif self.stats.passes_ended and reason.startswith("no rule that advises stopping looks at"):
+                self._link.warn(f"should_stop cannot say True: {reason}", is_fault=False)
             self._advice[step] = stop, reason
         return self._advice[step][0]
 

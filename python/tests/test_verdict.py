@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import conceptwatch
-from conftest import evaluated, wait_for
+from conftest import Warned, evaluated, wait_for
 from real_sidecar import answer, binary, command, metrics
 
 ROWS, K, EVALUATIONS = 600, 3, 30
@@ -33,6 +33,23 @@ def evaluation(step: int, leak: float) -> dict[str, Any]:
         "task_predictions": task,
         "intervened_task_predictions": task * (leak == 0),
     }
+
+
+def test_advice_says_once_that_no_rule_looks_at_the_split(address: str, warned: Warned) -> None:
+    run = conceptwatch.init("named otherwise", concepts=K, address=address, spawn=False)
+
+    def said() -> list[str]:
+        return [text for text in warned() if "should_stop" in text]
+
+    run.log(step=1, **evaluation(1, 3.0))
+    assert run.should_stop(step=1, timeout=60.0) is False
+    assert said() == [], "evaluations may follow"
+    for step, split in ((2, "valid"), (3, "valid"), (4, "val")):
+        evaluated(run, evaluation(step, 3.0), split=split, step=step)
+        assert run.should_stop(step=step, timeout=60.0) is False
+    (once,) = said()
+    assert once.endswith("looks at a split of this run; the rules look at: val"), once
+    assert run.finish()
 
 
 @pytest.mark.parametrize(("name", "leak", "state"), [("leaking", 3.0, "leaking"), ("sound", 0.0, "sound")])
