@@ -98,7 +98,7 @@ fn cases() -> Vec<Case> {
         array("2^64 numbers declared", act, "too large", f32s("(9223372036854775808, 2)", &[])),
         array("2^40 rows without bytes", act, "see --memory-mib", f32s("(1073741824, 2)", &[])),
         array("big-endian numbers", act, "big-endian", npy("'>f4'", false, "(32, 2)", &[0; 256])),
-        array("objects", act, "expected plain numbers", npy("'|O'", false, "(32, 2)", &[0; 64])),
+        array("objects", act, "Python objects, expected numbers or strings", npy("'|O'", false, "(32, 2)", &[0; 64])),
         array("records", act, "structured array", npy("[('a', '<f4'), ('b', '<i4')]", false, "(32,)", &[0; 256])),
         array("complex numbers", act, "expected float, int, uint or bool", npy("'<c8'", false, "(32, 2)", &[0; 512])),
         array("an unknown label", labels, "for unknown labels pass --missing-labels", i64s("(32, 2)", &unknown)),

@@ -36,7 +36,7 @@ fn cases() -> Vec<Case> {
     let header = "no readable safetensors header";
     vec![
         csv("an empty table", "FILE", "holds no array", ""),
-        csv("a header alone", labels, "every dimension to be at least 1", "concept_labels.a,concept_labels.b\n"),
+        csv("a header alone", "FILE", "has a header and no rows", "concept_labels.a,concept_labels.b\n"),
         csv("no score in it", "FILE", "--map \"concept_labels=concept_labels*\"", {
             "concept_labels_0,task_labels\n1,2\n0,1\n"
         }),
@@ -48,7 +48,7 @@ fn cases() -> Vec<Case> {
         csv("a number for a class's name", task, "got '1' in row 1, expected the name of a class", {
             "task_labels,concept_labels.a\ncat,0\n1,1\n"
         }),
-        csv("a decimal comma", "concept_labels.a", "'0,5' in row 0, expected a number, true or false; cells are", {
+        csv("a decimal comma", "concept_labels.a", "'0,5' in row 0, expected a number with a decimal point", {
             "task_labels;concept_labels.a\n1;0,5\n"
         }),
         csv("a row too short", "FILE", "line 3 has 1 fields, expected 2", "task_labels,c\n1,0\n1\n"),
@@ -56,8 +56,11 @@ fn cases() -> Vec<Case> {
         csv("names and numbers of classes", predictions, "holds numbers, but task_labels names of classes", {
             "concept_labels.a,task_labels,task_predictions\n1,owl,0\n0,elk,1\n"
         }),
-        csv("tasks in another order", predictions, "got 'b' as column 0, expected 'a' as of task_labels", {
-            "task_labels.a,task_labels.b,task_predictions.b,task_predictions.a\n1,0,1,0\n"
+        csv("predictions of another task", predictions, "got 'b' as column 0, expected 'a' as of task_labels", {
+            "task_labels.a,task_labels.b,task_predictions.b,task_predictions.c\n1,0,1,0\n"
+        }),
+        csv("a mark for a missing label", "concept_labels.a", "got '?' in row 0, expected a number, true, false", {
+            "task_labels,concept_labels.a\n1,?\n"
         }),
         ("no text", "t.csv", "FILE", "is not valid UTF-8", b"task_labels,c\n1,\xff\n".to_vec()),
         csv("a line without end", "FILE", "a line is longer than 4 MiB", &unending),
@@ -65,8 +68,8 @@ fn cases() -> Vec<Case> {
         csv("a part of an array twice", "concept_labels.a", "is given twice", {
             "concept_labels.a,concept_labels[a]\n1,1\n"
         }),
-        csv("concepts in another order", labels, "got 'b' as column 0, expected 'a'", {
-            "concept_activations.a,concept_activations.b,concept_labels.b,concept_labels.a\n.5,.5,1,0\n"
+        csv("concepts of other names", labels, "got 'A' as column 0, expected 'a'", {
+            "concept_activations.a,concept_activations.b,concept_labels.A,concept_labels.b\n.5,.5,1,0\n"
         }),
         csv("labels of -1 and 1", labels, "recode it to 0 or pass --signed-labels", {
             "concept_labels.a,concept_labels.b,task_labels\n-1,0,1\n1,1,0\n"

@@ -380,6 +380,33 @@ fn tables_may_name_classes_mark_missing_cells_and_use_other_separators() {
 }
 
 #[test]
+fn columns_of_tables_may_be_in_another_order_than_the_labels() {
+    let (logits, labels, task) = values();
+    let folder = tempfile::tempdir().unwrap();
+    let scores_of = |file: &str, concepts: [usize; K], tasks: [usize; 2]| {
+        let titles = |array: &str| concepts.map(|at| format!("{array}.{}", ["wing", "beak", "tail"][at]));
+        let mut table = [titles("concept_activations"), titles("active_concepts")].concat();
+        table.extend(["wing", "beak", "tail"].map(|concept| format!("concept_labels.{concept}")));
+        table.extend(["vote", "first"].map(|task| format!("task_labels.{task}")));
+        table.extend(tasks.map(|at| format!("task_predictions.{}", ["vote", "first"][at])));
+        let mut table = table.join("\t") + "\n";
+        for row in 0..ROWS {
+            let (logits, labels) = (&logits[row * K..][..K], &labels[row * K..][..K]);
+            let (of_tasks, predicted) = ([task[row], labels[0]], [f64::from(row % 5 > 0) * task[row], labels[0]]);
+            let active = concepts.map(|at| f64::from(logits[at] > 0.2 * at as f64));
+            let cells =
+                [&concepts.map(|at| logits[at])[..], &active, labels, &of_tasks, &tasks.map(|at| predicted[at])];
+            table += &(cells.concat().iter().map(f64::to_string).collect::<Vec<_>>().join("\t") + "\n");
+        }
+        std::fs::write(folder.path().join(file), table).unwrap();
+        scored(&[&folder.path().join(file)], &[]).0["scores"].clone()
+    };
+    let expected = scores_of("in_order.tsv", [0, 1, 2], [0, 1]);
+    assert!(expected["precision"]["value"].is_number() && expected["task_accuracy"]["value"].is_number(), "{expected}");
+    assert_eq!(scores_of("in_another.TSV", [2, 0, 1], [1, 0]), expected);
+}
+
+#[test]
 fn columns_of_logits_are_those_of_their_classes() {
     let (logits, labels, task) = values();
     let directory = tempfile::tempdir().unwrap();

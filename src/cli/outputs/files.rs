@@ -59,7 +59,7 @@ fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Res
                 None => Ok(()),
             }
         }
-        "csv" => table::read(path, names, memory, sink),
+        "csv" | "tsv" => table::read(path, names, memory, sink),
         "safetensors" => tensors::read(path, names, memory, sink),
         "parquet" | "pq" => through_python("Parquet"),
         "pt" | "pth" => through_python("PyTorch"),
@@ -67,7 +67,7 @@ fn file(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) -> Res
         // Archives under other names are read by their first bytes.
         _ if is_archive(path) => npz::read(path, names, memory, sink),
         _ => {
-            let message = "is no file of arrays, expected .npz, .npy, .csv, .safetensors, .parquet or .pt";
+            let message = "is no file of arrays, expected .npz, .npy, .csv, .tsv, .safetensors, .parquet or .pt";
             Err(FieldError::new(path.display().to_string(), message))
         }
     }

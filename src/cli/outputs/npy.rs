@@ -71,6 +71,9 @@ fn element_type(descr: &str) -> Result<(char, usize), String> {
     if name.starts_with('>') {
         return Err(format!("has big-endian elements ({}), expected little-endian", in_short(name)));
     }
+    if name.ends_with('O') {
+        return Err("holds Python objects, expected numbers or strings, as of a.astype(str)".to_owned());
+    }
     let mut rest = name.trim_start_matches(['<', '|', '=']).chars();
     let letter = rest.next();
     // Characters of Unicode have four bytes.

@@ -10,6 +10,7 @@ use super::classes::{Classes, has_tasks_in_columns};
 use super::names::Target;
 
 const ACTIVATIONS: &str = TensorName::ConceptActivations.text();
+const ACTIVE: &str = TensorName::ActiveConcepts.text();
 const LABELS: &str = TensorName::ConceptLabels.text();
 const TASKS: &str = TensorName::TaskLabels.text();
 const LOGITS: &str = TensorName::TaskLogits.text();
@@ -78,6 +79,26 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
+    /// Puts columns with the names of all concepts, or of all tasks, into the order of the labels.
+    fn order(&mut self) {
+        let of = |array: &str| {
+            let columns = self.columns.iter().find(|(name, _)| name == array).map(|(_, columns)| columns);
+            columns.map(|columns| columns.iter().map(|column| column.suffix.clone()).collect::<Vec<_>>())
+        };
+        let (concepts, tasks) = (of(LABELS).or_else(|| of(ACTIVATIONS)), of(TASKS));
+        for (name, columns) in &mut self.columns {
+            let order = match name.as_str() {
+                ACTIVATIONS | ACTIVE => &concepts,
+                name if has_tasks_in_columns(name) => &tasks,
+                _ => continue,
+            };
+            let place = |column: &Column| order.as_ref()?.iter().position(|suffix| *suffix == column.suffix);
+            if columns.iter().all(|column| place(column).is_some()) {
+                columns.sort_by_key(place);
+            }
+        }
+    }
+
     /// All arrays, and a note on the order of classes. Names of classes are numbered; columns are put together, those
     /// with numbers for suffixes in the order of these; other suffixes name the concepts and tasks.
     pub fn finish(mut self, memory: &mut Memory) -> Result<(Vec<Array>, Option<String>), FieldError> {
@@ -87,6 +108,7 @@ impl<'a> Sink<'a> {
                 columns.sort_by_key(|column| column.suffix.parse::<u64>().ok());
             }
         }
+        self.order();
         let task = |name: &str, column: usize| if has_tasks_in_columns(name) { column } else { 0 };
         let whole = self.arrays.iter().map(|(array, _)| (array, 0));
         let columns = self.columns.iter().flat_map(|(name, columns)| {

@@ -108,9 +108,16 @@ pub fn read(path: &Path, names: &Names, memory: &mut Memory, sink: &mut Sink) ->
             if is_class && number(cell).is_some() && !is_missing(cell) {
                 return Err(fault("the name of a class, as in rows before it"));
             }
-            push(&mut column.values, cell, memory).ok_or_else(|| fault("a number, true or false"))?;
+            let read = push(&mut column.values, cell, memory);
+            read.ok_or_else(|| match cell.replace(',', ".").parse::<f64>() {
+                Ok(_) => fault("a number with a decimal point"),
+                Err(_) => fault("a number, true, false or an empty cell"),
+            })?;
         }
         rows += 1;
+    }
+    if rows == 0 && !columns.is_empty() {
+        return Err(file_fault("has a header and no rows".into()));
     }
     for column in columns {
         let Column { target, values, .. } = column;
@@ -151,7 +158,7 @@ fn columns(header: &csv::StringRecord, names: &Names) -> Vec<Column> {
 }
 
 /// The separator that the first line has most, outside of quotes.
-fn separator(beginning: &[u8]) -> u8 {
+pub fn separator(beginning: &[u8]) -> u8 {
     let (mut counts, mut quoted) = ([0; SEPARATORS.len()], false);
     for &byte in beginning.iter().take_while(|&&byte| byte != b'\n') {
         quoted ^= byte == b'"';
