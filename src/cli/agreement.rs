@@ -1,6 +1,8 @@
 //! `conceptwatch agreement`: compares scores of items with human ratings of them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,10 +10,13 @@ use serde_json::{Map, Value, json};
 
 use leakage::score::agreement::{Level, fleiss_kappa, kendall_tau, krippendorff_alpha};
 
+use super::outputs::{is_missing, separator};
+
 /// Compare scores of items with human ratings of them
 ///
-/// Both files are CSV with a header; the first column names the item. Empty cells are missing values. Prints Kendall's
-/// τ-b between each score and the mean rating, and the agreement between raters: Fleiss' κ and Krippendorff's α.
+/// Both files are tables with a header; the first column names the item. Empty cells are missing values. Prints
+/// Kendall's τ-b between each score and the mean rating, and the agreement between raters: Fleiss' κ and Krippendorff's
+/// α.
 #[derive(Args)]
 pub struct Options {
     /// A column for each score, such as concept_score
@@ -78,7 +83,10 @@ pub fn run(options: &Options) -> Result<String, String> {
 
 fn read(path: &Path) -> Result<Table, String> {
     let file = path.display();
-    let mut reader = csv::Reader::from_path(path).map_err(|e| format!("{file}: cannot be read: {e}"))?;
+    let unreadable = |e: std::io::Error| format!("{file}: cannot be read: {e}");
+    let mut opened = BufReader::new(File::open(path).map_err(unreadable)?);
+    let separator = separator(opened.fill_buf().map_err(unreadable)?);
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator).trim(csv::Trim::All).from_reader(opened);
     let header = reader.headers().map_err(|e| format!("{file}: has no readable header: {e}"))?.clone();
     if header.len() < 2 {
         return Err(format!(
@@ -91,8 +99,8 @@ fn read(path: &Path) -> Result<Table, String> {
     for record in reader.records() {
         let record = record.map_err(|e| format!("{file}: {e}"))?;
         let item = record[0].to_owned();
-        let cell = |(column, text): (&String, &str)| match text.trim() {
-            "" => Ok(None),
+        let cell = |(column, text): (&String, &str)| match text {
+            text if is_missing(text) => Ok(None),
             text => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Some(number)),
                 _ => Err(format!("{file}: item '{item}', {column}: got '{text}', expected a number or an empty cell")),

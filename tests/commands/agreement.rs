@@ -21,11 +21,29 @@ fn scores_are_compared_with_the_mean_rating() {
     assert_eq!((&object["items"], &object["raters"]), (&4.into(), &2.into()));
     assert_eq!(object["scores"]["concept_score"]["kendall_tau"]["value"], 1.0);
     assert_eq!(object["scores"]["concept_score"]["items"], 4);
-    assert_eq!(object["scores"]["bleu"]["kendall_tau"]["undefined"], "one side does not vary over 3 items");
+    assert_eq!(object["scores"]["bleu"]["kendall_tau"]["undefined"], "one side does not vary");
     assert_eq!(object["ratings"]["krippendorff_alpha_ordinal"]["value"], 1.0);
     assert!(object["ratings"]["fleiss_kappa"]["undefined"].as_str().unwrap().contains("a rating is missing"));
     let table = agreement(SCORES, RATINGS, &[]).ok();
     assert!(table.contains("concept_score") && table.contains("1.0000 over 4 items"), "{table}");
+}
+
+#[test]
+fn tables_are_read_as_those_of_score() {
+    let ratings = RATINGS.replace(",\n", ",NA\n");
+    let expected = agreement(SCORES, RATINGS, &[]).ok();
+    for (scores, ratings) in [
+        (SCORES.replace(',', ";"), ratings.replace(',', "\t")),
+        (format!("\u{feff}{}", SCORES.replace(',', " , ")), ratings.replace('\n', "\r\n")),
+    ] {
+        assert_eq!(agreement(&scores, &ratings, &[]).ok(), expected, "{scores} {ratings}");
+    }
+}
+
+#[test]
+fn items_of_other_names_are_not_compared() {
+    let table = agreement(SCORES, "image,ann\nA,1\nB,2\n", &[]).ok();
+    assert!(table.contains("concept_score                kendall_tau undefined: no item has both"), "{table}");
 }
 
 #[test]

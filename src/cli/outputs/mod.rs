@@ -28,11 +28,13 @@ use leakage::run::{ActivationColumns, ActivationKind, Concept, LabelKind, MAX_CO
 use leakage::tensor::{Tensor, TensorName};
 
 pub use array::Memory;
+pub use classes::is_missing;
 pub use kinds::Guesses;
 pub use names::{CONSTANTS, Mapping, Names, listed};
 pub use sink::Say;
 pub use soft::Soft;
 pub use stated::Stated;
+pub use table::separator;
 
 use super::named::named;
 use array::Array;

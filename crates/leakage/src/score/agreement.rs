@@ -18,8 +18,12 @@ pub enum Level {
 }
 
 /// Kendall's τ-b of pairs (x, y): concordant minus discordant pairs, over the geometric mean of the pairs not tied in x
-/// and those not tied in y; in [−1, 1]. Without ties that is eq. 18. Errors when either side does not vary.
+/// and those not tied in y; in [−1, 1]. Without ties that is eq. 18. Errors without pairs, and when either side does not
+/// vary.
 pub fn kendall_tau(pairs: &[(f64, f64)]) -> Result<f64, String> {
+    if pairs.is_empty() {
+        return Err("no item has both a score and a rating".into());
+    }
     let (mut balance, mut varied_x, mut varied_y) = (0i64, 0u64, 0u64);
     for (at, (x, y)) in pairs.iter().enumerate() {
         for (other_x, other_y) in &pairs[..at] {
@@ -32,7 +36,7 @@ pub fn kendall_tau(pairs: &[(f64, f64)]) -> Result<f64, String> {
         }
     }
     if varied_x == 0 || varied_y == 0 {
-        return Err(format!("one side does not vary over {} items", pairs.len()));
+        return Err("one side does not vary".into());
     }
     Ok(balance as f64 / (varied_x as f64 * varied_y as f64).sqrt())
 }
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_does_not_vary_has_no_agreement() {
-        assert_eq!(kendall_tau(&[(1.0, 2.0), (1.0, 3.0)]).unwrap_err(), "one side does not vary over 2 items");
+        assert_eq!(kendall_tau(&[(1.0, 2.0), (1.0, 3.0)]).unwrap_err(), "one side does not vary");
         assert!(kendall_tau(&[]).is_err());
         let same = vec![vec![Some(3.0); 4]; 5];
         assert_eq!(fleiss_kappa(&same).unwrap_err(), "all ratings are the same");
