@@ -44,19 +44,20 @@ pub struct ReplayOptions {
     /// TOML file with the options of `conceptwatch serve` for samples, windows and estimators.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Scores to print, by id.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "ID,ID",
-        default_value = "ctl_conditional,icl_conditional,intervention_drop,task_accuracy,concept_accuracy"
-    )]
+    /// Scores to print, by id [default: the main scores that have a value]
+    #[arg(long, value_delimiter = ',', value_name = "ID,ID")]
     scores: Vec<String>,
     /// Print a JSON object for each pass, with all its scores.
     #[arg(long)]
     json: bool,
 }
 
+/// The scores to look at first, each with those for numbers and embeddings.
+#[rustfmt::skip]
+const MAIN: [&str; 10] = [
+    "ctl_conditional", "ctl_conditional_r2", "embedding_ct_conditional", "icl_conditional", "embedding_ic_conditional",
+    "intervention_drop", "task_accuracy", "task_r2", "concept_accuracy", "concept_r2",
+];
 /// Longest wait for the scores of one pass.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -113,7 +114,7 @@ impl Replay<'_> {
         let mut ended: BTreeMap<(String, String, u64, u32), u32> = BTreeMap::new();
         let mut left = BTreeSet::new();
         let ReplayOptions { scores, json, .. } = self.options;
-        let mut title = (!*json).then(|| title(scores));
+        let mut shown: Option<Vec<String>> = None;
         while let Some((run, ranks, item)) = self.next()? {
             let tally = self.tallies.entry(run.clone()).or_default();
             let pass = item.pass().map(|(split, step, ordinal)| (run.clone(), split.to_owned(), step, ordinal));
@@ -176,7 +177,14 @@ impl Replay<'_> {
                 }
                 match point {
                     Some(point) if *json => print(&format!("{}\n", as_json(&point))),
-                    Some(point) => print(&(title.take().unwrap_or_default() + &line(&point, scores))),
+                    Some(point) => {
+                        let columns = columns(scores, shown.as_deref().unwrap_or_default(), &point);
+                        if shown.as_ref() != Some(&columns) {
+                            print(&title(&columns));
+                        }
+                        print(&line(&point, &columns));
+                        shown = Some(columns);
+                    }
                     None => tell(&format!("run '{run}', split '{split}', step {step}: got no scores")),
                 }
             }
@@ -257,6 +265,16 @@ fn without_process(start: &proto::StartRunRequest) -> proto::StartRunRequest {
     proto::StartRunRequest { process: String::new(), ..start.clone() }
 }
 
+/// The stated scores, or else the main ones that this point or an earlier one has.
+fn columns(stated: &[String], shown: &[String], point: &proto::Point) -> Vec<String> {
+    if !stated.is_empty() {
+        return stated.to_vec();
+    }
+    let has = |id: &str| point.scores.iter().any(|score| score.id == id && score.value.is_some());
+    let is_shown = |id: &&str| has(id) || shown.iter().any(|earlier| earlier == id);
+    MAIN.into_iter().filter(is_shown).map(str::to_owned).collect()
+}
+
 /// The heads of the columns of [`line`].
 fn title(scores: &[String]) -> String {
     let scores: String = scores.iter().map(|score| format!("  {score:>18}")).collect();
@@ -270,7 +288,7 @@ fn line(point: &proto::Point, scores: &[String]) -> String {
         let shown = found
             .and_then(|score| Some(format!("{:.4}{}", score.value?, plus_minus(score.standard_error))))
             .unwrap_or_else(|| "-".to_owned());
-        text += &format!("  {shown:>18}");
+        text += &format!("  {shown:>width$}", width = id.len().max(18));
     }
     text + "\n"
 }
@@ -285,4 +303,20 @@ fn as_json(point: &proto::Point) -> Value {
         "run": point.run, "split": point.split, "step": point.step, "epoch": point.epoch, "rows": point.rows,
         "tie_fraction": point.tie_fraction, "warnings": point.warnings, "scores": scores,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_main_scores_with_a_value() {
+        let score = |id: &str, value| proto::Score { id: id.into(), value, ..proto::Score::default() };
+        let with = |scores: &[proto::Score]| proto::Point { scores: scores.to_vec(), ..proto::Point::default() };
+        let numbers = with(&[score("task_accuracy", None), score("task_r2", Some(0.5)), score("ctl", Some(0.1))]);
+        let classes = with(&[score("task_accuracy", Some(0.5))]);
+        assert_eq!(columns(&[], &[], &numbers), ["task_r2"]);
+        assert_eq!(columns(&[], &columns(&[], &[], &numbers), &classes), ["task_accuracy", "task_r2"]);
+        assert_eq!(columns(&["ctl".into()], &[], &classes), ["ctl"]);
+    }
 }
