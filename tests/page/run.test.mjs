@@ -39,7 +39,9 @@ test("a task and concepts that are numbers have R² where others have accuracies
     const no = { undefined: "the task labels are not classes" };
     const value = (value) => ({ value, standard_error: 0.01 });
     const r2 = { ctl_conditional_r2: { ...value(0.31), per_concept: [0.6, 0.3, 0.03] }, task_r2: value(0.91), concept_r2: value(0.84), alignment: { value: 1, curve: [[0, 0], [1, 1]] } };
-    await route.fulfill({ response: answer, json: { ...point, scores: { ...scores, task_accuracy: no, ...r2 } } });
+    // An interval that reaches the limit says neither that interventions cost anything nor that they do not.
+    const intervention_drop = { ...scores.intervention_drop, value: 0.05 };
+    await route.fulfill({ response: answer, json: { ...point, scores: { ...scores, task_accuracy: no, intervention_drop, ...r2 } } });
   });
   await page.route("**/api/v1/curves*", async (route) => {
     const answer = await route.fetch();
@@ -61,6 +63,9 @@ test("a task and concepts that are numbers have R² where others have accuracies
   assert.equal(await stat("concept_accuracy").count(), 1);
   assert.deepEqual([await stat("task_accuracy").count(), await stat("ctl_conditional").count()], [0, 0]);
   assert.match(await page.locator(".verdict .lead").innerText(), /With every concept set to its true value, the R² of the task falls by 0\.\d{3}/);
+  const behind = page.getByRole("region", { name: "Curve behind a score" });
+  await eventually("its R² under interventions", async () => /R² of the task\s+over the share/.test(await behind.innerText()));
+  assert.match(await behind.innerText(), /More rows would tell whether setting concepts/);
   assert.equal(await page.locator('[data-score="behind-alignment"]').count(), 0, "columns are matched to themselves");
   const concepts = page.getByRole("region", { name: "Concepts", exact: true });
   await eventually("of its concepts", async () => /Leakage to the task of each concept; mean 0\.31 ± 0\.02\./.test(await concepts.innerText()));

@@ -1,6 +1,7 @@
 // The curve behind a score: task accuracy over the share of concepts that an intervention sets, or a score over a threshold.
 import { answers } from "../data/answers.js";
 import { figure } from "../charts/figure.js";
+import { HALF } from "../charts/lines.js";
 import { options } from "./overview.js";
 import { hueOf, lookOf } from "../palette.js";
 import { titleOf } from "../data/prefs.js";
@@ -52,10 +53,12 @@ export function behindPanel(host, again) {
     if (!axes || !from) return;
     const interventions = score.endsWith("intervention_drop");
     title.textContent = score === "intervention_drop" ? "Effect of interventions" : `${axes.y} over the ${axes.x}`;
-    if (of !== score) {
+    const quality = typeof from.scores.task_r2?.value === "number" ? "R² of the task" : "Task accuracy";
+    const name = interventions ? quality : axes.y;
+    if (of !== score + name) {
       drawn?.remove();
-      of = score;
-      drawn = figure({ id: `behind-${score}`, name: interventions ? "Task accuracy" : axes.y, unit: `over the ${axes.x}`, tip: tipOf(score),
+      of = score + name;
+      drawn = figure({ id: `behind-${score}`, name, unit: `over the ${axes.x}`, tip: tipOf(score),
         group: `behind-${score}`, csv: () => table });
       host.append(drawn.root);
     }
@@ -71,16 +74,21 @@ export function behindPanel(host, again) {
       text: (value) => number(value, 0.1), least: [0, 1], points: true },
         JSON.stringify([curve, beside, score, shown.theme, line.slot]));
     const undefinedAt = curve.filter(([, y]) => y === null).length;
-    const [start, end] = [curve[0]?.[1], curve.at(-1)?.[1]];
-    said.textContent = [whose && `${upper(whose)}.`,
-      interventions && typeof start === "number" && typeof end === "number"
-        ? (end < start - 0.05 ? "Setting concepts to their true values should not cost accuracy. Here it does."
-        : "Setting concepts to their true values costs no accuracy.") : "",
+    said.textContent = [whose && `${upper(whose)}.`, score === "intervention_drop" ? costText(from.scores[score], shown.limitOf(score)?.limit) : "",
       best !== undefined ? `Best at ${number(best)}.` : "", undefinedAt ? `Undefined at ${undefinedAt} of ${curve.length}.` : "",
       from !== point ? `From step ${from.step}, the newest evaluation with this score.` : ""].filter(Boolean).join(" ");
-    const columns = ["run", "step", axes.x, axes.y, ...(beside.length ? [`${axes.y}: ${scoreOf(axes.beside ?? "")?.curve?.x}`] : [])];
+    const columns = ["run", "step", axes.x, name, ...(beside.length ? [`${name}: ${scoreOf(axes.beside ?? "")?.curve?.x}`] : [])];
     table = { name: `${score} ${run}`, columns, rows: curve.map(([x, y], i) => [run, from?.step, x, y, ...(beside.length ? [beside[i]?.[1]] : [])]) };
   };
+}
+
+/** Whether interventions cost accuracy, as the verdict has it. @param {Point["scores"][string]} drop @param {number} [limit] */
+function costText({ value, standard_error: error }, limit) {
+  if (typeof value !== "number" || limit === undefined) return "";
+  const half = HALF * (error ?? 0);
+  if (value - half > limit) return "Setting concepts to their true values should not cost accuracy. Here it does.";
+  if (value + half < limit) return "Setting concepts to their true values costs no accuracy.";
+  return "More rows would tell whether setting concepts to their true values costs accuracy.";
 }
 
 /** Scores with a curve, interventions first. @param {Point|null} point @param {string[]} known */

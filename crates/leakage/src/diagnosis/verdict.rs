@@ -362,12 +362,13 @@ fn sign(curve: &Curve) -> Sign {
     let sign = match reaching.first() {
         Some(first) => {
             let names = reaching.iter().map(|one| named(&one.score)).collect::<Vec<_>>().join(", ");
+            let reason = match reaching.len() {
+                1 => format!("the interval of {names} reaches the limit"),
+                _ => format!("the intervals of {names} reach their limits"),
+            };
             let (says, reason) = match is_found(&too_few_rows(curve)) {
-                true => {
-                    let rows = curve.newest().labelled_rows_in_words();
-                    (Says::Unknown, format!("{rows} are too few: the interval of {names} reaches the limit"))
-                }
-                false => (Says::Maybe, format!("the interval of {names} reaches the limit")),
+                true => (Says::Unknown, format!("{} are too few: {reason}", curve.newest().labelled_rows_in_words())),
+                false => (Says::Maybe, reason),
             };
             Sign::of(says, reason).by(Some((*first).clone()))
         }
