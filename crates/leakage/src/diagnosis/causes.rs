@@ -125,9 +125,9 @@ pub fn insufficient_supervision(curve: &Curve) -> Judgement {
     match leakage(curve)? {
         Leakage::Shown { information, mut evidence } => {
             evidence.extend(concepts.evidence);
-            let what = match information {
+            let what: &str = match information {
                 true => "their activations carry information beyond them",
-                false => "the task accuracy falls under intervention",
+                false => &format!("{} falls under intervention", quality(curve)),
             };
             let text = match concepts.poor {
                 true => format!("concepts are poorly learnt and {what}{}", hidden_from_ctl(curve)),
@@ -182,25 +182,28 @@ pub fn removable_information(curve: &Curve) -> Judgement {
         Interventions::Hold(evidence, _) => Some(evidence),
         _ => None,
     };
+    let quality = quality(curve);
     match (information(curve)?, held) {
         (Information::Shown(mut evidence), Some(held)) if is_found(&concepts_ignored(curve)) => {
             evidence.extend(held);
-            let text = "activations carry information beyond their concepts; that the task accuracy holds under intervention \
-                        says nothing of harm, because predictions do not rest on the concepts";
+            let text = format!(
+                "activations carry information beyond their concepts; that {quality} holds under intervention says nothing \
+                 of harm, because predictions do not rest on the concepts"
+            );
             Reading::judged(false, text, evidence)
         }
         (Information::Shown(mut evidence), Some(held)) => {
             evidence.extend(held);
             // A head on vectors may find the information in the vectors that interventions put in place.
             let text = match has_vectors(curve) {
-                true => {
-                    "activations carry information beyond their concepts, and the task accuracy holds under intervention. \
-                         Of embeddings this says little: those of the true concepts may carry it, too"
-                }
-                false => {
-                    "activations hold extra information, harmless once concepts are corrected: the task accuracy holds \
-                          when all concepts are set to their true values. Until then predictions may rest on it"
-                }
+                true => format!(
+                    "activations carry information beyond their concepts, and {quality} holds under intervention. \
+                     Of embeddings this says little: those of the true concepts may carry it, too"
+                ),
+                false => format!(
+                    "activations hold extra information, harmless once concepts are corrected: {quality} holds \
+                     when all concepts are set to their true values. Until then predictions may rest on it"
+                ),
             };
             Reading::judged(!has_vectors(curve), text, evidence)
         }

@@ -1058,4 +1058,14 @@ fn a_number_has_a_limit_of_its_own() {
     let point = with(1, &[&collapsed[..], &[("intervention_drop", 0.5)]].concat());
     let told = judged(&soft(), with_concepts(point, "ctl_conditional_r2", [0.3, 0.02, 0.5]));
     assert_eq!((told.state, told.concepts), (VerdictState::Leaking, vec!["z".to_owned(), "x".to_owned()]));
+    // A number has no accuracy.
+    let of_number = |rule, drop| {
+        let mut point = with(1, &[&of(0.3, 0.6)[..], &[("task_r2", 0.8), ("intervention_drop", drop)]].concat());
+        point.scores.retain(|(id, _)| id != "task_accuracy");
+        state(&soft(), &[point], rule).1
+    };
+    for (rule, drop) in [(REMOVABLE, 0.01), (FAIL, 0.5)] {
+        let text = of_number(rule, drop);
+        assert!(text.contains("the R² of the task") && !text.contains("accuracy"), "{text}");
+    }
 }
