@@ -170,12 +170,13 @@ fn version(
     advised: Option<StopAdvised>,
     judged: Option<Verdict>,
 ) -> Version {
+    let of_point = |point: &Arc<Point>| (point.step, point.time, point.seconds);
     Version {
         started: stored.started,
         finished: stored.finished.is_some(),
         points: of_split.map_or(0, |one| one.points),
         last_step: of_split.map(|one| one.last_step),
-        newest: live.and_then(|live| live.point.as_ref()).map(|point| (point.step, point.time, point.seconds)),
+        newest: live.iter().flat_map(|live| live.point.iter().chain(&live.late)).map(of_point).collect(),
         advised,
         judged,
     }

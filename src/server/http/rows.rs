@@ -57,14 +57,15 @@ pub type Key = (String, String);
 #[derive(Default)]
 pub struct Rows(pub Mutex<BTreeMap<Key, (Version, Arc<Row>)>>);
 
-/// The state that a row was computed from. The seconds of the newest point change when slow scores join it.
+/// The state that a row was computed from. Seconds of points change when slow scores join them.
 #[derive(Clone, PartialEq)]
 pub struct Version {
     pub started: f64,
     pub finished: bool,
     pub points: u64,
     pub last_step: Option<u64>,
-    pub newest: Option<(u64, f64, f64)>,
+    /// Step, time and seconds of the newest point, and of those that slow scores joined last.
+    pub newest: Vec<(u64, f64, f64)>,
     pub advised: Option<StopAdvised>,
     /// As the run's sidecar judged, where the history has that.
     pub judged: Option<Verdict>,

@@ -1,6 +1,7 @@
 //! The answers of each route.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
@@ -310,6 +311,15 @@ async fn an_overview_has_a_row_for_each_run() {
         (&json!(3), &json!(64), 13)
     );
     assert_eq!(whole["actions"][0]["text"], "Evaluate more rows");
+    // Slow scores join an evaluation that is no longer the newest.
+    let mut second = point(2);
+    second.seconds = 9.0;
+    let drop = ScoreValue { value: 0.5, standard_error: Some(0.01), ..ScoreValue::default() };
+    second.scores.push(("intervention_drop".into(), Outcome::Value(drop)));
+    port.app.history.record_point(&second, None).unwrap();
+    port.late.lock().unwrap().push(Arc::new(second));
+    let one = port.get(&format!("/api/v1/overview?split=val&run={ENCODED}")).await.json();
+    assert_eq!(one["runs"][0]["scores"]["intervention_drop"]["step"], json!(2), "{one}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::BodyExt;
@@ -38,6 +38,7 @@ pub const LONG: Duration = Duration::from_secs(20);
 struct Scripted {
     ready: Result<(), String>,
     busy: Arc<AtomicBool>,
+    late: Arc<Mutex<Vec<Arc<Point>>>>,
 }
 
 impl Live for Scripted {
@@ -63,7 +64,7 @@ impl Live for Scripted {
             concepts,
             tasks: [].into(),
             point,
-            late: Vec::new(),
+            late: self.late.lock().unwrap().clone(),
             rolling: false,
             filling: false,
         }]
@@ -138,6 +139,8 @@ pub struct Port {
     pub app: App,
     /// While true, calls for the sidecar's status block.
     pub busy: Arc<AtomicBool>,
+    /// Scores that joined points later.
+    pub late: Arc<Mutex<Vec<Arc<Point>>>>,
     pub stop: CancellationToken,
     pub served: JoinHandle<()>,
 }
@@ -154,8 +157,9 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     for step in [1, 2] {
         history.record_point(&point(step), None).unwrap();
     }
-    let busy = Arc::new(AtomicBool::new(false));
-    let (registry, live) = (Registry::new(), Arc::new(Scripted { ready, busy: busy.clone() }));
+    let (busy, late) = (Arc::new(AtomicBool::new(false)), Arc::default());
+    let live = Arc::new(Scripted { ready, busy: Arc::clone(&busy), late: Arc::clone(&late) });
+    let registry = Registry::new();
     static SCORES: [Score; 2] = [score("icl", true), score("ctl", false)];
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.local().tcp().unwrap();
@@ -172,7 +176,7 @@ pub async fn port_with(token: Option<&str>, ready: Result<(), String>, bounds: B
     let stop = CancellationToken::new();
     let exposition = Exposition::start(app.clone(), &stop);
     let served = tokio::spawn(serve(listener, None, exposition, bounds, stop.clone()));
-    Port { address, app, busy, stop, served }
+    Port { address, app, busy, late, stop, served }
 }
 
 pub struct Reply {
