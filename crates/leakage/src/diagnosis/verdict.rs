@@ -466,9 +466,10 @@ fn unless_unlearnt(curve: &Curve, interventions: &Known, evidence: Vec<Evidence>
             format!("that every concept is well learnt is not shown, and {}", untold(curve, interventions)),
         ),
     };
+    // Such predictions leak nothing, and are not explained by the concepts either.
     let ignored = sign.says == Says::Sound && is_found(&concepts_ignored(curve));
     let reason = joined([Some(&*sign.reason), ignored.then_some("predictions do not rest on the concepts")]);
-    Sign { reason, ..sign.by(deciding()) }
+    Sign { reason, says: if ignored { Says::Nothing } else { sign.says }, ..sign.by(deciding()) }
 }
 
 /// Returns reasons as one, without the empty ones.

@@ -308,8 +308,12 @@ fn wrong_values_of_some_concepts_show_that_predictions_rest_on_them() {
     let bypassed = with(1, &[("ctl_conditional", 0.0), ("concept_ablation_drop", 0.0)]);
     assert_eq!(state(&soft(), std::slice::from_ref(&bypassed), "concepts_ignored").0, State::Found);
     let told = judged(&soft(), bypassed);
-    assert_eq!(told.state, VerdictState::Sound);
+    assert_eq!(told.state, VerdictState::NothingFound);
     assert_eq!(told.reason, "interventions were not logged; predictions do not rest on the concepts");
+    // Predictions of the most frequent class.
+    let unmoved = [("ctl_conditional", 0.0), ("intervention_drop", 0.0), ("wrong_intervention_drop", 0.0)];
+    let told = judged(&soft(), with(1, &unmoved));
+    assert_eq!(told.to_string().lines().next(), Some("nothing found: predictions do not rest on the concepts"));
 }
 
 #[test]
