@@ -88,7 +88,8 @@ pub fn default_rules() -> Rules {
         warning("conditional leakage to a number is high", unless_harmless(&number_unknown, 3), UNKNOWN),
         warning(
             "harmless leakage",
-            Together::of(&removed, pace(3)),
+            // Predictions that rest on no concept hold whatever the activations hold.
+            Together::of(&removed, pace(3)).unless(&[Condition::below("wrong_intervention_drop", INTERVENTION_HARM)]),
             "Activations hold information about the task beyond their concepts, and setting the concepts to their true \
              values costs no accuracy. Do not read an activation as the degree of its concept alone.",
         ),

@@ -952,6 +952,20 @@ fn advising(scores: &[(&str, f64)], evaluations: u64) -> Vec<String> {
 }
 
 #[test]
+fn no_alert_calls_leakage_harmless_that_interventions_cannot_remove() {
+    let fired = |at_wrong: f64| {
+        let mut alerts = Alerts::new(default_rules());
+        alerts.start(Judged::of(&soft(), None), 0.0);
+        let scores = [("ctl_conditional", 0.3), ("intervention_drop", 0.0), ("wrong_intervention_drop", at_wrong)];
+        (1..=6).for_each(|step| drop(alerts.observe(&with(step, &scores))));
+        let firing = alerts.standings().filter(|(_, standing)| standing.state == Standing::Firing);
+        firing.map(|(rule, _)| rule.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(fired(0.6), ["harmless leakage"]);
+    assert_eq!(fired(0.0), [] as [&str; 0], "predictions are constant");
+}
+
+#[test]
 fn a_run_that_leaks_for_long_is_advised_to_stop() {
     let harm = [("intervention_drop", 0.12), ("ctl_conditional", 0.05)];
     let points: Vec<Point> = (1..=12).map(|step| with(step, &harm)).collect();
