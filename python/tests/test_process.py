@@ -15,7 +15,7 @@ from conftest import python, wait_for
 from real_sidecar import free_ports
 from sidecar import Sidecar
 
-# What a program of `of_run` has at hand.
+# The preamble of each program of `of_run`.
 BEGIN = """
 import os, sys, threading, time, numpy as np, conceptwatch
 run = conceptwatch.init("run", concepts=3, address=sys.argv[1], spawn=False)
